@@ -1,0 +1,1 @@
+"""A weather agent, a model service of our own for it, and the demonstration that records and replays it."""

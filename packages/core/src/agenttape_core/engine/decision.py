@@ -1,0 +1,101 @@
+"""The one decision: is this call served from the cassette, executed for real, or refused?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agenttape_core.engine.mode import Mode
+from agenttape_core.matching import Exhausted, Found, Question, Recordings
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What one session allows.
+
+    Args:
+        mode: The mode it was opened in.
+        recorded: Whether a cassette was there when it was opened.
+        live: Kinds and names that are executed for real in any mode.
+        frozen: Kinds and names that are only ever served, in any mode.
+        exhausted: What to do when a sequence of equal requests runs out.
+    """
+
+    mode: Mode
+    recorded: bool
+    live: frozenset[str] = frozenset()
+    frozen: frozenset[str] = frozenset()
+    exhausted: Exhausted = "fail"
+
+    @property
+    def replaces(self) -> bool:
+        """Whether what is executed takes the place of the whole old cassette."""
+        return self.mode is Mode.ALL or (self.mode is Mode.ONCE and not self.recorded)
+
+    @property
+    def records(self) -> bool:
+        """Whether calls without a recording may be executed."""
+        return self.replaces or self.mode is Mode.NEW_EPISODES
+
+    @property
+    def offline(self) -> bool:
+        """Whether nothing at all may be executed."""
+        return not self.records and not self.live
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Answer from the cassette."""
+
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """Call the real thing."""
+
+    live: bool
+    """Whether it is executed because it is named as live, not because it is being recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Neither: it is a miss."""
+
+    reason: str
+
+
+Decision = Serve | Execute | Refuse
+
+
+def decide(policy: Policy, question: Question, address: str, recordings: Recordings) -> Decision:
+    """Decide what happens on a call, and take the recording that serves it.
+
+    Args:
+        policy: What the session allows.
+        question: What is asked.
+        address: Where it is asked.
+        recordings: What the cassette holds; a recording that is served is marked as used.
+    """
+    names = {question.kind, question.name}
+    frozen = not names.isdisjoint(policy.frozen)
+    if not frozen:
+        if not names.isdisjoint(policy.live):
+            return Execute(live=True)
+        if policy.replaces:
+            return Execute(live=False)
+    found = recordings.take(question.fingerprint, address, policy.exhausted)
+    if found is not None:
+        return Serve(found)
+    if policy.records and not frozen:
+        return Execute(live=False)
+    return Refuse(_reason(recordings, question, frozen=frozen))
+
+
+def _reason(recordings: Recordings, question: Question, *, frozen: bool) -> str:
+    known = recordings.recorded(question.fingerprint)
+    if known:
+        times = "once" if known == 1 else f"{known} times"
+        return f"this request was recorded {times} and is now asked once more"
+    if frozen:
+        return "it is frozen, and the cassette holds no recording of this request"
+    return "the cassette holds no recording of this request"

@@ -1,0 +1,159 @@
+"""Every exception that AgentTape raises, as one tree.
+
+```
+AgentTapeError (Exception)
+├── CassetteError                 something is wrong with a cassette file
+│   ├── CassetteNotFoundError     there is no file, and this mode may not record one
+│   ├── CassetteFormatError       the file is truncated, mangled or of the wrong types
+│   ├── CassetteVersionError      the file is of a newer format than this library reads
+│   ├── CassetteLockedError       another process or session is recording to it
+│   └── CassetteWriteError        the file could not be written; what was recorded is kept
+├── ConfigurationError            an option, a rule or a setting is not valid
+├── UnrecordableValueError        a value cannot be kept with its type
+├── UnreadableValueError          a recorded value needs a class or codec that this process has not loaded
+├── UnusedInteractionsError       the run ended without asking for all that was recorded
+├── SessionStateError             a session was entered twice, or used outside its block
+└── ReplayedError                 stands in for a recorded exception whose type is not loaded
+
+AgentTapeHalt (BaseException)     must stop the run: no retry, fallback or tool error handler may eat it
+├── CassetteMissError             the run asked for something that was not recorded
+└── NetworkBlockedError           the run tried to reach the outside during a replay
+```
+
+The halts derive from `BaseException` because agent frameworks turn any `Exception` of a tool or a model into an
+answer, a retry or a fallback. Each is also latched by its session, which fails at its end even when user code
+caught `BaseException`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class AgentTapeError(Exception):
+    """The root of all errors that user code may catch and handle."""
+
+
+class CassetteError(AgentTapeError):
+    """Something is wrong with a cassette file.
+
+    Args:
+        path: The file.
+        problem: What happened, expected against found.
+        remedy: What to do about it.
+        line: The 1-based line in the file where the problem starts, if it has one.
+    """
+
+    def __init__(self, path: Path | str, problem: str, *, remedy: str = "", line: int | None = None) -> None:
+        self.path = path
+        self.line = line
+        self.problem = problem
+        place = f"{path}:{line}" if line is not None else f"{path}"
+        super().__init__(f"{place}: {problem}" + (f"\n  {remedy}" if remedy else ""))
+
+
+class CassetteNotFoundError(CassetteError):
+    """There is no cassette at the path, and the mode does not allow recording one."""
+
+
+class CassetteFormatError(CassetteError):
+    """The file is not a readable cassette: truncated, mangled, or with values of the wrong type."""
+
+
+class CassetteVersionError(CassetteError):
+    """The cassette was written by a newer format than this version of the library reads."""
+
+
+class CassetteLockedError(CassetteError):
+    """Another session is recording to the same cassette; there is one writer at a time."""
+
+
+class CassetteWriteError(CassetteError):
+    """The cassette could not be written. The message says where the recorded interactions are kept."""
+
+
+class ConfigurationError(AgentTapeError):
+    """An option, a redaction rule or a project setting is not valid."""
+
+
+class UnrecordableValueError(AgentTapeError):
+    """A value cannot be written to a cassette so that it comes back with the same type.
+
+    Args:
+        where: The path of the value inside the recorded object, such as `$.artifact[2]`.
+        value_type: The type that has no codec.
+        why: The reason, when it is not merely an unknown type.
+    """
+
+    def __init__(self, where: str, value_type: type, why: str = "no codec is known for this type") -> None:
+        self.where = where
+        self.value_type = value_type
+        name = f"{value_type.__module__}.{value_type.__qualname__}"
+        super().__init__(
+            f"cannot record the value at {where}: {name} ({why})\n"
+            "  return plain data (str, int, float, bool, None, bytes, list, tuple, set, dict, datetime, uuid, "
+            "pydantic model, dataclass, enum) from this boundary,\n"
+            "  or register a codec for the type: agenttape_core.integration.register_codec(TypeCodec(...))"
+        )
+
+
+class UnreadableValueError(AgentTapeError):
+    """A recorded value cannot be built, because its class or codec is not loaded or no longer fits.
+
+    Args:
+        what: The recorded type name or tag.
+        why: What was expected against what was found.
+    """
+
+    def __init__(self, what: str, why: str) -> None:
+        self.what = what
+        super().__init__(f"cannot rebuild the recorded value {what}: {why}")
+
+
+class UnusedInteractionsError(AgentTapeError):
+    """The run ended although the cassette holds interactions that it never asked for."""
+
+
+class UnusedInteractionsWarning(UserWarning):
+    """What `UnusedInteractionsError` says, as a warning: `unused="warn"`."""
+
+
+class SessionStateError(AgentTapeError):
+    """A session was entered twice, or its results were asked for at the wrong time."""
+
+
+class ReplayedError(AgentTapeError):
+    """Stands in for a recorded exception whose own type is not loaded in this process.
+
+    Args:
+        type_name: The recorded type, as `module.QualName`. It is never imported.
+        message: The recorded message.
+    """
+
+    def __init__(self, type_name: str, message: str) -> None:
+        self.type_name = type_name
+        super().__init__(f"{type_name}: {message}")
+
+
+class AgentTapeHalt(BaseException):  # noqa: N818 - a halt is not an Error one may handle; see the module docstring
+    """The root of what must stop a run; see the module docstring for why it is no `Exception`."""
+
+
+class CassetteMissError(AgentTapeHalt):
+    """The run asked for something that the cassette does not hold.
+
+    Args:
+        summary: The first line: which call, at which place, of which cassette.
+        details: The explanation: nearest recording, differing parts, remedy. Already redacted.
+    """
+
+    def __init__(self, summary: str, details: str = "") -> None:
+        self.summary = summary
+        super().__init__(summary + (f"\n{details}" if details else ""))
+
+
+class NetworkBlockedError(AgentTapeHalt):
+    """The run tried to reach the outside while a replay with nothing live was open."""

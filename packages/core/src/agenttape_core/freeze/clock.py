@@ -1,0 +1,55 @@
+"""The functions of `time` that tell the moment. Those that measure spans are left alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from agenttape_core.freeze.stand_in import Replacement, StandIn
+
+if TYPE_CHECKING:
+    from agenttape_core.freeze.frozen import Frozen
+
+Real = Callable[..., Any]
+
+_localtime = time.localtime
+
+
+def _time(frozen: Frozen, _real: Real) -> Callable[[], float]:
+    return lambda: frozen.clock
+
+
+def _time_ns(frozen: Frozen, _real: Real) -> Callable[[], int]:
+    return lambda: frozen.clock_ns
+
+
+def _of_seconds(frozen: Frozen, real: Real) -> Callable[[float | None], Any]:
+    """`gmtime`, `localtime` and `ctime`: the moment is the default of the only argument."""
+
+    def of_seconds(seconds: float | None = None, /) -> Any:
+        return real(frozen.clock if seconds is None else seconds)
+
+    return of_seconds
+
+
+def _asctime(frozen: Frozen, real: Real) -> Callable[..., str]:
+    return lambda *moment: real(*moment or (_localtime(frozen.clock),))
+
+
+def _strftime(frozen: Frozen, real: Real) -> Callable[..., str]:
+    return lambda form, *moment: real(form, *moment or (_localtime(frozen.clock),))
+
+
+_REPLACEMENTS: dict[str, Replacement] = {
+    "time": _time,
+    "time_ns": _time_ns,
+    "gmtime": _of_seconds,
+    "localtime": _of_seconds,
+    "ctime": _of_seconds,
+    "asctime": _asctime,
+    "strftime": _strftime,
+}
+
+STAND_INS = tuple(StandIn(getattr(time, name), "clock", by) for name, by in _REPLACEMENTS.items())
+"""One stand-in for each function."""

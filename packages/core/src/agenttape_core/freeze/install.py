@@ -1,0 +1,117 @@
+"""Putting the stand-ins in place for as long as any session is open."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from agenttape_core.errors import SessionStateError
+from agenttape_core.freeze import dates, ids
+from agenttape_core.freeze.frozen import Lookup, check_kinds
+from agenttape_core.freeze.modules import Places
+from agenttape_core.freeze.seams import SeamFinder, Seams
+from agenttape_core.freeze.stand_in import Replacement, installed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class _Installation:
+    """The one installation of the process: the first session puts it up, the last takes it down."""
+
+    def __init__(self) -> None:
+        # Reentrant: a module that is imported by the holder may have seams.
+        self._lock = threading.RLock()
+        self._sessions = 0
+        self._places = Places()
+        self._seams = Seams()
+        self._finder = SeamFinder(self._seams.modules, self._fill_seams)
+
+    def enter(self, lookup: Lookup) -> None:
+        with self._lock:
+            if self._sessions and installed.lookup != lookup:
+                raise SessionStateError(
+                    f"clocks are already frozen by {installed.lookup!r}, found {lookup!r}\n"
+                    "  pass the same lookup for every session; it is what tells them apart"
+                )
+            self._sessions += 1
+            if self._sessions == 1:
+                self._put_up(lookup)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._sessions -= 1
+            if self._sessions == 0:
+                self._take_down()
+
+    def register(self, module: str, attribute: str, kind: str, replacement: Replacement) -> None:
+        check_kinds([kind])
+        with self._lock:
+            self._seams.register(module, attribute, kind, replacement)
+            self._fill_seams(module)
+
+    def _put_up(self, lookup: Lookup) -> None:
+        installed.lookup = lookup
+        dates.teach_pickle()
+        ids.swap_in()
+        for name in self._seams.modules():
+            self._seams.fill(name)
+        self._places.fill()
+        sys.meta_path.insert(0, self._finder)
+
+    def _take_down(self) -> None:
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+        self._places.clear(self._seams.clear())
+        ids.swap_out()
+        dates.unteach_pickle()
+        installed.lookup = None
+
+    def _fill_seams(self, name: str) -> None:
+        with self._lock:
+            if self._sessions:
+                self._seams.fill(name)
+
+
+_installation = _Installation()
+
+
+@contextmanager
+def freezing(lookup: Lookup) -> Iterator[None]:
+    """Keep the stand-ins in place, for the whole process, during the block.
+
+    Blocks may nest and overlap, in any threads; the last one out restores everything. The stand-ins ask the lookup at
+    every call and call the real thing when it gives `None` or a `Frozen` without that kind.
+
+    Args:
+        lookup: Gives what the calling context's session keeps fixed. The same for all blocks that are open together.
+
+    Raises:
+        SessionStateError: A block with another lookup is open.
+    """
+    _installation.enter(lookup)
+    try:
+        yield
+    finally:
+        _installation.leave()
+
+
+def register_seam(module: str, attribute: str, kind: str, replacement: Replacement) -> None:
+    """Name a global of a framework's module that makes ids or tells the moment.
+
+    The module is never imported for this: its seam is filled when it is loaded at the time a session opens, or is
+    imported while one is open. A module without that attribute is left alone, as versions of a framework differ.
+
+    Args:
+        module: The full name of the module, such as `langchain_core.callbacks.manager`.
+        attribute: The name of the global, which must hold a function.
+        kind: Which of `KINDS` it belongs to.
+        replacement: Called with the `Frozen` of the caller's session and the real function at each call; gives the
+            function to call instead.
+
+    Raises:
+        ConfigurationError: The kind is not known.
+    """
+    _installation.register(module, attribute, kind, replacement)

@@ -1,0 +1,50 @@
+"""The bit layouts of RFC 9562 (section 5), filled from given bytes and a given time."""
+
+from __future__ import annotations
+
+import uuid
+
+VERSIONS = (1, 4, 6, 7)
+"""The UUID versions that can be laid out."""
+
+TIME_ORDERED = (1, 6, 7)
+"""The versions that contain a time."""
+
+_GREGORIAN_OFFSET = 0x01B21DD213814000
+"""100 ns intervals between 1582-10-15, where the time of versions 1 and 6 starts, and 1970-01-01."""
+_TICKS_PER_MILLISECOND = 10_000
+_VARIANT = 0b10 << 62
+_MULTICAST = 1 << 40
+"""Marks a node that is no hardware address (RFC 9562, section 6.10)."""
+
+
+def uuid_from(
+    noise: bytes, version: int, milliseconds: int, node: int | None = None, clock_seq: int | None = None
+) -> uuid.UUID:
+    """Lay out a UUID.
+
+    Args:
+        noise: 16 bytes for the fields that are otherwise random.
+        version: One of `VERSIONS`.
+        milliseconds: The time since the epoch for versions 1, 6 and 7.
+        node: 48 bits for versions 1 and 6, instead of noise.
+        clock_seq: 14 bits for versions 1 and 6, instead of noise.
+    """
+    value = int.from_bytes(noise, "big")
+    low = value & ((1 << 62) - 1)
+    if version in (1, 6):
+        node = (value & 0xFFFF_FFFF_FFFF) | _MULTICAST if node is None else node & 0xFFFF_FFFF_FFFF
+        clock_seq = (value >> 48 if clock_seq is None else clock_seq) & 0x3FFF
+        low = clock_seq << 48 | node
+    high = {4: value >> 64, 7: milliseconds << 16 | (value >> 64 & 0xFFF)}.get(version)
+    if high is None:
+        high = _gregorian(version, (milliseconds * _TICKS_PER_MILLISECOND + _GREGORIAN_OFFSET) & ((1 << 60) - 1))
+    high = high & 0xFFFF_FFFF_FFFF_0FFF | version << 12
+    return uuid.UUID(int=high << 64 | _VARIANT | low)
+
+
+def _gregorian(version: int, ticks: int) -> int:
+    """The upper half: version 6 has the time in order, version 1 has its low part first."""
+    if version == 6:  # noqa: PLR2004 - the version's own number
+        return (ticks >> 12) << 16 | ticks & 0xFFF
+    return (ticks & 0xFFFF_FFFF) << 32 | (ticks >> 32 & 0xFFFF) << 16 | ticks >> 48

@@ -1,0 +1,160 @@
+"""Where in the loaded modules stand-ins go.
+
+Every loaded module is searched once per process (4-6 ms); after that only those that appeared or got new globals. What
+is found is remembered as a place, to fill and clear in microseconds. Only the module's own dict is read: asking for
+attributes could run a lazy module's code.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+import types
+import weakref
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from agenttape_core.freeze import clock, dates, randomness
+
+SKIPPED = frozenset(
+    {
+        *("agenttape_core", "_datetime", "_pydatetime", "_strptime", "copyreg", "pickle", "_pickle"),
+        *("threading", "asyncio", "selectors", "concurrent", "logging", "queue", "sched", "subprocess"),
+        *("multiprocessing", "anyio", "trio", "uvloop", "importlib", "_pytest", "pytest", "hypothesis"),
+        *("coverage", "bdb", "pdb", "pydevd", "debugpy", "faulthandler"),
+    }
+)
+"""Top-level modules whose direct references stay real: with a clock that stands still they might wait forever, or the
+test runner's own times would be wrong. What they reach as `time.time()` through the module is frozen even so."""
+
+BY_IDENTITY = frozenset({"pydantic"})
+"""Top-level modules that compare annotations with `datetime.datetime` by identity; they get `dates.PRISTINE`."""
+
+_ABSENT = object()
+Table = Mapping[int, tuple[Any, Any]]
+"""By identity of the real thing and of its stand-in: both."""
+
+
+class Place(NamedTuple):
+    """One global of one module."""
+
+    module: weakref.ref[types.ModuleType]
+    name: str
+    real: Any
+    stand_in: Any
+
+
+def _table(*pairs: tuple[Any, Any]) -> Table:
+    return {id(thing): pair for pair in pairs for thing in pair}
+
+
+_ANYWHERE = _table(
+    *((stand_in.__wrapped__, stand_in) for stand_in in (*clock.STAND_INS, *randomness.STAND_INS)), *dates.FACADES
+)
+_NOTHING: Table = {}
+_OWN = "agenttape_core.freeze"
+_COMPARING = _table((dt, dates.PRISTINE))
+
+
+class _Seen:
+    """The modules that were searched, and how many globals each had then.
+
+    Comparing is done by C loops over thousands of modules, as it happens at every start and end of a session. A module
+    whose globals changed without a change of their number is not noticed; its known places still are.
+    """
+
+    def __init__(self) -> None:
+        self._refs: dict[int, weakref.ref[types.ModuleType]] = {}
+        self._others: dict[int, object] = {}
+        self._contents: dict[int, dict[str, Any]] = {}
+        self._sizes: dict[int, int] = {}
+
+    def changed(self) -> list[tuple[types.ModuleType, dict[str, Any]]]:
+        """Give the modules that are new or have another number of globals, and count them as searched."""
+        fresh = set(map(id, list(sys.modules.values()))) - self._refs.keys() - self._others.keys()
+        if list(map(len, self._contents.values())) != list(self._sizes.values()):
+            fresh |= {key for key, content in list(self._contents.items()) if len(content) != self._sizes.get(key)}
+        if not fresh:
+            return []
+        modules = {id(module): module for module in list(sys.modules.values())}
+        present = [(key, modules[key]) for key in fresh if key in modules]
+        # What is no module may run code when asked anything, so it is recognised by its type alone.
+        self._others |= {key: other for key, other in present if not _is_module(other)}
+        return [(module, self._note(key, module)) for key, module in present if _is_module(module)]
+
+    def _note(self, key: int, module: types.ModuleType) -> dict[str, Any]:
+        content = content_of(module)
+        self._refs[key] = weakref.ref(module, lambda _dead: self._forget(key))
+        self._contents[key] = content
+        self._sizes[key] = len(content)
+        return content
+
+    def _forget(self, key: int) -> None:
+        for table in (self._refs, self._contents, self._sizes):
+            table.pop(key, None)
+
+
+class Places:
+    """The places found so far. Not safe to use from two threads at once; `install` holds the lock."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[int, str], Place] = {}
+        self._seen = _Seen()
+
+    def fill(self) -> None:
+        """Put every stand-in where the real thing is."""
+        self.search(_NOTHING)
+        for place in self._places.values():
+            _exchange(place, place.real, place.stand_in)
+
+    def clear(self, extra: Table) -> None:
+        """Put every real thing back, also in modules that came since.
+
+        Args:
+            extra: Stand-ins that are to be removed where they spread to, but not put there again.
+        """
+        self.search(extra)
+        for place in self._places.values():
+            _exchange(place, place.stand_in, place.real)
+
+    def search(self, extra: Table) -> None:
+        """Search the modules that appeared or got new globals since the last time."""
+        for module, content in self._seen.changed():
+            self._search(module, content, extra)
+        dead = [key for key, place in self._places.items() if place.module() is None]
+        for key in dead:
+            del self._places[key]
+
+    def _search(self, module: types.ModuleType, content: dict[str, Any], extra: Table) -> None:
+        name = str(content.get("__name__", ""))
+        if name.startswith(_OWN):
+            return
+        top = name.partition(".")[0]
+        belonging = _NOTHING if top in SKIPPED else _COMPARING if top in BY_IDENTITY else _ANYWHERE
+        for attribute, value in list(content.items()):
+            key = id(value)
+            if key in belonging:
+                real, stand_in = belonging[key]
+                self._places[id(module), attribute] = Place(weakref.ref(module), attribute, real, stand_in)
+            elif key in _ANYWHERE or key in extra:
+                # Where nothing belongs, a stand-in that came by an import during a session only has to go.
+                content[attribute] = (_ANYWHERE.get(key) or extra[key])[0]
+
+
+def _is_module(thing: object) -> bool:
+    return issubclass(type(thing), types.ModuleType)
+
+
+def content_of(module: types.ModuleType) -> dict[str, Any]:
+    """Give the globals of a module without triggering a lazy module."""
+    content: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    return content
+
+
+def _exchange(place: Place, old: Any, new: Any) -> None:
+    module = place.module()
+    if module is not None:
+        content = content_of(module)
+        # Anything else that is there by now is somebody else's: a test's mock, another library's clock.
+        if content.get(place.name, _ABSENT) is old:
+            content[place.name] = new

@@ -1,0 +1,138 @@
+"""What a recording says of itself: its header, at the start and at the end, and how its secrets are replaced."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from agenttape_core.config import Settings
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.redaction import Redactor, Rule, new_key
+from agenttape_core.schema import Freeze, Header, Interaction, Outcome, Redaction, Volatile
+from agenttape_core.session import Session
+from agenttape_core.storage import Cassette, Entry
+
+_PACKAGES = {
+    "agenttape_core": "agenttape-core",
+    "agenttape_langchain": "agenttape-langchain",
+    "anthropic": "anthropic",
+    "langchain": "langchain",
+    "langchain_core": "langchain-core",
+    "langgraph": "langgraph",
+    "openai": "openai",
+}
+
+
+class _Empty:
+    """The recordings of a cassette that does not exist yet."""
+
+    entries: Sequence[Entry] = ()
+
+    def outcome(self, number: int) -> Outcome:
+        raise LookupError(number)
+
+    def ids(self, number: int) -> Sequence[str]:
+        raise LookupError(number)
+
+    def interaction(self, number: int) -> Interaction:
+        raise LookupError(number)
+
+
+EMPTY = _Empty()
+
+
+def redactor_for(path: Path, prior: Header | None, redact: bool | Sequence[Rule], key: str | None) -> Redactor:
+    """Return the redactor of a session: with the key of its cassette, so that equal secrets stay equal.
+
+    Raises:
+        ConfigurationError: If the cassette was recorded with a key or rules that are not given now.
+    """
+    rules = tuple(redact) if not isinstance(redact, bool) else ()
+    if prior is not None:
+        missing = set(prior.redaction.rules) - {rule.name for rule in rules}
+        if missing and redact is not False:
+            raise ConfigurationError(
+                f"{path} was recorded with the redaction rules {sorted(missing)}, which this session does not have\n"
+                "  pass the same redact=[...] as when it was recorded, or its requests cannot match"
+            )
+        if prior.redaction.key is None and key is None:
+            raise ConfigurationError(
+                f"{path} was recorded with a redaction key that is not in the file\n"
+                "  set AGENTTAPE_REDACTION_KEY to the key it was recorded with"
+            )
+        key = key or prior.redaction.key
+    return Redactor(key or new_key(), rules=rules, enabled=redact is not False)
+
+
+def new_header(
+    path: Path,
+    prior: Header | None,
+    settings: Settings,
+    redactor: Redactor,
+    *,
+    replaces: bool,
+) -> Header:
+    """Return the header of a session that begins.
+
+    Args:
+        path: The cassette.
+        prior: The header of the cassette that is there already.
+        settings: The options.
+        redactor: How secrets are replaced.
+        replaces: Whether the recording takes the place of what is there.
+    """
+    if prior is not None and not replaces:
+        return prior
+    name = path.name.partition(".")[0]
+    now = time.time()
+    return Header(
+        name=name,
+        tags=list(settings.tags),
+        freeze=Freeze(kinds=sorted(settings.freeze), seed=f"agenttape:{name}" if settings.freeze else ""),
+        redaction=Redaction(
+            key=None if settings.redaction_key else redactor.key, rules=[rule.name for rule in redactor.rules]
+        ),
+        volatile=Volatile(
+            created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
+            clock=round(now, 6) if "clock" in settings.freeze else None,
+            python=platform.python_version(),
+        ),
+    )
+
+
+def finished_header(
+    header: Header, cassette: Cassette | None, keep: Sequence[Interaction], session: Session, target: Path
+) -> Header:
+    """Return the header of a session that has ended.
+
+    Args:
+        header: Its header at the start.
+        cassette: The cassette it began with.
+        keep: The recordings of that which stay.
+        session: The session.
+        target: The file that is written.
+    """
+    timings = cassette.header.volatile.timings if cassette is not None else {}
+    volatile = header.volatile.model_copy(
+        update={
+            "packages": _versions(),
+            "timings": {item.number: timings[item.number] for item in keep if item.number in timings},
+        }
+    )
+    derived = session.path.name if target != session.path else header.derived_from
+    return header.model_copy(update={"volatile": volatile, "derived_from": derived})
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for module, distribution in _PACKAGES.items():
+        if module in sys.modules:
+            try:
+                versions[distribution] = version(distribution)
+            except PackageNotFoundError:
+                continue  # imported from a source tree
+    return versions

@@ -1,0 +1,39 @@
+"""A bounded memory of what was computed, as cheap as a dict."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Memo:
+    """Remembers one string per string, in two generations.
+
+    A hit takes no lock. When the young generation is full it becomes the old one, and what is still asked for moves
+    up again: at most twice `capacity` characters are kept, the least recently used ones go first.
+
+    Args:
+        capacity: How many characters one generation may hold.
+    """
+
+    def __init__(self, capacity: int = 16_000_000) -> None:
+        self._capacity = capacity
+        self._young: dict[str, str] = {}
+        self._old: dict[str, str] = {}
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, text: str) -> str | None:
+        """Return what was kept for a text."""
+        kept = self._young.get(text)
+        if kept is None and (kept := self._old.get(text)) is not None:
+            self.put(text, kept)
+        return kept
+
+    def put(self, text: str, result: str) -> None:
+        """Keep a result."""
+        with self._lock:
+            # A fixed share for each entry, or millions of empty strings would cost nothing.
+            self._size += len(text) + 64
+            if self._size > self._capacity:
+                self._old, self._young, self._size = self._young, {}, len(text) + 64
+            self._young[text] = result

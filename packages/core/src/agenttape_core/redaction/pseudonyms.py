@@ -1,0 +1,71 @@
+"""What stands in the place of a secret.
+
+A pseudonym is `[REDACTED:<kind>:<8 hex>]`. The hex digits are the first 32 bits of an HMAC-SHA256 (RFC 2104) of the
+secret, so equal secrets stay equal within one key, and two tapes with two keys cannot be joined on them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import threading
+
+MARK = "[REDACTED:"
+PSEUDONYM = re.compile(r"\[REDACTED:(?P<kind>[a-z0-9_-]{1,32}):(?P<digest>[0-9a-f]{8})\]")
+"""One pseudonym; the groups are `kind` and `digest`."""
+
+SECRET = "secret"  # noqa: S105 - the name of a kind
+"""The kind of all that only its surroundings give away, so that one secret has one pseudonym wherever it stands."""
+NUMBER = "number"
+"""The kind of a number under a denied name. In text it stands in quotes that the number did not have."""
+
+_QUOTED_NUMBER = re.compile(r"""(?P<quote>\\{0,7}["'])(?P<name>\[REDACTED:number:[0-9a-f]{8}\])(?P=quote)""")
+
+
+def new_key() -> str:
+    """Make a key for the pseudonyms of one cassette: 32 random bytes as hex."""
+    return secrets.token_hex(32)
+
+
+class Pseudonyms:
+    """Makes pseudonyms with one key, and remembers which secret each stands for. Thread-safe.
+
+    Args:
+        key: Any string; `new_key()` makes a good one.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key.encode("utf-8", "surrogatepass")
+        self._known: dict[str, str | None] = {}
+        self._lock = threading.Lock()
+
+    def make(self, kind: str, secret: str) -> str:
+        """Return the pseudonym of a secret, and remember the pair."""
+        digest = hmac.new(self._key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256)
+        name = f"{MARK}{kind}:{digest.hexdigest()[:8]}]"
+        with self._lock:
+            # Of two secrets with one pseudonym neither may be put back: a wrong secret is worse than none.
+            if self._known.setdefault(name, secret) != secret:
+                self._known[name] = None
+        return name
+
+    def restore(self, text: str) -> str:
+        """Replace each known pseudonym in a text by its secret."""
+        if MARK not in text or not self._known:
+            return text
+        text = _QUOTED_NUMBER.sub(lambda found: self._secret(found["name"], found[0]), text)
+        return PSEUDONYM.sub(lambda found: self._secret(found[0], found[0]), text)
+
+    def number(self, text: str) -> int | float | None:
+        """Return the number that a whole string stands for, if it is the pseudonym of one."""
+        found = PSEUDONYM.fullmatch(text)
+        secret = self._known.get(text) if found and found["kind"] == NUMBER else None
+        if secret is None:
+            return None
+        return float(secret) if set(secret) & set(".eEn") else int(secret)
+
+    def _secret(self, name: str, otherwise: str) -> str:
+        secret = self._known.get(name)
+        return otherwise if secret is None else secret

@@ -1,0 +1,131 @@
+"""The face of this layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agenttape_core.redaction.memo import Memo
+from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms
+from agenttape_core.redaction.scanner import Scanner
+from agenttape_core.redaction.spans import Span, render
+from agenttape_core.redaction.streams import redact_chunks
+from agenttape_core.redaction.walk import decoded, encoded, is_utf8, redact_value, rehydrate_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agenttape_core.redaction.rules import Rule
+    from agenttape_core.schema import Plain
+
+
+class Redactor:
+    """Puts pseudonyms in the place of secrets, and the secrets back.
+
+    Pure and deterministic: one text always becomes the same text, whatever was seen before it. Thread-safe.
+
+    Args:
+        key: The key of the cassette's pseudonyms; see `new_key`.
+        rules: The user's own rules, in addition to the built-in detectors.
+        enabled: Whether anything is redacted at all.
+    """
+
+    def __init__(self, key: str, *, rules: Sequence[Rule] = (), enabled: bool = True) -> None:
+        self.key = key
+        self.rules = tuple(rules)
+        self.enabled = enabled
+        self._scanner = Scanner(rules)
+        self._pseudonyms = Pseudonyms(key)
+        self._memo = Memo()
+        self._bytes_memo = Memo()
+
+    def text(self, text: str) -> str:
+        """Return a text with a pseudonym in the place of each secret; the same object when there is none.
+
+        Doing it twice changes nothing. A repeat costs a look-up.
+        """
+        if not self.enabled:
+            return text
+        kept = self._memo.get(text)
+        if kept is None:
+            spans = self.spans(text)
+            kept = render(text, spans) if spans else text
+            self._memo.put(text, kept)
+        return kept
+
+    def value(self, plain: Plain) -> Plain:
+        """Return plain data with all values and keys redacted; the very same object when nothing changed."""
+        return redact_value(plain, self) if self.enabled else plain
+
+    def base64(self, body: str) -> str:
+        """Return bytes in base64 redacted; the same object when there is no secret in them."""
+        kept = self._bytes_memo.get(body)
+        if kept is None:
+            kept, text = body, decoded(body)
+            if text is not None and (spans := self.spans(text, strict=not is_utf8(text))):
+                kept = encoded(render(text, spans))
+            self._bytes_memo.put(body, kept)
+        return kept
+
+    def chunks(self, chunks: list[Plain]) -> list[Plain]:
+        """Return the chunks of one stream redacted, secrets that are split between chunks included.
+
+        The pseudonym goes where the secret starts, the rest of it is removed from the later chunks. Number and
+        shapes of the chunks stay.
+        """
+        return redact_chunks(chunks, self) if self.enabled else chunks
+
+    def rehydrate(self, plain: Plain) -> Plain:
+        """Return plain data with the secret in the place of each pseudonym that this redactor made.
+
+        A pseudonym that it has not made stays. The very same object is returned when there is none.
+        """
+        return rehydrate_value(plain, self._pseudonyms)
+
+    def contains_secret(self, text: str) -> bool:
+        """Whether a text holds a secret that is not yet a pseudonym."""
+        return self.text(text) != text
+
+    def kind_of(self, name: str) -> str | None:
+        """Return the kind of all values under a name, or nothing if the name is not denied."""
+        return self._scanner.names.kind_of(name)
+
+    def pseudonym(self, kind: str, secret: str) -> str:
+        """Return the pseudonym of a secret."""
+        return self._pseudonyms.make(kind, secret)
+
+    def spans(self, text: str, *, strict: bool = False) -> list[Span]:
+        """Return what is replaced in a text, in order.
+
+        The parts between pseudonyms are looked at one by one, those that a new pseudonym splits off included: what
+        is left over holds nothing more to find, which is why doing it twice changes nothing.
+
+        Args:
+            text: The text.
+            strict: Only the user's rules and secrets with a form of their own; for data that is not text.
+        """
+        spans: list[Span] = []
+        parts = _between_pseudonyms(text)
+        while parts:
+            start, end = parts.pop()
+            part = text if (start, end) == (0, len(text)) else text[start:end]
+            rest = start
+            found = self._scanner.find(part, strict=strict)
+            for finding in found:
+                first, last = start + finding.start, start + finding.end
+                name = self._pseudonyms.make(finding.kind, text[first:last])
+                spans.append(Span(first, last, f"{finding.quote}{name}{finding.quote}"))
+                parts.append((rest, first))
+                rest = last
+            if found:
+                parts.append((rest, end))
+        return sorted(spans)
+
+
+def _between_pseudonyms(text: str) -> list[tuple[int, int]]:
+    if MARK not in text:
+        return [(0, len(text))]
+    parts, at = [], 0
+    for pseudonym in PSEUDONYM.finditer(text):
+        parts.append((at, pseudonym.start()))
+        at = pseudonym.end()
+    return [*parts, (at, len(text))]

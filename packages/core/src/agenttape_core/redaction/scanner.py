@@ -1,0 +1,106 @@
+"""All findings in one text: the user's rules, then every detector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agenttape_core.redaction.assignments import find_assignments
+from agenttape_core.redaction.blocks import find_discord, find_pem, find_schemes, find_url_passwords
+from agenttape_core.redaction.findings import Finding, without_overlaps
+from agenttape_core.redaction.names import Names
+from agenttape_core.redaction.personal import find_emails, find_numbers
+from agenttape_core.redaction.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.views import LONG, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from agenttape_core.redaction.detectors import Detector
+    from agenttape_core.redaction.rules import Rule
+
+_SHORTEST = 4
+"""No detector of ours finds anything in a shorter text."""
+_HEAD = 3
+"""How many characters of a run decide which detectors are tried."""
+_LEAD = 20
+"""How many characters before a run may belong to the key, such as `SG.` or the number of a telegram bot."""
+_BACKSLASH, _PERCENT, _U = b"\\%u"
+
+
+def _heads() -> dict[bytes, tuple[Detector, ...]]:
+    heads: dict[bytes, tuple[Detector, ...]] = {}
+    for detector in PROVIDER_KEYS:
+        if detector.near == "head":
+            for start in {anchor[:_HEAD] for anchor in detector.anchors}:
+                heads[start] = (*heads.get(start, ()), detector)
+    return heads
+
+
+_HEADS = _heads()
+_LEADS = [(anchor, found) for found in PROVIDER_KEYS if found.near == "lead" for anchor in found.anchors]
+_ANYWHERE = [found for found in PROVIDER_KEYS if found.near == "anywhere"]
+
+
+class Scanner:
+    """Finds secrets in a text.
+
+    Args:
+        rules: The user's own rules. They come before the detectors.
+    """
+
+    def __init__(self, rules: Sequence[Rule] = ()) -> None:
+        self._rules = [rule for rule in rules if rule.pattern is not None or rule.literal is not None]
+        self.names = Names({words: rule.name for rule in rules for words in rule.key_words})
+
+    def find(self, text: str, *, strict: bool = False) -> list[Finding]:
+        """Return what is secret in a text that holds no pseudonym, in order and without overlaps.
+
+        Args:
+            text: The text.
+            strict: Only the user's rules and secrets with a form of their own; for data that is not text.
+        """
+        found = list(self._found(View(text), strict=strict))
+        return without_overlaps(found) if found else found
+
+    def _found(self, view: View, *, strict: bool) -> Iterator[Finding]:
+        for rule in self._rules:
+            yield from rule.find(view)
+        if len(view.text) < _SHORTEST:
+            return
+        if len(view.text) >= LONG:
+            yield from _provider_keys(view)
+            yield from find_pem(view)
+        if not strict:
+            yield from find_schemes(view)
+            yield from find_numbers(view)
+            if b"@" in view.raw:
+                yield from find_url_passwords(view)
+                yield from find_emails(view)
+            if any(sign in view.raw for sign in (b":", b"=", b">", b"--")):
+                yield from find_assignments(view, self.names)
+
+
+def _provider_keys(view: View) -> Iterator[Finding]:
+    hit: dict[Detector, None] = {}
+    for at in view.long_runs():
+        hit.update(dict.fromkeys(_ANYWHERE) if not hit else ())
+        if found := _candidates(view.raw, at):
+            hit.update(dict.fromkeys(found))
+    for detector in hit:
+        yield from detector.find(view)
+    if hit:
+        yield from find_discord(view)
+
+
+def _candidates(raw: bytes, at: int) -> tuple[Detector, ...]:
+    """Return the detectors of what may start at a run of token characters, or right before it."""
+    found = _HEADS.get(raw[at : at + _HEAD], ())
+    before = raw[at - 1] if at else 0
+    if before in b".~:":
+        lead = raw[max(0, at - _LEAD) : at + _HEAD]
+        found += tuple(detector for anchor, detector in _LEADS if anchor in lead)
+    elif before in (_BACKSLASH, _PERCENT):
+        # The run begins with the rest of an escape: \\n, \\u0022 or %20.
+        skip = 2 if before == _PERCENT else 5 if raw[at] == _U else 1
+        found += _HEADS.get(raw[at + skip : at + skip + _HEAD], ())
+    return found

@@ -1,0 +1,129 @@
+"""Redaction of streams: a secret may be split between chunks.
+
+The strings that stand at one path in many chunks are pieces of one text. That text is redacted as a whole, and what
+comes out is mapped back to the chunks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from agenttape_core.redaction.spans import render
+from agenttape_core.redaction.walk import BYTES, decoded, denied_kind, encoded, is_utf8, redact_denied, redact_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agenttape_core.redaction.redactor import Redactor
+    from agenttape_core.schema import Plain
+
+Path = tuple[Any, ...]
+_BYTES = "bytes"
+_MIN_CUMULATIVE = 3
+_MIN_REPEATED = 8
+
+
+class _Texts:
+    """The strings of all chunks by their path, in order; then what replaces them."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._pieces: dict[tuple[Path, str | None], list[str]] = {}
+        self._replaced: dict[tuple[Path, str | None], Iterator[str]] = {}
+
+    def note(self, path: Path, kind: str | None, text: str) -> str:
+        self._pieces.setdefault((path, kind), []).append(text)
+        return text
+
+    def replaced(self, path: Path, kind: str | None, _: str) -> str:
+        return next(self._replaced[path, kind])
+
+    def redact(self) -> bool:
+        """Redact all texts; whether any changed."""
+        changed = False
+        for (path, kind), pieces in self._pieces.items():
+            result = _redact_pieces(pieces, kind, self._redactor)
+            changed = changed or result != pieces
+            self._replaced[path, kind] = iter(result)
+        return changed
+
+
+def redact_chunks(chunks: list[Plain], redactor: Redactor) -> list[Plain]:
+    """Return redacted chunks; see `Redactor.chunks`."""
+    texts = _Texts(redactor)
+    walked = [_walk(chunk, (), None, texts.note, redactor) for chunk in chunks]
+    # A walk alone redacts numbers and keys, so it may differ although no text did.
+    if not texts.redact() and walked == chunks:
+        return chunks
+    return [_walk(chunk, (), None, texts.replaced, redactor) for chunk in chunks]
+
+
+def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Redactor) -> Plain:
+    if isinstance(plain, str):
+        return on_text(path, kind, plain)
+    if isinstance(plain, list):
+        return [
+            _walk(item, (*path, _position(item, number)), kind, on_text, redactor) for number, item in enumerate(plain)
+        ]
+    if not isinstance(plain, dict):
+        return redact_denied(plain, kind, redactor) if kind else plain
+    if len(plain) == 1:
+        ((tag, body),) = plain.items()
+        if tag in BYTES and isinstance(body, str) and (text := decoded(body)) is not None:
+            return {tag: encoded(on_text((*path, tag), kind or _BYTES, text))}
+        if tag.startswith("$"):
+            return {tag: _walk(body, (*path, tag), kind, on_text, redactor)}
+    return {
+        redactor.text(key): _walk(item, (*path, key), denied_kind(plain, key, redactor), on_text, redactor)
+        for key, item in plain.items()
+    }
+
+
+def _position(item: Any, number: int) -> Any:
+    """Return what a list's item is known by: providers number the blocks of a stream themselves."""
+    index = item.get("index") if isinstance(item, dict) else None
+    return ("index", index) if isinstance(index, int | str) else number
+
+
+def _redact_pieces(pieces: list[str], kind: str | None, redactor: Redactor) -> list[str]:
+    if kind and kind != _BYTES:
+        return _redact_denied_pieces(pieces, kind, redactor)
+    whole = "".join(pieces)
+    strict = kind == _BYTES and not is_utf8(whole)
+    if kind is None:
+        if len(pieces) == 1 or (len(set(pieces)) == 1 and redactor.contains_secret(pieces[0])):
+            return [redactor.text(piece) for piece in pieces]
+        if redactor.text(whole) == whole and not _is_cumulative(pieces):
+            return pieces
+    if _is_cumulative(pieces):
+        spans = redactor.spans(pieces[-1], strict=strict)
+        return [render(pieces[-1], spans, 0, len(piece)) for piece in pieces]
+    spans = redactor.spans(whole, strict=strict)
+    return list(_cut(whole, spans, pieces)) if spans else pieces
+
+
+def _cut(whole: str, spans: list[Any], pieces: list[str]) -> Iterator[str]:
+    start = 0
+    for piece in pieces:
+        yield render(whole, spans, start, start + len(piece))
+        start += len(piece)
+
+
+def _redact_denied_pieces(pieces: list[str], kind: str, redactor: Redactor) -> list[str]:
+    if len(set(pieces)) == 1:
+        return [redact_whole(piece, kind, redactor) for piece in pieces]
+    whole = "".join(pieces)
+    redacted = redact_whole(whole, kind, redactor)
+    if redacted == whole:
+        return pieces
+    first = next(number for number, piece in enumerate(pieces) if piece)
+    return [redacted if number == first else "" for number in range(len(pieces))]
+
+
+def _is_cumulative(pieces: list[str]) -> bool:
+    """Whether each chunk repeats all text so far, as LlamaIndex' do, or the same constant."""
+    texts = [piece for piece in pieces if piece]
+    if len(texts) < 2 or not all(new.startswith(old) for old, new in itertools.pairwise(texts)):  # noqa: PLR2004
+        return False
+    return len(texts[0]) >= _MIN_REPEATED or (len(texts) >= _MIN_CUMULATIVE and len(texts[-1]) > len(texts[0]))

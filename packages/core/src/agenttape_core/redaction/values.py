@@ -1,0 +1,67 @@
+"""What a value looks like: a placeholder, an identifier, or random."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+
+from agenttape_core.redaction.names import is_denied
+
+_PLACEHOLDER = re.compile(
+    r"""(?ix:
+      <[^<>]*> | \[[^\[\]]*\] | \{\{.*\}\} | \$\{.*\} | \$\(.*\) | %\(?\w*\)?s | \{[\w.\[\]'"()]*\}
+    | [*x.\u2022\u2026_-]+ | none | null | nil | true | false | undefined | n/?a | string | str
+    | (?:your|insert|enter|replace)[-_ ].* | changeme | change[-_]me | placeholder | redacted | hidden
+    | required | optional | unset | empty | default | dummy
+    )"""
+)
+_VARIABLE = re.compile(r"\$[A-Z_][A-Z0-9_]*")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_-]*")
+_CODE_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_TYPE = re.compile(r"u?int\d*|float\d+|[iuf](?:8|16|32|64|128)|utf-?8|base64|sha\d+|md5|oauth2?", re.IGNORECASE)
+_RECORD_ID = re.compile(r"(?i)(?:[a-z]{1,10}_){1,2}|chatcmpl-|run-|asst-|req-|lc_run--")
+_HEX_OR_UUID = re.compile(r"[0-9a-fA-F-]+|[0-9.]+")
+_TOKEN = re.compile(r"[A-Za-z0-9_+/=.~-]{20,128}")
+_MIN_BITS = 3.5
+_MAX_PLACEHOLDER = 200
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value stands for a secret but is none: `<your-key>`, `${TOKEN}`, `***`, `OPENAI_API_KEY`, nothing."""
+    stripped = value.strip()
+    if len(stripped) > _MAX_PLACEHOLDER:
+        return False
+    if not stripped or _PLACEHOLDER.fullmatch(stripped) or _VARIABLE.fullmatch(stripped):
+        return True
+    return bool(_IDENTIFIER.fullmatch(stripped)) and is_denied(stripped)
+
+
+def is_code_name(value: str) -> bool:
+    """Whether a bare value reads like a variable or an attribute rather than a secret: `args.password2`."""
+    return bool(_CODE_NAME.fullmatch(value)) and not is_mixed(value)
+
+
+def is_type_name(value: str) -> bool:
+    """Whether a bare value is the name of a type or an algorithm: `int64`, `sha256`."""
+    return bool(_TYPE.fullmatch(value))
+
+
+def is_mixed(value: str) -> bool:
+    """Whether letters of both cases and at least two digits are mixed in 16 or more characters."""
+    return (
+        len(value) >= 16  # noqa: PLR2004 - shorter names such as `user1Password2` are code
+        and sum(char.isdigit() for char in value) > 1
+        and any(char.islower() for char in value)
+        and any(char.isupper() for char in value)
+    )
+
+
+def is_random(value: str) -> bool:
+    """Whether a token has the entropy of a key and is not a uuid, a hash, a number or the id of a record."""
+    if not _TOKEN.fullmatch(value) or not is_mixed(value):
+        return False
+    if _HEX_OR_UUID.fullmatch(value) or _RECORD_ID.match(value) or "/" in value[:1]:
+        return False
+    counts = Counter(value).values()
+    return -sum(n / len(value) * math.log2(n / len(value)) for n in counts) >= _MIN_BITS

@@ -1,0 +1,70 @@
+"""One text, seen in the forms that are cheap to search.
+
+Most strings hold no secret, so the question "could there be one?" must cost little more than reading the string.
+Searching a translated copy for a literal runs at memory speed; a regular expression costs 50 times as much. All
+views have one byte per character, so a position in one is a position in all.
+"""
+
+from __future__ import annotations
+
+import string
+from typing import TYPE_CHECKING
+
+from agenttape_core.redaction.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONG = 20
+"""The shortest unbroken run of token characters that a provider's key has."""
+
+_TOKEN = (string.ascii_letters + string.digits + "_-").encode()
+_RUNS = bytes(ord("a") if byte in _TOKEN else ord(" ") for byte in range(256))
+_SHAPES = bytes.maketrans(
+    (string.digits + string.ascii_uppercase).encode(), b"0" * len(string.digits) + b"A" * len(string.ascii_uppercase)
+)
+_LONG_RUN = b"a" * LONG
+
+
+class View:
+    """A text and its searchable forms, the rarer ones made when they are first asked for.
+
+    Args:
+        text: The text; it holds no pseudonym.
+    """
+
+    __slots__ = ("_runs", "_shape", "low", "raw", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.raw = text.encode("latin-1", "replace")
+        self.low = self.raw.lower()
+        self._runs: bytes | None = None
+        self._shape: bytes | None = None
+
+    @property
+    def runs(self) -> bytes:
+        """Token characters as `a`, everything else as a blank."""
+        if self._runs is None:
+            self._runs = self.raw.translate(_RUNS)
+        return self._runs
+
+    @property
+    def shape(self) -> bytes:
+        """Digits as `0`, capitals as `A`, the rest as it is."""
+        if self._shape is None:
+            self._shape = self.raw.translate(_SHAPES)
+        return self._shape
+
+    def long_runs(self) -> Iterator[int]:
+        """Yield where each long run of token characters starts: most texts have none."""
+        runs = self.runs
+        at = runs.find(_LONG_RUN)
+        while at >= 0:
+            yield at
+            end = runs.find(b" ", at)
+            at = runs.find(_LONG_RUN, end) if end >= 0 else -1
+
+    def finding(self, start: int, end: int, kind: str, quote: str = "") -> Finding:
+        """Return a finding in this text."""
+        return Finding(start, end, kind, quote)

@@ -1,0 +1,52 @@
+"""The command that fixes it: how to run this very program again so that it records."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
+_MAX_COMMAND = 200
+
+
+def caller() -> str:
+    """Return `file:line` of the nearest code outside this package."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to the calling frame, far cheaper than inspect.stack
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def remedy_for(path: Path, *, explicit_at: str | None) -> Callable[[], list[str]]:
+    """Return what says how to record what is missing, a line each.
+
+    Args:
+        path: The cassette.
+        explicit_at: Where the mode was given in code, which an environment variable does not change.
+    """
+
+    def remedy() -> list[str]:
+        if explicit_at is not None:
+            return [
+                f'record it anew with mode="all" at {explicit_at}',
+                'or add only what is missing to the cassette, with mode="new_episodes"',
+            ]
+        command = _this_command()
+        words = ["AGENTTAPE_MODE=all", "AGENTTAPE_MODE=new_episodes"]
+        if not path.exists():
+            return [f"record it:  AGENTTAPE_MODE=once {command}"]
+        return [f"record it anew:  {words[0]} {command}", f"or add only what is missing:  {words[1]} {command}"]
+
+    return remedy
+
+
+def _this_command() -> str:
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    if test:
+        return f"pytest {shlex.quote(test)}"
+    words = [Path(sys.orig_argv[0]).name, *sys.orig_argv[1:]] if sys.orig_argv else ["python"]
+    command = shlex.join(words)
+    return command if len(command) <= _MAX_COMMAND and "\n" not in command else "<your command>"

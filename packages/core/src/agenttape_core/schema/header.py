@@ -1,0 +1,59 @@
+"""The first record of a cassette."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from agenttape_core.schema.interaction import Timing
+from agenttape_core.schema.record import Record
+
+FORMAT_VERSION = 1
+"""The integer version that this library writes, and the newest it reads."""
+
+
+class Freeze(Record):
+    """What the session kept fixed, so that a replay can fix it to the same."""
+
+    kinds: list[str] = Field(default_factory=list)
+    """Any of `clock`, `uuid`, `random`."""
+    seed: str = ""
+    """The seed of ids and random numbers."""
+
+
+class Redaction(Record):
+    """How pseudonyms were made."""
+
+    key: str | None = None
+    """Hex of the HMAC key, or nothing when the key is held in the environment."""
+    rules: list[str] = Field(default_factory=list)
+    """The names of the user's own rules that were in force."""
+
+
+class Volatile(Record):
+    """Facts that differ between two recordings of the same run; nothing outside this block does."""
+
+    created: str = ""
+    """When the recording began: UTC, ISO 8601."""
+    clock: float | None = None
+    """The frozen time in seconds since the epoch, when `clock` is frozen."""
+    python: str = ""
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Versions of the distributions that shaped the recording."""
+    timings: dict[int, Timing] = Field(default_factory=dict)
+    """By interaction number."""
+
+
+class Header(Record):
+    """What a cassette says of itself."""
+
+    name: str
+    derived_from: str | None = None
+    """The cassette that this one was made from, when it was replayed with something live."""
+    tags: list[str] = Field(default_factory=list)
+    input: Any = None
+    """The inbound input of the run as plain data, so that it can be started again without the test."""
+    freeze: Freeze = Freeze()
+    redaction: Redaction = Redaction()
+    volatile: Volatile = Volatile()

@@ -1,0 +1,41 @@
+"""One boundary crossing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from agenttape_core.schema.outcome import Outcome
+from agenttape_core.schema.record import Record
+
+
+class Interaction(Record):
+    """One boundary crossing: what was asked, where, and what came back. All of it redacted."""
+
+    number: int
+    """1-based, in the order of the file."""
+    kind: str
+    """What was crossed: `chat`, `completion`, `embeddings`, `retrieval`, `tool`, `memory`, `http`, `call`."""
+    name: str
+    """Which one: the class of the model, the name of the tool."""
+    address: str
+    """Where it was asked: the structural path in the run tree."""
+    fingerprint: str
+    """What was asked: the hash of the canonical request."""
+    parent: int | None = None
+    """The number of the interaction that was executing when this one was asked."""
+    ids: list[str] = Field(default_factory=list)
+    """The run-specific ids of the request, in order of first appearance."""
+    tags: list[str] = Field(default_factory=list)
+    request: dict[str, Any]
+    """The request as plain data, continuations resolved."""
+    outcome: Outcome
+
+
+class Timing(Record):
+    """When things happened: volatile, so it is kept in the header and apart from the interaction."""
+
+    duration_ms: float
+    offsets_ms: list[float] = Field(default_factory=list)
+    """For a stream: when each chunk arrived, in milliseconds after the call. The first one is the TTFT."""

@@ -1,0 +1,46 @@
+"""What came back from a boundary."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from agenttape_core.schema.record import Record
+
+
+class RecordedError(Record):
+    """An exception as it was raised, never as code."""
+
+    type: str
+    """`module:QualName` of its class. It is looked up among loaded classes and never imported."""
+    message: str
+    """`str(error)`, for readers."""
+    args: list[Any] = Field(default_factory=list)
+    """The encoded `error.args`."""
+    attributes: dict[str, Any] = Field(default_factory=dict)
+    """The encoded instance attributes that could be encoded."""
+    bases: list[str] = Field(default_factory=list)
+    """The classes it derives from, nearest first, so that a replay without the type still fits `except` clauses."""
+
+
+class Usage(Record):
+    """Tokens as the provider counted them (OpenTelemetry GenAI: `gen_ai.usage.*`)."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Outcome(Record):
+    """How one boundary crossing ended.
+
+    `returned` has a `value`; `raised` has an `error`; `streamed` has `chunks` and says in `ended` whether the
+    stream was exhausted, closed early by its reader, or broken by an `error`.
+    """
+
+    status: Literal["returned", "raised", "streamed"]
+    value: Any = None
+    chunks: list[Any] | None = None
+    ended: Literal["exhausted", "closed", "raised"] | None = None
+    error: RecordedError | None = None
+    usage: Usage | None = None

@@ -1,0 +1,220 @@
+"""Codecs for the standard library's types, pydantic models, dataclasses and enums.
+
+A class is named in a file as `module:QualName`. Reading looks it up among the classes that are already loaded, checks
+that it is of the right sort, and fills an instance without calling user code: no `__init__`, no validator.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import fractions
+import pathlib
+import sys
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec, ValueCodec
+
+
+def class_name(cls: type) -> str:
+    """Return the name of a class as a cassette spells it: `module:QualName`."""
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def loaded_class(name: str) -> type | None:
+    """Return the class of that name if its module is already imported; never import anything."""
+    module_name, _, qualname = name.partition(":")
+    found: Any = sys.modules.get(module_name)
+    for part in qualname.split("."):
+        found = vars(found).get(part) if found is not None and hasattr(found, "__dict__") else None
+    return found if isinstance(found, type) else None
+
+
+def _recordable_class(value: Any) -> str:
+    name = class_name(type(value))
+    if loaded_class(name) is not type(value):
+        why = "its class cannot be found again by name: define it at the top level of a module"
+        raise UnrecordableValueError("$", type(value), why)
+    return name
+
+
+def _class_of(name: str, sort: type) -> Any:
+    cls = loaded_class(name)
+    if cls is None:
+        raise UnreadableValueError(name, "the class is not loaded; import its module before the replay")
+    if not issubclass(cls, sort):
+        raise UnreadableValueError(name, f"expected a {sort.__name__}, found another class of that name")
+    return cls
+
+
+def _exact(tag: str, cls: type, write: Callable[[Any], Plain], read: Callable[[Any], Any]) -> TypeCodec:
+    def encode(value: Any, _: Encode) -> Plain:
+        return write(value)
+
+    def decode(plain: Plain, _: Decode) -> Any:
+        try:
+            return read(plain)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise UnreadableValueError(tag, f"found {plain!r}, which is not one ({error})") from None
+
+    return TypeCodec(tag, lambda value: type(value) is cls, encode, decode)
+
+
+def _collection(tag: str, cls: type, *, ordered: bool) -> TypeCodec:
+    def encode(value: Any, nested: Encode) -> Plain:
+        items = [nested(item) for item in value]
+        return items if ordered else sorted(items, key=repr)
+
+    return TypeCodec(
+        tag,
+        lambda value: type(value) is cls,
+        encode,
+        lambda plain, nested: cls(nested(item) for item in plain),
+    )
+
+
+def _write_datetime(value: dt.datetime) -> Plain:
+    zone = getattr(value.tzinfo, "key", None)
+    body: dict[str, Any] = {"at": value.isoformat()}
+    if zone is not None:
+        body["zone"] = zone
+    elif value.tzinfo is not None and type(value.tzinfo) is not dt.timezone:
+        raise UnrecordableValueError("$", type(value.tzinfo), "only zoneinfo and fixed-offset time zones are kept")
+    if value.fold:
+        body["fold"] = 1
+    return body if len(body) > 1 else body["at"]
+
+
+def _read_datetime(plain: Any) -> dt.datetime:
+    if isinstance(plain, str):
+        return dt.datetime.fromisoformat(plain)
+    value = dt.datetime.fromisoformat(plain["at"])
+    if zone := plain.get("zone"):
+        from zoneinfo import ZoneInfo
+
+        value = value.replace(tzinfo=ZoneInfo(zone))
+    return value.replace(fold=plain.get("fold", 0))
+
+
+def _encode_model(value: BaseModel, nested: Encode) -> Plain:
+    body: dict[str, Any] = {"type": _recordable_class(value), "fields": _named(vars(value), nested)}
+    for key, extra in (("extra", value.__pydantic_extra__), ("private", value.__pydantic_private__)):
+        if extra:
+            body[key] = _named(extra, nested)
+    if value.model_fields_set != set(vars(value)):
+        body["set"] = sorted(value.model_fields_set)
+    return body
+
+
+def _named(fields: dict[str, Any], nested: Encode) -> Plain:
+    return {key: nested(item) for key, item in fields.items()}
+
+
+def _decode_model(plain: Any, nested: Decode) -> BaseModel:
+    cls = _class_of(plain["type"], BaseModel)
+    fields = {key: nested(item) for key, item in plain["fields"].items()}
+    missing = [name for name, field in cls.model_fields.items() if field.is_required() and name not in fields]
+    if missing:
+        raise UnreadableValueError(plain["type"], f"the class now requires {', '.join(missing)}; re-record")
+    value = cls.__new__(cls)
+    extra, private = ({k: nested(v) for k, v in plain.get(key, {}).items()} for key in ("extra", "private"))
+    object.__setattr__(value, "__dict__", fields)
+    object.__setattr__(value, "__pydantic_fields_set__", set(plain.get("set", fields)))
+    object.__setattr__(value, "__pydantic_extra__", extra if cls.model_config.get("extra") == "allow" else None)
+    object.__setattr__(value, "__pydantic_private__", private or None)
+    return value  # type: ignore[no-any-return]
+
+
+def _encode_dataclass(value: Any, nested: Encode) -> Plain:
+    fields = {field.name: nested(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return {"type": _recordable_class(value), "fields": fields}
+
+
+def _decode_dataclass(plain: Any, nested: Decode) -> Any:
+    cls = _class_of(plain["type"], object)
+    if not dataclasses.is_dataclass(cls):
+        raise UnreadableValueError(plain["type"], "expected a dataclass, found another class of that name")
+    expected, found = {field.name for field in dataclasses.fields(cls)}, set(plain["fields"])
+    if expected != found:
+        why = f"its fields changed: recorded {sorted(found)}, found {sorted(expected)}; re-record"
+        raise UnreadableValueError(plain["type"], why)
+    value = object.__new__(cls)
+    for name, item in plain["fields"].items():
+        object.__setattr__(value, name, nested(item))
+    return value
+
+
+def _decode_enum(plain: Any, _: Decode) -> Any:
+    name, member = plain
+    members = _class_of(name, enum.Enum).__members__
+    if member not in members:
+        raise UnreadableValueError(name, f"expected one of {sorted(members)}, found {member!r}")
+    return members[member]
+
+
+def _encode_enum(value: Any, _: Encode) -> Plain:
+    name = _recordable_class(value)
+    if value.name not in type(value).__members__:
+        raise UnrecordableValueError("$", type(value), "a combination of flags has no single name")
+    return [name, value.name]
+
+
+def _encode_namedtuple(value: Any, nested: Encode) -> Plain:
+    return [_recordable_class(value), *(nested(item) for item in value)]
+
+
+def _decode_namedtuple(plain: Any, nested: Decode) -> Any:
+    name, *items = plain
+    cls = _class_of(name, tuple)
+    if len(items) != len(getattr(cls, "_fields", ())):
+        raise UnreadableValueError(name, "the number of its fields changed; re-record")
+    return tuple.__new__(cls, [nested(item) for item in items])
+
+
+_PATHS = (pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath)
+
+CODECS: tuple[TypeCodec, ...] = (
+    _exact("$bytes", bytes, lambda v: base64.b64encode(v).decode(), lambda p: base64.b64decode(p, validate=True)),
+    _exact("$bytearray", bytearray, lambda v: base64.b64encode(v).decode(), lambda p: bytearray(base64.b64decode(p))),
+    _collection("$tuple", tuple, ordered=True),
+    _collection("$set", set, ordered=False),
+    _collection("$frozenset", frozenset, ordered=False),
+    _collection("$deque", collections.deque, ordered=True),
+    _exact("$datetime", dt.datetime, _write_datetime, _read_datetime),
+    _exact("$date", dt.date, dt.date.isoformat, dt.date.fromisoformat),
+    _exact("$time", dt.time, dt.time.isoformat, dt.time.fromisoformat),
+    _exact(
+        "$timedelta", dt.timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda p: dt.timedelta(*p)
+    ),
+    _exact("$uuid", uuid.UUID, str, uuid.UUID),
+    _exact("$decimal", decimal.Decimal, str, decimal.Decimal),
+    _exact("$fraction", fractions.Fraction, str, fractions.Fraction),
+    _exact("$complex", complex, lambda v: [repr(v.real), repr(v.imag)], lambda p: complex(float(p[0]), float(p[1]))),
+    *(_exact(f"${cls.__name__}", cls, str, cls) for cls in _PATHS if isinstance(pathlib.Path(), cls) or "Pure" in cls.__name__),
+    TypeCodec("$model", lambda v: isinstance(v, BaseModel), _encode_model, _decode_model),
+    TypeCodec("$enum", lambda v: isinstance(v, enum.Enum), _encode_enum, _decode_enum),
+    TypeCodec(
+        "$dataclass",
+        lambda v: dataclasses.is_dataclass(v) and not isinstance(v, type),
+        _encode_dataclass,
+        _decode_dataclass,
+    ),
+    TypeCodec(
+        "$namedtuple",
+        lambda v: isinstance(v, tuple) and hasattr(type(v), "_fields"),
+        _encode_namedtuple,
+        _decode_namedtuple,
+    ),
+)
+
+PYTHON_VALUES = ValueCodec(CODECS)
+"""The codec without any framework's families."""

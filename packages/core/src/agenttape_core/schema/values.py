@@ -1,0 +1,160 @@
+"""Python values as plain data and back, with their types.
+
+Plain data is what JSON and YAML hold alike: `None`, `bool`, `int`, finite `float`, `str` that is valid Unicode,
+`list`, and `dict` with such strings as keys. Every other value is written as a *tagged* dict: one single key that
+starts with `$`, such as `{"$tuple": [1, 2]}`. A user's dict of that shape gets its key's `$` doubled, and a dict
+with other keys than strings becomes `{"$dict": [[key, value], ...]}`, so nothing collides.
+
+The set of tags is open: integrations add a `TypeCodec` per family of framework objects. Decoding only ever calls
+codecs of this process; a tag or a type name in a file never causes an import.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+
+Plain = Any
+"""Plain data, see the module docstring. Spelled `Any`: a recursive alias would buy nothing but casts."""
+
+Encode = Callable[[Any], Plain]
+Decode = Callable[[Plain], Any]
+
+MAX_DEPTH = 100
+"""Values nested deeper are refused: they refer to themselves, or no reader could follow them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TypeCodec:
+    """How one family of objects is written and read.
+
+    Args:
+        tag: The key that marks the family in a file; starts with `$` and is globally unique.
+        handles: Whether an object belongs to the family.
+        encode: Object to plain data; the second argument encodes nested values. Dicts in the result are written as
+            they are, so nested user data must go through it.
+        decode: Plain data to a fresh object; the second argument decodes nested values.
+    """
+
+    tag: str
+    handles: Callable[[Any], bool]
+    encode: Callable[[Any, Encode], Plain]
+    decode: Callable[[Plain, Decode], Any]
+
+
+class ValueCodec:
+    """Encodes values to plain data and decodes them to fresh, equal values of the same type.
+
+    Args:
+        types: The families beyond plain data; the first that handles an object wins.
+    """
+
+    def __init__(self, types: Sequence[TypeCodec]) -> None:
+        self._types = tuple(types)
+        self._by_tag = {codec.tag: codec for codec in types}
+        self._by_class: dict[type, TypeCodec] = {}
+
+    def extended(self, types: Sequence[TypeCodec]) -> ValueCodec:
+        """Return a codec that tries `types` before the families of this one."""
+        return ValueCodec((*types, *self._types))
+
+    def encode(self, value: Any) -> Plain:
+        """Return `value` as plain data that shares nothing mutable with it.
+
+        Raises:
+            UnrecordableValueError: If a nested value has no codec, or the nesting is deeper than `MAX_DEPTH`.
+        """
+        return self._encode(value, "$", MAX_DEPTH)
+
+    def decode(self, plain: Plain) -> Any:
+        """Return a fresh value for plain data made by `encode`.
+
+        Raises:
+            UnreadableValueError: If a tag is unknown, or a type's class is not loaded.
+        """
+        kind = type(plain)
+        if kind is list:
+            return [self.decode(item) for item in plain]
+        if kind is not dict:
+            return plain
+        if len(plain) == 1:
+            (key,) = plain
+            if key.startswith("$"):
+                return self._decode_tagged(key, plain[key])
+        return {key: self.decode(item) for key, item in plain.items()}
+
+    def _decode_tagged(self, tag: str, body: Plain) -> Any:
+        if tag.startswith("$$"):
+            return {tag[1:]: self.decode(body)}
+        if tag == "$dict":
+            return {self.decode(key): self.decode(item) for key, item in body}
+        if tag == "$str":
+            return body.encode("ascii").decode("unicode-escape")
+        if tag == "$float":
+            return float(body)
+        codec = self._by_tag.get(tag)
+        if codec is None:
+            raise UnreadableValueError(tag, "no codec for this tag is registered; import the integration that wrote it")
+        return codec.decode(body, self.decode)
+
+    def _encode(self, value: Any, where: str, depth: int) -> Plain:
+        kind = type(value)
+        if kind is str:
+            return value if value.isascii() or not _has_surrogate(value) else {"$str": _escaped(value)}
+        if value is None or kind is bool or kind is int:
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"$float": repr(value)}
+        if depth == 0:
+            raise UnrecordableValueError(where, kind, f"nested deeper than {MAX_DEPTH}, perhaps it refers to itself")
+        if kind is list:
+            return [self._encode(item, f"{where}[{n}]", depth - 1) for n, item in enumerate(value)]
+        if kind is dict:
+            return self._encode_dict(value, where, depth - 1)
+        codec = self._codec_for(value, where)
+        try:
+            return {codec.tag: codec.encode(value, lambda item: self._encode(item, f"{where}.{codec.tag}", depth - 1))}
+        except RecursionError:
+            raise UnrecordableValueError(where, kind, "it refers to itself") from None
+
+    def _encode_dict(self, value: dict[Any, Any], where: str, depth: int) -> Plain:
+        for key in value:
+            if type(key) is not str or (not key.isascii() and _has_surrogate(key)):
+                pairs = value.items()
+                return {
+                    "$dict": [
+                        [self._encode(k, f"{where}.keys()", depth), self._encode(v, f"{where}[{k!r}]", depth)]
+                        for k, v in pairs
+                    ]
+                }
+        if len(value) == 1:
+            (key,) = value
+            if key.startswith("$"):
+                return {f"${key}": self._encode(value[key], f"{where}.{key}", depth)}
+        return {key: self._encode(item, f"{where}.{key}", depth) for key, item in value.items()}
+
+    def _codec_for(self, value: Any, where: str) -> TypeCodec:
+        kind = type(value)
+        codec = self._by_class.get(kind)
+        if codec is None:
+            codec = next((codec for codec in self._types if codec.handles(value)), None)
+            if codec is None:
+                raise UnrecordableValueError(where, kind)
+            self._by_class[kind] = codec
+        return codec
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _escaped(text: str) -> str:
+    return text.encode("unicode-escape", "surrogatepass").decode("ascii")

@@ -1,0 +1,35 @@
+"""The families of values that this process can record: the standard ones and what integrations add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.schema import PYTHON_VALUES, TypeCodec, ValueCodec
+
+_lock = Lock()
+_codec = PYTHON_VALUES
+_tags: set[str] = set()
+
+
+def value_codec() -> ValueCodec:
+    """Return the codec that knows every registered family."""
+    return _codec
+
+
+def register_codecs(codecs: Sequence[TypeCodec]) -> None:
+    """Add families of values to what boundaries can carry; later ones are asked first.
+
+    Raises:
+        ConfigurationError: If a tag does not start with `$`, or is taken.
+    """
+    global _codec  # noqa: PLW0603 - the registry of the process
+    with _lock:
+        for codec in codecs:
+            if not codec.tag.startswith("$") or codec.tag.startswith("$$"):
+                raise ConfigurationError(f"the codec tag {codec.tag!r} must start with a single '$'")
+            if codec.tag in _tags:
+                raise ConfigurationError(f"the codec tag {codec.tag!r} is already registered")
+        _tags.update(codec.tag for codec in codecs)
+        _codec = _codec.extended(codecs)

@@ -1,0 +1,215 @@
+"""One boundary crossing in progress: served from the cassette, or executed and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
+
+from agenttape_core.matching import Found, Position, Question, substitute_ids
+from agenttape_core.schema import Interaction, Outcome, Plain, RecordedError, Timing, Usage
+from agenttape_core.session.codecs import value_codec
+from agenttape_core.session.current import _executing
+from agenttape_core.session.failures import rebuild_error, record_error
+
+if TYPE_CHECKING:
+    from agenttape_core.session.session import Session
+
+
+def _no_usage(_: Any) -> Usage | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A family of calls that reach outside: what they are called, and how their streams relate to their values.
+
+    Args:
+        kind: `chat`, `completion`, `embeddings`, `retrieval`, `tool`, `memory`, `http` or `call`.
+        join: Makes the value of the chunks of an exhausted stream, so that a streamed recording serves a plain call.
+        split: Makes chunks of a value, so that a plain recording serves a stream.
+        usage: Reads the token counts of a value.
+    """
+
+    kind: str
+    join: Callable[[Sequence[Any]], Any] = list
+    split: Callable[[Any], Sequence[Any]] = list
+    usage: Callable[[Any], Usage | None] = _no_usage
+
+
+class Crossing:
+    """One boundary crossing in progress.
+
+    Args:
+        session: The session it belongs to.
+        boundary: The family of the call.
+        question: What is asked.
+        position: Where it is asked.
+        number: Its provisional number: the order of its start.
+        owner: The object whose call it is; calls that the same object makes inside are part of this one.
+        parent: The crossing that is executing around this one.
+        found: The recording that serves it, or nothing if it is executed.
+    """
+
+    __slots__ = ("_began", "boundary", "found", "number", "offsets", "owner", "parent", "position", "question", "session")
+
+    def __init__(
+        self,
+        session: Session,
+        boundary: Boundary,
+        question: Question,
+        position: Position,
+        *,
+        number: int,
+        owner: Any = None,
+        parent: Crossing | None = None,
+        found: Found | None = None,
+    ) -> None:
+        self.session = session
+        self.boundary = boundary
+        self.question = question
+        self.position = position
+        self.number = number
+        self.owner = owner
+        self.parent = parent
+        self.found = found
+        self.offsets: list[float] = []
+        self._began = perf_counter()
+
+    # -- served ------------------------------------------------------------------------------------------------
+
+    def replay(self) -> Any:
+        """Return the recorded value, or raise the recorded error."""
+        outcome = self._outcome()
+        if outcome.status == "raised":
+            raise self._error(outcome.error)
+        if outcome.status == "returned":
+            return self._value(outcome.value)
+        chunks = [self._value(chunk) for chunk in outcome.chunks or ()]
+        self._end_of_stream(outcome, len(chunks))
+        return self.boundary.join(chunks)
+
+    def replay_chunks(self) -> Iterator[Any]:
+        """Yield the recorded chunks, each a fresh object; raise the error that broke the stream, if one did."""
+        outcome = self._outcome()
+        if outcome.status == "raised":
+            raise self._error(outcome.error)
+        if outcome.status == "returned":
+            yield from self.boundary.split(self._value(outcome.value))
+            return
+        chunks = outcome.chunks or ()
+        for chunk in chunks:
+            yield self._value(chunk)
+        self._end_of_stream(outcome, len(chunks))
+
+    def _end_of_stream(self, outcome: Outcome, read: int) -> None:
+        if outcome.ended == "raised":
+            raise self._error(outcome.error)
+        if outcome.ended == "closed":
+            self.session.refuse(
+                self.question, self.position, f"the recorded stream was closed by its reader after {read} chunks"
+            )
+
+    def _outcome(self) -> Outcome:
+        assert self.found is not None
+        return self.session.source.outcome(self.found.number)
+
+    def _value(self, plain: Plain) -> Any:
+        return value_codec().decode(self._live(plain))
+
+    def _error(self, record: RecordedError | None) -> Exception:
+        assert record is not None
+        live = RecordedError.model_construct(**self._live(dict(record)))
+        return rebuild_error(live, value_codec())
+
+    def _live(self, plain: Plain) -> Plain:
+        """Return recorded data with the ids and the secrets of this run in place of the recorded ones."""
+        assert self.found is not None
+        if self.question.ids:
+            plain = substitute_ids(plain, self.session.source.ids(self.found.number), self.question.ids)
+        return self.session.redactor.rehydrate(plain)
+
+    # -- executed ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def executing(self) -> Iterator[None]:
+        """While inside, calls are children of this one, and time, ids and randomness are real.
+
+        Hold it only while the real code runs, never across a `yield`: the caller's own code runs there.
+        """
+        token = _executing.set(self)
+        try:
+            yield
+        finally:
+            _executing.reset(token)
+
+    def is_inside(self, owner: Any) -> bool:
+        """Whether this crossing or one around it belongs to the owner."""
+        crossing: Crossing | None = self
+        while crossing is not None:
+            if crossing.owner is owner:
+                return True
+            crossing = crossing.parent
+        return False
+
+    def chunk_arrived(self) -> None:
+        """Note the time of a chunk."""
+        self.offsets.append((perf_counter() - self._began) * 1000)
+
+    def returned(self, value: Any) -> None:
+        """Record that the call returned.
+
+        Raises:
+            UnrecordableValueError: If the value has no codec.
+        """
+        with self.session.recording():
+            plain = self.session.redactor.value(value_codec().encode(value))
+            self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage(value)))
+
+    def raised(self, error: Exception) -> None:
+        """Record that the call raised."""
+        with self.session.recording():
+            self._record(Outcome(status="raised", error=self._redacted(error)))
+
+    def streamed(
+        self,
+        chunks: Sequence[Plain],
+        ended: Literal["exhausted", "closed", "raised"] = "exhausted",
+        error: Exception | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        """Record a stream.
+
+        Args:
+            chunks: What arrived, each encoded at the moment of its arrival, before the reader could change it.
+            ended: How it ended.
+            error: What broke it.
+            usage: The token counts of the whole.
+        """
+        with self.session.recording():
+            record = self._redacted(error) if error is not None else None
+            redacted = self.session.redactor.chunks(list(chunks))
+            self._record(Outcome(status="streamed", chunks=redacted, ended=ended, error=record, usage=usage))
+
+    def _redacted(self, error: Exception) -> RecordedError:
+        record = record_error(error, value_codec())
+        return RecordedError.model_validate(self.session.redactor.value(record.model_dump()))
+
+    def _record(self, outcome: Outcome) -> None:
+        question = self.question
+        interaction = Interaction.model_construct(
+            number=self.number,
+            kind=question.kind,
+            name=question.name,
+            address=self.position.address,
+            fingerprint=question.fingerprint,
+            parent=self.parent.number if self.parent is not None else None,
+            ids=list(question.ids),
+            tags=[],
+            request=question.body,
+            outcome=outcome,
+        )
+        timing = Timing(duration_ms=(perf_counter() - self._began) * 1000, offsets_ms=self.offsets)
+        self.session.keep(interaction, timing, self.position.order)

@@ -1,0 +1,74 @@
+"""Which session a call belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from agenttape_core.matching import task_branch
+
+if TYPE_CHECKING:
+    from agenttape_core.session.crossing import Crossing
+    from agenttape_core.session.session import Session
+
+_current: ContextVar[Session | None] = ContextVar("agenttape_session", default=None)
+_executing: ContextVar[Crossing | None] = ContextVar("agenttape_executing", default=None)
+_open: list[Session] = []
+_scopes: list[Callable[[], str | None]] = []
+_lock = Lock()
+
+
+def current_session() -> Session | None:
+    """Return the session in force here, or nothing.
+
+    It is the innermost open one of this context. A thread that was started without a context (a bare
+    `threading.Thread`) belongs to the process's only open session.
+    """
+    session = _current.get()
+    while session is not None and session.closed:
+        session = session.outer
+    if session is None and len(_open) == 1:
+        return _open[0]
+    return session
+
+
+def context_session() -> Session | None:
+    """Return the session that this context was given, open or not, without looking at other threads."""
+    return _current.get()
+
+
+def executing() -> Crossing | None:
+    """Return the innermost boundary that is being executed for real around this call."""
+    return _executing.get()
+
+
+def enter(session: Session) -> None:
+    """Make a session the current one of this context."""
+    with _lock:
+        _open.append(session)
+    _current.set(session)
+
+
+def leave(session: Session) -> None:
+    """Undo `enter`, also from another context than the one that entered."""
+    with _lock:
+        _open.remove(session)
+    if _current.get() is session:
+        _current.set(session.outer)
+
+
+def register_scope(provider: Callable[[], str | None]) -> None:
+    """Let an integration say in which sequential strand of a run the caller is; ids are counted by strand."""
+    _scopes.append(provider)
+
+
+def current_scope() -> str:
+    """Return the name of the sequential strand of the run that the caller is in, the same in every run."""
+    for provider in _scopes:
+        scope = provider()
+        if scope is not None:
+            return scope
+    branch = task_branch()
+    return ".".join(map(str, branch.rank)) if branch is not None else ""

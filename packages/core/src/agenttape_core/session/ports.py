@@ -1,0 +1,50 @@
+"""What a session needs of the world: recordings to read and a place to write them. Storage provides both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from agenttape_core.matching import Order
+from agenttape_core.schema import Interaction, Outcome, Timing
+
+
+class IndexRow(Protocol):
+    """What is known of a recording without reading it."""
+
+    @property
+    def number(self) -> int: ...  # noqa: D102
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def address(self) -> str: ...  # noqa: D102
+    @property
+    def fingerprint(self) -> str: ...  # noqa: D102
+    @property
+    def parent(self) -> int | None: ...  # noqa: D102
+
+
+class Source(Protocol):
+    """The recordings of a cassette."""
+
+    @property
+    def entries(self) -> Sequence[IndexRow]:
+        """An index row for each recording, in the order of the file."""
+
+    def outcome(self, number: int) -> Outcome:
+        """Read what came back."""
+
+    def ids(self, number: int) -> Sequence[str]:
+        """Read the run-specific ids of the request."""
+
+    def interaction(self, number: int) -> Interaction:
+        """Read all of it."""
+
+
+class Sink(Protocol):
+    """Where finished interactions go."""
+
+    def append(self, interaction: Interaction, timing: Timing, order: Order) -> None:
+        """Keep a finished interaction so that not even a crash loses it."""

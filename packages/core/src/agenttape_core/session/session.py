@@ -1,0 +1,248 @@
+"""One use of one cassette."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, NoReturn
+
+from agenttape_core.engine import Execute, Mode, Policy, Refuse, decide
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, UnusedInteractionsError
+from agenttape_core.matching import (
+    Branch,
+    Candidate,
+    Canonicaliser,
+    Order,
+    Position,
+    Question,
+    Recordings,
+    current_branch,
+    enter_branch,
+    nearest,
+    task_branch,
+)
+from agenttape_core.redaction import Redactor
+from agenttape_core.schema import Interaction, Timing
+from agenttape_core.session import current
+from agenttape_core.session.codecs import value_codec
+from agenttape_core.session.crossing import Boundary, Crossing
+from agenttape_core.session.ports import IndexRow, Sink, Source
+from agenttape_core.session.report import Crossed, Report
+
+
+class Session:
+    """One use of one cassette. Thread-safe and task-safe.
+
+    Integrations call `cross` and act on what it gives; users get one from `use_cassette`.
+
+    Args:
+        path: The cassette.
+        policy: What the session allows.
+        redactor: Replaces secrets.
+        source: The recordings.
+        sink: Where executed interactions go; nothing when none can be executed.
+        remedy: Says how to record what is missing, a line each.
+        ambient: Whether integrations tape what the user did not tape.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        policy: Policy,
+        redactor: Redactor,
+        source: Source,
+        sink: Sink | None,
+        remedy: Callable[[], list[str]],
+        ambient: bool = True,
+    ) -> None:
+        self.path = path
+        self.policy = policy
+        self.redactor = redactor
+        self.source = source
+        self.report = Report()
+        self.root = Position()
+        self.outer: Session | None = None
+        self.closed = False
+        self.ambient = ambient
+        self._extras: dict[str, Any] = {}
+        self._kept: list[tuple[Order, Interaction]] = []
+        self._sink = sink
+        self._remedy = remedy
+        self._recordings = Recordings(source.entries)
+        self._canonical = Canonicaliser(lambda value: redactor.value(value_codec().encode(value)))
+        self._numbers = itertools.count(1)
+        self._latched: AgentTapeError | AgentTapeHalt | None = None
+        self._lock = Lock()
+        self._branch_outside: Branch | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """The mode the session was opened in."""
+        return self.policy.mode
+
+    @property
+    def interactions(self) -> list[Interaction]:
+        """The interactions of the cassette; while one is being recorded, those that have ended so far."""
+        if self.policy.replaces and not self.closed:
+            with self._lock:
+                return [interaction for _, interaction in sorted(self._kept, key=lambda kept: kept[0])]
+        return [self.source.interaction(row.number) for row in self.source.entries]
+
+    def extra(self, key: str, make: Callable[[], Any]) -> Any:
+        """Return what an integration keeps with this session, made on first use."""
+        with self._lock:
+            if key not in self._extras:
+                self._extras[key] = make()
+            return self._extras[key]
+
+    # -- the context -------------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Make this the current session."""
+        self.outer = current.context_session()
+        self._branch_outside = current_branch()
+        enter_branch(Branch())
+        current.enter(self)
+
+    def leave(self) -> None:
+        """End the session: it serves and executes nothing more."""
+        self.closed = True
+        current.leave(self)
+        enter_branch(self._branch_outside)
+
+    # -- a call ------------------------------------------------------------------------------------------------
+
+    def cross(
+        self,
+        boundary: Boundary,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        position: Position | None = None,
+        owner: Any = None,
+        ids: tuple[str, ...] = (),
+    ) -> Crossing:
+        """Decide what happens on a call.
+
+        Args:
+            boundary: The family of the call.
+            name: Which one: the class of the model, the name of the tool.
+            body: What is asked: encodable values, `Keyed` where building them is costly.
+            position: Where it is asked; by default below the crossing that executes around it, or the root.
+            owner: The object whose call it is.
+            ids: Run-specific ids of the call that are not part of what is asked, such as the id of a tool call.
+
+        Raises:
+            CassetteMissError: If the call may be neither served nor executed.
+            UnrecordableValueError: If the body cannot be written.
+        """
+        with self.recording():
+            question = self._canonical.question(boundary.kind, name, body, ids)
+        parent = current.executing()
+        if parent is not None and parent.session is not self:
+            parent = None
+        if position is None:
+            base = parent.position if parent is not None else self.root
+            position = base.child(name, branch=task_branch())
+        decision = decide(self.policy, question, position.address, self._recordings)
+        if isinstance(decision, Refuse):
+            self.refuse(question, position, decision.reason)
+        number = next(self._numbers)
+        if isinstance(decision, Execute):
+            self.report.add(executed=Crossed(boundary.kind, name, position.address, number))
+            return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent)
+        found = decision.found
+        self.report.add(served=Crossed(boundary.kind, name, position.address, found.number, found.rung))
+        return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent, found=found)
+
+    def refuse(self, question: Question, position: Position, reason: str) -> NoReturn:
+        """Raise a miss that explains itself, and remember it even if someone eats it."""
+        where = f"{question.kind} {question.name} at {position.address}"
+        summary = f"no recording for {where}: {reason}"
+        near = nearest(question, position.address, map(_candidate, self.source.entries), self._request)
+        lines = [
+            f"cassette  {self.path} ({len(self._recordings)} interactions, mode {self.policy.mode.value})",
+            *(near.lines() if near is not None else [f"nearest   none: no {question.kind} was recorded"]),
+            *(f"{'to fix' if n == 0 else '':<10}{line}" for n, line in enumerate(self._remedy())),
+        ]
+        miss = CassetteMissError(summary, "\n".join(f"  {line}" for line in lines))
+        self.report.add_failure(missed=summary)
+        self.latch(miss)
+        raise miss
+
+    def _request(self, number: int) -> Any:
+        return self.source.interaction(number).request
+
+    # -- recording ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Latch our own errors of this block: an agent that eats them must not end green."""
+        try:
+            yield
+        except AgentTapeError as error:
+            self.latch(error)
+            raise
+
+    def keep(self, interaction: Interaction, timing: Timing, order: Order) -> None:
+        """Hand a finished interaction to the sink. One that ends after the session is not part of it."""
+        if self._sink is not None and not self.closed:
+            self._sink.append(interaction, timing, order)
+            with self._lock:
+                self._kept.append((order, interaction))
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def latch(self, failure: AgentTapeError | AgentTapeHalt) -> None:
+        """Remember the first failure, so that the session fails even if user code caught it."""
+        with self._lock:
+            self._latched = self._latched or failure
+
+    @property
+    def failure(self) -> AgentTapeError | AgentTapeHalt | None:
+        """The first failure, whether or not user code caught it."""
+        return self._latched
+
+    def find_unused(self) -> None:
+        """Put what was never asked for into the report."""
+        if self.policy.replaces:
+            return
+        rows = {row.number: row for row in self.source.entries}
+        live = [n for n, row in rows.items() if self.policy.live.isdisjoint({row.kind, row.name})]
+        self.report.close([_crossed(rows[number]) for number in self._recordings.unused(live)])
+
+    def used_numbers(self) -> list[int]:
+        """Return the recordings that were served, with all that lies inside them, in the order of the file."""
+        unused = set(self._recordings.unused(row.number for row in self.source.entries))
+        return [row.number for row in self.source.entries if row.number not in unused]
+
+    def unused_error(self) -> UnusedInteractionsError | None:
+        """Return the error that names what was never asked for, if anything was not."""
+        unused = self.report.unused
+        if not unused:
+            return None
+        shown = [str(crossed) for crossed in unused[:10]]
+        if len(unused) > len(shown):
+            shown.append(f"      … and {len(unused) - len(shown)} more")
+        of = len(self._recordings)
+        return UnusedInteractionsError(
+            "\n  ".join(
+                [
+                    f"{self.path}: {len(unused)} of {of} recorded interactions were never asked for", *shown,
+                    "the run no longer does what was recorded: fix it, re-record it (mode='all'),",
+                    "or open the cassette with unused='ignore' if it serves several runs",
+                ]
+            )
+        )
+
+
+def _candidate(row: IndexRow) -> Candidate:
+    return Candidate(row.number, row.kind, row.name, row.address, row.fingerprint)
+
+
+def _crossed(row: IndexRow) -> Crossed:
+    return Crossed(row.kind, row.name, row.address, row.number)

@@ -1,0 +1,99 @@
+"""Replacing a file so that a crash at any moment leaves either the old one or the new one, whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+from agenttape_core.errors import CassetteWriteError
+
+
+def real_path(path: Path) -> Path:
+    """The file behind symbolic links, so that a link to a cassette stays a link when the cassette is replaced."""
+    return Path(os.path.realpath(path))
+
+
+def make_folder(path: Path) -> None:
+    """Create the folder of a file.
+
+    Raises:
+        CassetteWriteError: It cannot be created.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"its folder cannot be created: {error.strerror or error}"
+        raise CassetteWriteError(path, problem, remedy="record to a folder you may write to") from error
+
+
+def replace_file(path: Path, data: bytes, *, kept_in: Path | None = None) -> None:
+    """Write `data` to a temporary file in the same folder, sync it, and rename it over `path`.
+
+    Args:
+        path: The file to replace.
+        data: Its new content.
+        kept_in: The journal that holds the same recording; without one, a complete temporary file that could not
+            be renamed is kept and named in the error.
+
+    Raises:
+        CassetteWriteError: It could not be written. The old file, if any, is untouched.
+    """
+    make_folder(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    complete = False
+    try:
+        _write_synced(temporary, data)
+        complete = True
+        _copy_mode(path, temporary)
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        kept = kept_in
+        if kept is None and complete:
+            kept = temporary
+        else:
+            _remove(temporary)
+        raise _failure(path, error, kept) from error
+    except BaseException:
+        _remove(temporary)
+        raise
+
+
+def _failure(path: Path, error: OSError, kept: Path | None) -> CassetteWriteError:
+    problem = f"the cassette could not be written: {error.strerror or error}"
+    if kept is None:
+        return CassetteWriteError(path, problem, remedy="free space or fix the permissions, then record again")
+    if kept.suffix == ".journal":
+        remedy = f'then get it back: agenttape_core.storage.recover(Path("{kept}"))'
+    else:
+        remedy = "it is complete: rename it"
+    return CassetteWriteError(path, f"{problem}; what was recorded is kept in {kept}", remedy=remedy)
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _copy_mode(source: Path, target: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        target.chmod(source.stat().st_mode & 0o777)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable; where folders cannot be opened (Windows), the system does it."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()

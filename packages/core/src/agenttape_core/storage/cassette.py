@@ -1,0 +1,232 @@
+"""An opened cassette: indexed at once, parsed when asked."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from agenttape_core.errors import CassetteFormatError, CassetteVersionError
+from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome
+from agenttape_core.storage import limits
+from agenttape_core.storage.continuation import Delta, resolve
+from agenttape_core.storage.files import file_kind, read_bytes
+from agenttape_core.storage.layout_jsonl import JsonlLayout
+from agenttape_core.storage.layout_yaml import YamlLayout
+from agenttape_core.storage.malformed import Malformed
+from agenttape_core.storage.records import (
+    delta_from_dict,
+    header_from_dict,
+    ids_from_list,
+    interaction_from_dict,
+    outcome_from_dict,
+    with_timings,
+)
+from agenttape_core.storage.timings import load_timings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from agenttape_core.storage.layout import Entry, Layout, Span
+
+LAYOUTS: dict[str, Layout] = {"yaml": YamlLayout(), "jsonl": JsonlLayout()}
+_VERSION = re.compile(
+    rb'(?:\xef\xbb\xbf)?(?:---[ \t]*\n)?(?:agenttape: ([0-9]{1,9})[ \t]*\n|\{"agenttape":([0-9]{1,9})[,}])'
+)
+_CONFLICT = re.compile(rb"^<{7} ", re.MULTILINE)
+_RESOLVED = 64
+"""How many resolved requests are kept, so that reading in file order follows each continuation once."""
+
+
+class Cassette:
+    """An opened file, read-only; the whole content is a snapshot of the moment it was opened.
+
+    Records are checked when they are asked for; a bad one raises `CassetteFormatError` with its line. Values inside
+    the requests of different interactions may be the same objects: treat them as read-only. Thread-safe.
+
+    Args:
+        path: The file, for errors.
+        data: Its unpacked bytes.
+    """
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self.path = path
+        # A checkout may have changed the ends of lines; in neither layout can a raw CR be part of a value.
+        self._data = data.replace(b"\r\n", b"\n") if b"\r\n" in data[: data.find(b"\n") + 1] else data
+        self._layout = LAYOUTS[file_kind(path).layout]
+        self._refuse_other_versions()
+        self._spans, self._header_span = self._split()
+        self.preface, self._timings = self._parse_preface()
+        self.entries: Sequence[Entry] = self._index()
+        self._positions = {entry.number: position for position, entry in enumerate(self.entries)}
+        self._resolved: OrderedDict[int, dict[str, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    preface: Header
+    """The header without its timings, which are parsed when `header` is first asked for."""
+
+    @cached_property
+    def header(self) -> Header:
+        """The whole header.
+
+        Raises:
+            CassetteFormatError: The timings are malformed.
+        """
+        try:
+            return with_timings(self.preface, load_timings(self._timings))
+        except Malformed as error:
+            self._refuse(Malformed(error.problem), self._header_span.start)
+
+    def outcome(self, number: int) -> Outcome:
+        """What came back in one interaction; nothing else of its record is parsed.
+
+        Args:
+            number: The number of the interaction.
+
+        Raises:
+            CassetteFormatError: The record is malformed.
+            KeyError: There is no such interaction.
+        """
+        span = self._spans[self._positions[number]]
+        try:
+            return outcome_from_dict(self._layout.outcome(self._data, span))
+        except Malformed as error:
+            self._refuse(error, span.start)
+
+    def ids(self, number: int) -> list[str]:
+        """The run-specific ids of one request, in order of first appearance. Raises as `outcome` does."""
+        span = self._spans[self._positions[number]]
+        try:
+            return ids_from_list(self._layout.ids(self._data, span))
+        except Malformed as error:
+            self._refuse(error, span.start)
+
+    def interaction(self, number: int) -> Interaction:
+        """One whole interaction, with the request that it continues filled in. Raises as `outcome` does."""
+        record = self._record(number)
+        request = self._request(number, record)
+        messages = request.get("messages")
+        own = {**request, "messages": list(messages)} if isinstance(messages, list) else request
+        try:
+            return interaction_from_dict(record, own)
+        except Malformed as error:
+            self._refuse(error, self._spans[self._positions[number]].start)
+
+    def interactions(self) -> Iterator[Interaction]:
+        """All interactions in the order of the file, one at a time."""
+        return (self.interaction(entry.number) for entry in self.entries)
+
+    def _record(self, number: int) -> dict[str, Any]:
+        span = self._spans[self._positions[number]]
+        try:
+            return self._layout.record(self._data[span.start : span.end])
+        except Malformed as error:
+            self._refuse(error, span.start)
+
+    def _request(self, number: int, record: dict[str, Any]) -> dict[str, Any]:
+        """Follow the chain down to a known request, then build up again; references only go backwards."""
+        chain: list[tuple[int, Delta]] = []
+        at, current = number, record
+        with self._lock:
+            while at not in self._resolved:
+                delta = self._delta(at, current)
+                chain.append((at, delta))
+                if delta.continues is None:
+                    break
+                at = delta.continues
+                current = {} if at in self._resolved else self._record(at)
+            request = self._resolved.get(at, {})
+            for at, delta in reversed(chain):
+                request = self._apply(at, request, delta)
+                self._resolved[at] = request
+                if len(self._resolved) > _RESOLVED:
+                    self._resolved.popitem(last=False)
+            return request
+
+    def _delta(self, number: int, record: dict[str, Any]) -> Delta:
+        try:
+            return delta_from_dict(record, number, self._positions)
+        except Malformed as error:
+            self._refuse(error, self._spans[self._positions[number]].start)
+
+    def _apply(self, number: int, base: dict[str, Any], delta: Delta) -> dict[str, Any]:
+        if delta.continues is None:
+            return delta.request
+        try:
+            return resolve(base, delta)
+        except Malformed as error:
+            self._refuse(error, self._spans[self._positions[number]].start)
+
+    def _refuse_other_versions(self) -> None:
+        match = _VERSION.match(self._data)
+        if match and int(match[1] or match[2]) > FORMAT_VERSION:
+            raise CassetteVersionError(
+                self.path,
+                f"the cassette is of format {int(match[1] or match[2])}, "
+                f"and this version of AgentTape reads formats up to {FORMAT_VERSION}",
+                remedy="upgrade: pip install --upgrade agenttape-core",
+                line=1,
+            )
+
+    def _split(self) -> tuple[list[Span], Span]:
+        data, start = self._data, 0
+        if conflict := _CONFLICT.search(data):
+            self._refuse(Malformed("the file has an unresolved merge conflict"), conflict.start())
+        if not data or data.isspace():
+            self._refuse(Malformed("the file is empty"), 0)
+        try:
+            end = self._layout.check_end(data)
+            header, *records = self._layout.spans(data, end)
+        except Malformed as error:
+            self._refuse(error, 0)
+        for start, end in (header, *records):
+            if end - start > limits.MAX_RECORD_BYTES:
+                problem = f"a record is larger than the limit of {limits.MAX_RECORD_BYTES} bytes"
+                self._refuse(Malformed(problem), start)
+        return records, header
+
+    def _parse_preface(self) -> tuple[Header, str]:
+        span = self._header_span
+        try:
+            fields, timings = self._layout.header(self._data[span.start : span.end])
+            return header_from_dict(fields), timings
+        except Malformed as error:
+            self._refuse(error, span.start)
+
+    def _index(self) -> Sequence[Entry]:
+        data, read, last, entries = self._data, self._layout.entry, 0, []
+        for span in self._spans:
+            try:
+                entry = read(data, span)
+            except Malformed as error:
+                self._refuse(error, span.start)
+            if entry.number <= last:
+                problem = f"`interaction: {entry.number}` after {last}: numbers must grow"
+                self._refuse(Malformed(problem), span.start)
+            last = entry.number
+            entries.append(entry)
+        return tuple(entries)
+
+    def _refuse(self, error: Malformed, offset: int) -> NoReturn:
+        line = self._data.count(b"\n", 0, offset) + error.line + 1
+        remedy = "restore the file from version control, or record it again"
+        raise CassetteFormatError(self.path, error.problem, remedy=remedy, line=line) from None
+
+
+def open_cassette(path: Path | str) -> Cassette:
+    """Open a cassette: read and index it, parse its header, parse no record.
+
+    Args:
+        path: A `.yaml`, `.yml` or `.jsonl` file, each also with `.gz` or `.zst` after it.
+
+    Raises:
+        CassetteNotFoundError: There is no file.
+        CassetteVersionError: It is of a newer format.
+        CassetteFormatError: It is cut off or malformed; the error has the line.
+        ConfigurationError: The suffix is not known.
+    """
+    path = Path(path)
+    return Cassette(path, read_bytes(path))

@@ -1,0 +1,137 @@
+"""Bytes of a cassette on disk: what its suffix means, reading with limits, packing.
+
+Compression is deterministic: the same bytes give the same file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, ConfigurationError
+from agenttape_core.storage import limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LAYOUTS: dict[str, Literal["yaml", "jsonl"]] = {".yaml": "yaml", ".yml": "yaml", ".jsonl": "jsonl"}
+_PACKINGS: dict[str, Literal["gz", "zst"]] = {".gz": "gz", ".zst": "zst"}
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """What the suffix of a file says: the layout of its text, and how the text is packed."""
+
+    layout: Literal["yaml", "jsonl"]
+    packing: Literal["gz", "zst"] | None
+
+
+class _Stream(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def file_kind(path: Path) -> FileKind:
+    """Read the suffix of a path.
+
+    Raises:
+        ConfigurationError: It is none that AgentTape knows, or needs a module that is not installed.
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    packing = _PACKINGS.get(suffixes[-1]) if suffixes else None
+    name = suffixes[-2:-1] if packing else suffixes[-1:]
+    if not name or name[0] not in _LAYOUTS:
+        raise ConfigurationError(
+            f"{path}: the suffix says how a cassette is written, and this one is not known\n"
+            "  use .yaml, .yml or .jsonl, each also with .gz or .zst after it"
+        )
+    if packing == "zst":
+        _zstandard(path)
+    return FileKind(_LAYOUTS[name[0]], packing)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The unpacked bytes of a cassette file.
+
+    The bytes are read whole, not mapped: a mapped file that another program cuts short kills the process, and on
+    Windows it could not be replaced.
+
+    Raises:
+        CassetteNotFoundError: There is no file.
+        CassetteFormatError: It cannot be read or unpacked, or is larger than the limit.
+    """
+    packing = file_kind(path).packing
+    try:
+        with path.open("rb") as file:
+            return _read(path, file if packing is None else _unpacked(path, file, packing))
+    except (FileNotFoundError, NotADirectoryError):
+        raise CassetteNotFoundError(
+            path, "there is no such cassette", remedy="record it once: use_cassette(..., mode='once')"
+        ) from None
+    except OSError as error:
+        problem = f"the file cannot be read: {error.strerror or error}"
+        raise CassetteFormatError(path, problem, remedy="check the path and its permissions") from error
+    except (EOFError, zlib.error, ValueError) as error:
+        problem = f"the file cannot be unpacked: {error}"
+        raise CassetteFormatError(path, problem, remedy="restore it, or record it again") from error
+
+
+def pack(path: Path, data: bytes) -> bytes:
+    """The bytes as they go to disk, by the suffix of the path."""
+    packing = file_kind(path).packing
+    if packing == "gz":
+        buffer = io.BytesIO()
+        with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=6) as file:
+            file.write(data)
+        return buffer.getvalue()
+    if packing == "zst":
+        packed: bytes = _zstandard(path).ZstdCompressor(level=10).compress(data)
+        return packed
+    return data
+
+
+def _read(path: Path, file: _Stream) -> bytes:
+    chunks: list[bytes] = []
+    left = limits.MAX_FILE_BYTES
+    while left >= 0 and (chunk := file.read(_CHUNK)):  # by pieces: a large `read` reserves all it may need
+        chunks.append(chunk)
+        left -= len(chunk)
+    if left < 0:
+        problem = f"the cassette is larger than the limit of {limits.MAX_FILE_BYTES} bytes"
+        raise CassetteFormatError(path, problem, remedy="split the recording into several cassettes")
+    return b"".join(chunks)
+
+
+def _unpacked(path: Path, file: Any, packing: str) -> _Stream:
+    if packing == "gz":
+        return gzip.GzipFile(fileobj=file, mode="rb")
+    module = _zstandard(path)
+    return _TranslatedErrors(module.ZstdDecompressor().stream_reader(file), module.ZstdError)
+
+
+class _TranslatedErrors:
+    """A stream whose unpacking errors are `ValueError`s, as the module's own type may not be loaded."""
+
+    def __init__(self, stream: _Stream, error: type[Exception]) -> None:
+        self._stream = stream
+        self._error = error
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return self._stream.read(size)
+        except self._error as error:
+            raise ValueError(str(error)) from error
+
+
+def _zstandard(path: Path) -> Any:
+    try:
+        return importlib.import_module("zstandard")
+    except ImportError:
+        raise ConfigurationError(
+            f"{path}: reading and writing .zst needs the module zstandard, which is not installed\n"
+            "  pip install zstandard, or use .gz"
+        ) from None

@@ -1,0 +1,102 @@
+"""The `.jsonl` layout: one record per line, for production and bulk."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from agenttape_core.storage.json_text import dump_line, load_line, load_prefix
+from agenttape_core.storage.layout import Entry, Span, as_dict, entry_from_dict
+from agenttape_core.storage.malformed import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_TEXT = rb'"([ !#-\[\]-~]*)"'
+_match_head = re.compile(
+    rb'\{"interaction":([1-9][0-9]{0,8}),"kind":%b,"name":%b,"address":%b,"fingerprint":%b(?:,"parent":([0-9]{1,9}))?,'
+    % (_TEXT, _TEXT, _TEXT, _TEXT)
+).match
+_END = b'{"end":true}'
+_OUTCOME = b',"outcome":'
+
+
+class JsonlLayout:
+    """See the module docstring."""
+
+    def check_end(self, data: bytes) -> int:
+        """Find the line that ends the file."""
+        tail = data[-256:].rstrip()
+        if not tail.endswith(b"\n" + _END):
+            raise Malformed(f"the file is cut off: its last line must be {_END.decode()}", data.count(b"\n"))
+        return len(data) - len(data[-256:]) + len(tail) - len(_END)
+
+    def spans(self, data: bytes, end: int) -> list[Span]:
+        """One per line, its end included; blank lines are passed over."""
+        found = []
+        start = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+        while start < end:
+            after = data.index(b"\n", start, end) + 1
+            if after - start > 1:
+                found.append(Span(start, after))
+            start = after
+        return found
+
+    def entry(self, data: bytes, span: Span) -> Entry:
+        """Read the first keys, by pattern when they stand as they were written."""
+        match = _match_head(data, span.start, span.end)
+        if match is None:
+            return entry_from_dict(self.record(data[span.start : span.end]))
+        number, kind, name, address, fingerprint, parent = match.groups()
+        return Entry(
+            int(number),
+            kind.decode(),
+            name.decode(),
+            address.decode(),
+            fingerprint.decode(),
+            int(parent) if parent else None,
+        )
+
+    def header(self, piece: bytes) -> tuple[dict[str, Any], str]:
+        """Parse the header."""
+        header = as_dict(load_line(piece), "the header")
+        volatile = header.get("volatile")
+        if not isinstance(volatile, dict) or not isinstance(volatile.get("timings"), str):
+            return header, ""
+        return header, volatile.pop("timings")
+
+    def record(self, piece: bytes) -> dict[str, Any]:
+        """Parse a whole record."""
+        return as_dict(load_line(piece), "a record")
+
+    def outcome(self, data: bytes, span: Span) -> Any:
+        """Parse the outcome alone, when it is the last key of the record.
+
+        Quotes inside strings are escaped, so the bytes that are looked for can only be a key; and if exactly one
+        brace is left after its value, it is a key of the record itself.
+        """
+        at = data.rfind(_OUTCOME, span.start, span.end)
+        if at != -1:
+            try:
+                value, rest = load_prefix(data[at + len(_OUTCOME) : span.end])
+            except Malformed:
+                rest = ""  # the whole line is parsed below, which says where it is wrong
+            if rest == "}\n":
+                return value
+        return self.record(data[span.start : span.end]).get("outcome")
+
+    def ids(self, data: bytes, span: Span) -> Any:
+        """Parse the ids alone, when they stand where they are written."""
+        match = _match_head(data, span.start, span.end)
+        if match and data.startswith((b'"request":', b'"continues":'), match.end()):
+            return []
+        if match and data.startswith(b'"ids":', match.end()):
+            return load_prefix(data[match.end() + 6 : span.end])[0]
+        return self.record(data[span.start : span.end]).get("ids", [])
+
+    def dump(self, header: dict[str, Any], records: Iterable[dict[str, Any]]) -> Iterable[bytes]:
+        """The lines, then the end mark."""
+        yield dump_line(header).encode() + b"\n"
+        for record in records:
+            yield dump_line(record).encode() + b"\n"
+        yield _END + b"\n"

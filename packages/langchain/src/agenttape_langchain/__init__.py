@@ -1,0 +1,5 @@
+"""AgentTape for LangChain: record an agent's run once, replay it offline, identical."""
+
+from agenttape_langchain.taping import tape
+
+__all__ = ["tape"]

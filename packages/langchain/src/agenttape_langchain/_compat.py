@@ -1,0 +1,83 @@
+"""The only file that touches what LangChain does not promise to keep.
+
+Read against langchain-core 1.4 to 1.7; each function says what it relies on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import chat_models as _chat_models
+from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.tracers.context import _configure_hooks
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from langchain_core.messages import BaseMessage
+
+
+class _HandlerLookup:
+    """Stands where `register_configure_hook` takes a context variable; the framework only ever calls `get`."""
+
+    def __init__(self, lookup: Callable[[], BaseCallbackHandler | None]) -> None:
+        self._lookup = lookup
+
+    def get(self) -> BaseCallbackHandler | None:
+        return self._lookup()
+
+
+def hook_handler(lookup: Callable[[], BaseCallbackHandler | None]) -> Callable[[], None]:
+    """Attach the handler that `lookup` gives to every run that starts, inherited by its children.
+
+    `langchain_core.tracers.context.register_configure_hook` does this for a context variable and has no way back; a
+    look-up also reaches threads that were started without a context.
+
+    Returns:
+        A function that undoes it.
+    """
+    entry: Any = (_HandlerLookup(lookup), True, None, None)
+    _configure_hooks.append(entry)
+    return lambda: _configure_hooks.remove(entry)
+
+
+def enclosing_run_id() -> UUID | None:
+    """Return the id of the run whose code is executing here.
+
+    Runnables and tools run their code with `var_child_runnable_config` set to the config for their children, whose
+    callback manager names the parent run.
+    """
+    config = var_child_runnable_config.get()
+    return getattr(config.get("callbacks"), "parent_run_id", None) if config else None
+
+
+def as_provider_sees(messages: Sequence[BaseMessage], *, traced: bool) -> Sequence[BaseMessage]:
+    """Return messages in one form, whether they come from a model's leaf call or from `on_chat_model_start`.
+
+    The leaf gets them through `_normalize_messages`, callbacks through `_format_for_tracing`; the two touch content
+    blocks only. Applying the other one gives both the same form.
+    """
+    if all(isinstance(message.content, str) for message in messages):
+        return messages
+    if traced:
+        return _chat_models._normalize_messages(messages)  # noqa: SLF001
+    return _chat_models._format_for_tracing(list(messages))  # noqa: SLF001
+
+
+def invocation_params(model: BaseChatModel, stop: list[str] | None, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return what callbacks are told as `invocation_params` for a call."""
+    return model._get_invocation_params(stop=stop, **kwargs)  # noqa: SLF001
+
+
+PUBLIC_MODEL_CALLS = tuple(
+    name
+    for name in ("generate", "agenerate", "stream", "astream", "_chat_model_stream_v3", "_achat_model_stream_v3")
+    if hasattr(BaseChatModel, name)
+)
+"""The methods through which every call of a chat model passes before it reaches a leaf."""
+
+MODEL_LEAVES = ("_generate", "_agenerate", "_stream", "_astream")
+"""The methods that a provider implements."""

@@ -1,0 +1,23 @@
+"""LangChain's objects as plain data and back, typed and lossless, and streams as results and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agenttape_langchain.codec import graph, http, messages, outputs, parsed, text
+from agenttape_langchain.codec.streams import join_chunks, split_result
+
+if TYPE_CHECKING:
+    from agenttape_core.schema import TypeCodec
+
+CODECS: tuple[TypeCodec, ...] = (
+    messages.CODEC,
+    *outputs.CODECS,
+    text.CODEC,
+    parsed.CODEC,
+    *graph.CODECS,
+    *http.CODECS,
+)
+"""The codecs to put before those of Python's own types: `PYTHON_VALUES.extended(CODECS)`."""
+
+__all__ = ["CODECS", "join_chunks", "split_result"]

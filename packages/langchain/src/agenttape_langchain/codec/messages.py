@@ -1,0 +1,165 @@
+"""Messages and message chunks, every class of them.
+
+Written are the fields that differ from the class's defaults, in an order for readers:
+`{"$message": {"type": "ai", "content": "...", "tool_calls": [...], "id": ..., "usage_metadata": ...}}`. The `type`
+names the class: LangChain gives each of its message classes, chunks included, a type of its own. A subclass of the
+user is named by `$class` and comes back if it is loaded. `model_fields_set` is not kept: nothing in LangChain or
+LangGraph reads it of a message, and it would be the longest part of a short one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from langchain_core import messages as lc
+from langchain_core.messages import AIMessageChunk, BaseMessage
+
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+from agenttape_core.schema import Plain, TypeCodec, class_name
+from agenttape_langchain.codec import parsed, tool_calls
+from agenttape_langchain.codec.models import (
+    CLASS,
+    Nested,
+    build,
+    class_in,
+    dump_fields,
+    expect_dict,
+    read_extra,
+    read_fields,
+    subclass_name,
+)
+
+_CLASSES: tuple[type[BaseMessage], ...] = (
+    lc.AIMessage,
+    lc.AIMessageChunk,
+    lc.HumanMessage,
+    lc.HumanMessageChunk,
+    lc.SystemMessage,
+    lc.SystemMessageChunk,
+    lc.ToolMessage,
+    lc.ToolMessageChunk,
+    lc.ChatMessage,
+    lc.ChatMessageChunk,
+    lc.FunctionMessage,
+    lc.FunctionMessageChunk,
+    lc.RemoveMessage,
+)
+_BY_TYPE: dict[str, type[BaseMessage]] = {cls.model_fields["type"].default: cls for cls in _CLASSES}
+_TYPE_OF = {cls: name for name, cls in _BY_TYPE.items()}
+
+_WRITERS = {**tool_calls.WRITERS, "additional_kwargs": parsed.write_additional}
+_READERS = {**tool_calls.READERS, "additional_kwargs": parsed.read_additional}
+
+_SORTS: dict[str, tuple[type, ...]] = {
+    "content": (str, list),
+    "tool_calls": (list,),
+    "invalid_tool_calls": (list,),
+    "tool_call_chunks": (list,),
+    "name": (str, type(None)),
+    "role": (str,),
+    "tool_call_id": (str,),
+    "status": (str,),
+    "additional_kwargs": (dict,),
+    "chunk_position": (str, type(None)),
+    "id": (str, type(None)),
+    "response_metadata": (dict,),
+    "usage_metadata": (dict, type(None)),
+}
+_ITEMS: dict[str, tuple[type, ...]] = {
+    "content": (str, dict),
+    "tool_calls": (dict,),
+    "invalid_tool_calls": (dict,),
+    "tool_call_chunks": (dict,),
+}
+_DERIVED = ("tool_calls", "invalid_tool_calls")
+
+
+def write_message(message: BaseMessage, nested: Nested) -> dict[str, Plain]:
+    """Return a message's body, the part below `$message`.
+
+    Raises:
+        UnrecordableValueError: If a field holds what no constructor would have accepted, or the class is not found
+            by its name.
+    """
+    cls = type(message)
+    if problem := _misfit(message.__dict__):
+        raise UnrecordableValueError("$", cls, problem)
+    chunks = message.__dict__.get("tool_call_chunks")
+    derived = bool(chunks) and _derives(cast("AIMessageChunk", message))
+    skip = ("type", *_DERIVED) if derived else ("type",)
+    always = _DERIVED if chunks and not derived else ()
+    body = dump_fields(message, nested, skip=skip, always=always, special=_WRITERS)
+    if _TYPE_OF.get(cls) == message.type:
+        return {"type": message.type, **body}
+    return {"type": nested(message.type), CLASS: subclass_name(cls), **body}
+
+
+def read_message(plain: Plain, nested: Nested) -> Any:
+    """Return the message of a body.
+
+    Raises:
+        UnreadableValueError: If the body is malformed, or names a class that is not loaded.
+    """
+    body = expect_dict(plain, "$message")
+    if CLASS in body:
+        return restore_message(class_in(body, BaseMessage), body, nested)
+    kind = body.get("type")
+    cls = _BY_TYPE.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise UnreadableValueError("$message", f"expected a type of {', '.join(sorted(_BY_TYPE))}, found {kind!r}")
+    return restore_message(cls, body, nested)
+
+
+def restore_message(cls: type[BaseMessage], body: dict[str, Plain], nested: Nested) -> Any:
+    """Return a message of the given class, whose body need not name its type.
+
+    Raises:
+        UnreadableValueError: If a field is missing, unknown or of a type that it cannot have.
+    """
+    fields = read_fields(body, nested, special=_READERS)
+    if problem := _misfit(fields):
+        raise UnreadableValueError(class_name(cls), problem)
+    if "tool_call_chunks" in fields and not any(name in fields for name in _DERIVED):
+        try:
+            fields.update(_derived_from(fields["tool_call_chunks"]))
+        except (TypeError, ValueError, KeyError) as error:
+            raise UnreadableValueError("tool_call_chunks", f"they are malformed ({error})") from None
+    if CLASS not in body:
+        fields.pop("type", None)
+    return build(cls, fields, read_extra(body, nested))
+
+
+def _derives(message: AIMessageChunk) -> bool:
+    try:
+        derived = _derived_from(message.tool_call_chunks)
+    except (TypeError, ValueError, KeyError):
+        return False
+    # By spelling: 1, 1.0 and True are equal, and nan is not.
+    return repr(derived) == repr({name: getattr(message, name) for name in _DERIVED})
+
+
+def _derived_from(chunks: list[Any]) -> dict[str, Any]:
+    probe = AIMessageChunk(content="", tool_call_chunks=chunks)
+    return {name: getattr(probe, name) for name in _DERIVED}
+
+
+def _misfit(fields: dict[str, Any]) -> str:
+    for name, value in fields.items():
+        sorts = _SORTS.get(name)
+        if sorts is None:
+            continue
+        if not isinstance(value, sorts):
+            return f"its field {name!r} must be {_or(sorts)}, found {type(value).__name__}"
+        if type(value) is list:
+            for item in value:
+                if not isinstance(item, _ITEMS[name]):
+                    return f"its field {name!r} must hold {_or(_ITEMS[name])}, found {type(item).__name__}"
+    return ""
+
+
+def _or(sorts: tuple[type, ...]) -> str:
+    return " or ".join("None" if sort is type(None) else sort.__name__ for sort in sorts)
+
+
+CODEC = TypeCodec("$message", lambda value: isinstance(value, BaseMessage), write_message, read_message)
+"""Every message and message chunk."""

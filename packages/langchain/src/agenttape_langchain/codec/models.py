@@ -1,0 +1,233 @@
+"""How a pydantic object of LangChain is written field by field, and filled again without running its validators.
+
+LangChain's constructors derive fields from each other: tool calls from raw provider arguments, text from content.
+What a model really returned may have been changed since, so a recorded object is restored as `copy` and `pickle`
+restore it, through `__setstate__`: exactly the recorded fields, at a quarter of the constructor's cost.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+from agenttape_core.schema import Plain, class_name, loaded_class
+
+Nested = Callable[[Any], Any]
+
+CLASS = "$class"
+"""Names a subclass that is not LangChain's own, as `module:QualName`."""
+EXTRA = "$extra"
+"""Holds what was given beyond the declared fields, where the class allows that."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_REQUIRED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The fields of one class, looked up once.
+
+    Args:
+        order: The fields in the order in which they are written for readers.
+        defaults: One default per field, in the class's own order; a required field has a mark of its own.
+        required: The fields that have no default.
+        makers: How the defaults are made that must be fresh for each instance.
+        allows_extra: Whether instances hold undeclared fields.
+    """
+
+    order: tuple[str, ...]
+    defaults: dict[str, Any]
+    required: tuple[str, ...]
+    makers: tuple[tuple[str, Callable[[], Any]], ...]
+    allows_extra: bool
+
+
+_FIRST = (
+    "content",
+    "tool_calls",
+    "invalid_tool_calls",
+    "tool_call_chunks",
+    "name",
+    "role",
+    "tool_call_id",
+    "status",
+    "artifact",
+)
+_LAST = ("additional_kwargs", "chunk_position", "id", "response_metadata", "usage_metadata")
+
+
+@functools.cache
+def shape_of(cls: type[BaseModel]) -> Shape:
+    """Return the shape of a class."""
+    makers = {name: _maker(field) for name, field in cls.model_fields.items()}
+    if "content" in makers:
+        makers["content"] = str  # required, but empty in every message that only calls tools
+    defaults = {name: make() if make else _REQUIRED for name, make in makers.items()}
+    first = tuple(name for name in _FIRST if name in makers)
+    last = tuple(name for name in _LAST if name in makers)
+    middle = tuple(name for name in makers if name not in {*first, *last})
+    return Shape(
+        order=first + middle + last,
+        defaults=defaults,
+        required=tuple(name for name, make in makers.items() if make is None),
+        makers=tuple((name, make) for name, make in makers.items() if make and not _is_constant(defaults[name])),
+        allows_extra=cls.model_config.get("extra") == "allow",
+    )
+
+
+def _maker(field: Any) -> Callable[[], Any] | None:
+    if field.default_factory is not None:
+        return None if field.default_factory_takes_validated_data else field.default_factory
+    if field.is_required():
+        return None
+    return functools.partial(copy.deepcopy, field.default)
+
+
+def _is_constant(value: Any) -> bool:
+    return value is None or isinstance(value, (str, int, float, bytes))
+
+
+def dump_fields(
+    obj: BaseModel,
+    nested: Nested,
+    *,
+    skip: Container[str] = (),
+    always: Container[str] = (),
+    special: Mapping[str, Callable[[Any, Nested], Plain]] | None = None,
+) -> dict[str, Plain]:
+    """Return the fields that differ from the defaults of the class, in reading order.
+
+    Args:
+        obj: The object.
+        nested: Encodes a nested value.
+        skip: Fields that the caller writes in its own way or leaves out.
+        always: Fields that are written even at their default.
+        special: How single fields are written, instead of by `nested`.
+
+    Raises:
+        UnrecordableValueError: If the object has private attributes, which nothing here could restore.
+    """
+    shape, state = shape_of(type(obj)), obj.__dict__
+    if obj.__pydantic_private__:
+        raise UnrecordableValueError("$", type(obj), "it has private attributes")
+    body: dict[str, Plain] = {}
+    for name in shape.order:
+        if name in skip or name not in state:
+            continue
+        value, default = state[name], shape.defaults[name]
+        if type(value) is type(default) and value == default and name not in always:
+            continue
+        write = special.get(name) if special else None
+        body[name] = write(value, nested) if write else nested(value)
+    if extra := obj.__pydantic_extra__:
+        body[EXTRA] = {name: nested(value) for name, value in extra.items()}
+    return body
+
+
+def read_fields(
+    body: Mapping[str, Plain],
+    nested: Nested,
+    *,
+    special: Mapping[str, Callable[[Plain, Nested], Any]] | None = None,
+) -> dict[str, Any]:
+    """Return the decoded fields of a body, without its marks (those that start with `$`)."""
+    fields = {}
+    for name, plain in body.items():
+        if type(plain) is str and not name.startswith("$"):
+            fields[name] = plain
+        elif not name.startswith("$"):
+            read = special.get(name) if special else None
+            fields[name] = read(plain, nested) if read else nested(plain)
+    return fields
+
+
+def build(cls: type[BaseModel], fields: dict[str, Any], extra: dict[str, Any] | None = None) -> Any:
+    """Return an instance with exactly these fields, and defaults for the others.
+
+    Raises:
+        UnreadableValueError: If a required field is missing, or a field is not one of the class.
+    """
+    shape = shape_of(cls)
+    state = {**shape.defaults, **fields}
+    if len(state) != len(shape.defaults):
+        unknown = ", ".join(sorted(fields.keys() - shape.defaults.keys()))
+        raise UnreadableValueError(class_name(cls), f"it has no field {unknown}")
+    for name in shape.required:
+        if name not in fields:
+            raise UnreadableValueError(class_name(cls), f"the field {name!r} is missing")
+    for name, make in shape.makers:
+        if name not in fields:
+            state[name] = make()
+    instance = cls.__new__(cls)
+    instance.__setstate__(
+        {
+            "__dict__": state,
+            "__pydantic_fields_set__": set(fields),
+            "__pydantic_extra__": (extra or {}) if shape.allows_extra else None,
+            "__pydantic_private__": None,
+        }
+    )
+    return instance
+
+
+def read_extra(body: Mapping[str, Plain], nested: Nested) -> dict[str, Any] | None:
+    """Return the decoded undeclared fields of a body, if it has any."""
+    extra = body.get(EXTRA)
+    return None if extra is None else {name: nested(plain) for name, plain in expect_dict(extra, EXTRA).items()}
+
+
+def mark_class(body: dict[str, Plain], cls: type, known: type) -> dict[str, Plain]:
+    """Return the body, led by the name of the class if that is a subclass of the known one.
+
+    Raises:
+        UnrecordableValueError: If the class could not be found again by its name.
+    """
+    return body if cls is known else {CLASS: subclass_name(cls), **body}
+
+
+def subclass_name(cls: type) -> str:
+    """Return the name under which the class is found again.
+
+    Raises:
+        UnrecordableValueError: If there is none, because the class is local to a function.
+    """
+    name = class_name(cls)
+    if loaded_class(name) is not cls:
+        why = "its class cannot be found again by name: define it at the top level of a module"
+        raise UnrecordableValueError("$", cls, why)
+    return name
+
+
+def class_in(body: Mapping[str, Plain], known: type[Model]) -> type[Model]:
+    """Return the class that a body names, or the known one; only a loaded subclass of that is accepted.
+
+    Raises:
+        UnreadableValueError: If the class is not loaded, or is no subclass of the known one.
+    """
+    name = body.get(CLASS)
+    if name is None:
+        return known
+    cls = loaded_class(name) if isinstance(name, str) else None
+    if cls is None:
+        raise UnreadableValueError(f"{name}", "the class is not loaded; import its module before the replay")
+    if not issubclass(cls, known):
+        raise UnreadableValueError(f"{name}", f"expected a {known.__name__}, found another class of that name")
+    return cls
+
+
+def expect_dict(plain: Plain, what: str) -> dict[str, Plain]:
+    """Return the plain data if it is a dict.
+
+    Raises:
+        UnreadableValueError: If it is not.
+    """
+    if type(plain) is not dict:
+        raise UnreadableValueError(what, f"expected a mapping, found {type(plain).__name__}")
+    return plain

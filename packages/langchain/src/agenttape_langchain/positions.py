@@ -1,0 +1,42 @@
+"""Where the leaf call that is being made stands in the session's tree of runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agenttape_core.integration import Position, Session, current_branch, current_session
+from agenttape_langchain._compat import enclosing_run_id
+from agenttape_langchain.run_tree import Run, RunTree, pending_model_position
+
+
+def tree_of(session: Session) -> RunTree:
+    """Return the run tree of a session, growing with its first run."""
+    return session.extra("langchain.run_tree", lambda: RunTree(session.root))
+
+
+def current_tree() -> RunTree | None:
+    """Return the run tree of the session in force here, if there is one."""
+    session = current_session()
+    return tree_of(session) if session is not None else None
+
+
+def leaf_position(session: Session, run_manager: Any) -> Position | None:
+    """Return where a model's leaf call stands; nothing if the framework announced no run for it."""
+    pending = pending_model_position()
+    run = tree_of(session).run(getattr(run_manager, "run_id", None))
+    return run.position if run is not None else pending
+
+
+def enclosing_run(session: Session) -> Run | None:
+    """Return the run whose code is executing here."""
+    return tree_of(session).run(enclosing_run_id())
+
+
+def scope() -> str | None:
+    """Return a name of the strand of the run that is executing here: ids drawn in it are counted by it."""
+    session = current_session()
+    run = enclosing_run(session) if session is not None else None
+    if run is None:
+        return None
+    branch = current_branch()
+    return f"{run.position.address}|{branch.rank if branch is not None else ()}"

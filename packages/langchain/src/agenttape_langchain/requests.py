@@ -1,0 +1,138 @@
+"""What a chat model or a tool is asked, as a provider would receive it, in terms that all frameworks share."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import BaseModel
+
+from agenttape_core import AgentTapeError
+from agenttape_core.integration import Keyed, class_name, value_codec
+
+_SIMPLE = frozenset({AIMessage, HumanMessage, SystemMessage, ToolMessage})
+_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
+_NOT_ASKED = frozenset(
+    {
+        "_type",  # the class of the client
+        "stream",  # how the answer travels, not what is asked
+        "streaming",
+        "stream_options",
+        "stream_usage",
+        "ls_structured_output_format",
+    }
+)
+
+
+def chat_body(messages: Sequence[BaseMessage], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request of a chat model call.
+
+    Args:
+        messages: The conversation.
+        params: Everything else that is sent: model, sampling, tools, tool choice, response format, stop words.
+    """
+    body = {key: _asked(value) for key, value in params.items() if key not in _NOT_ASKED and value is not None}
+    if "model" in body or "model_name" in body:
+        body["model"] = body.get("model") or body["model_name"]
+        body.pop("model_name", None)
+    if isinstance(params.get("tools"), Sequence):
+        body["tools"] = [_tool(tool) for tool in params["tools"]]
+    body["messages"] = [_message_part(message) for message in messages]
+    return body
+
+
+def tool_body(name: str, arguments: Any) -> dict[str, Any]:
+    """Return the request of a tool call.
+
+    Args:
+        name: The tool.
+        arguments: Its arguments by name, or the bare string of a tool that takes one; nothing that is injected.
+    """
+    return {"name": name, "arguments": _asked(arguments)}
+
+
+def _message_part(message: BaseMessage) -> Any:
+    """Return a message as it is sent; the id, the token counts and the response metadata are not."""
+    content = message.content
+    if type(content) is str and not message.additional_kwargs and type(message) in _SIMPLE:
+        if type(message) is ToolMessage:
+            key = ("tool", content, message.tool_call_id, message.name, message.status)
+        elif isinstance(message, AIMessage):
+            if message.tool_calls or message.invalid_tool_calls:
+                return _plain_message(message)
+            key = ("assistant", content, message.name)
+        else:
+            key = (message.type, content, message.name)
+        return Keyed(key, lambda: _plain_message(message))
+    return _plain_message(message)
+
+
+def _plain_message(message: BaseMessage) -> dict[str, Any]:
+    plain: dict[str, Any] = {"role": _role(message), "content": _asked(message.content)}
+    if message.name:
+        plain["name"] = message.name
+    if isinstance(message, AIMessage) and message.tool_calls:
+        plain["tool_calls"] = [
+            {"name": call["name"], "args": _asked(call["args"]), "id": call["id"]} for call in message.tool_calls
+        ]
+    if isinstance(message, AIMessage) and message.invalid_tool_calls:
+        plain["invalid_tool_calls"] = _asked([dict(call) for call in message.invalid_tool_calls])
+    if isinstance(message, ToolMessage):
+        plain["tool_call_id"] = message.tool_call_id
+        if message.status != "success":
+            plain["status"] = message.status
+    extra = {key: _asked(value) for key, value in message.additional_kwargs.items() if _is_sent(key, value, message)}
+    if extra:
+        plain["additional_kwargs"] = extra
+    return plain
+
+
+def _role(message: BaseMessage) -> str:
+    role = getattr(message, "role", None)  # ChatMessage
+    return str(role) if role else _ROLES.get(message.type, message.type.removesuffix("MessageChunk").lower())
+
+
+def _is_sent(key: str, value: Any, message: BaseMessage) -> bool:
+    """Whether an additional field goes back to the provider: not its parsed twin, not the raw twin of tool calls."""
+    twin = key == "parsed" or (key == "tool_calls" and bool(getattr(message, "tool_calls", None)))
+    return value is not None and not twin
+
+
+def _tool(tool: Any) -> Any:
+    if not isinstance(tool, Mapping):
+        tool = convert_to_openai_tool(tool)
+    plain = _asked(tool)
+    function = plain.get("function") if isinstance(plain, dict) else None
+    if isinstance(function, dict) and isinstance(function.get("description"), str):
+        # Python 3.13 strips the indentation of docstrings when it compiles; earlier versions keep it.
+        function["description"] = inspect.cleandoc(function["description"])
+    return plain
+
+
+def _asked(value: Any) -> Any:
+    """Return a request value as plain data. What cannot be written stands for its type, never for its address."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, type):
+        return _asked_type(value)
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else str(key): _asked(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_asked(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((_asked(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True, default=str))
+    try:
+        value_codec().encode(value)
+    except AgentTapeError:
+        return {"type": class_name(type(value))}
+    return value
+
+
+def _asked_type(cls: type) -> Any:
+    if issubclass(cls, BaseModel):
+        return {"name": cls.__name__, "schema": cls.model_json_schema()}
+    return {"name": cls.__qualname__}

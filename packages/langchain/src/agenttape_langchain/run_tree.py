@@ -1,0 +1,189 @@
+"""LangChain's tree of runs as positions of AgentTape: the address of a call is the path of runs around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.callbacks import BaseCallbackHandler
+
+from agenttape_core.integration import Position, current_branch, task_branch
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that has begun.
+
+    Args:
+        position: Where it stands.
+        inputs: For a tool: its arguments as the model gave them, without what the framework injects.
+        tool_call_id: For a tool that a model asked for: the id of the tool call.
+    """
+
+    position: Position
+    inputs: Any = None
+    tool_call_id: str | None = None
+
+
+_pending_models: ContextVar[tuple[Position, ...]] = ContextVar("agenttape_pending_models", default=())
+
+
+def pending_model_position() -> Position | None:
+    """Return where the model call that has just been announced in this context stands, once.
+
+    `stream` tells its callbacks of a run, but does not tell the leaf which run it is.
+    """
+    pending = _pending_models.get()
+    if not pending:
+        return None
+    _pending_models.set(pending[1:])
+    return pending[0]
+
+
+class RunTree(BaseCallbackHandler):
+    """Follows the runs of one session, in whatever thread or task they happen.
+
+    Args:
+        root: The position below which runs without a parent begin.
+    """
+
+    run_inline = True  # in the context of the run, before its code starts
+    raise_error = True
+
+    def __init__(self, root: Position) -> None:
+        self._root = root
+        self._runs: dict[UUID, Run] = {}
+
+    def run(self, run_id: UUID | None) -> Run | None:
+        """Return an open run."""
+        return self._runs.get(run_id) if run_id is not None else None
+
+    def _begin(
+        self,
+        run_id: UUID,
+        parent_run_id: UUID | None,
+        name: str,
+        tags: Sequence[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **facts: Any,
+    ) -> Run:
+        parent = self.run(parent_run_id)
+        branch = task_branch() if parent is None else current_branch()
+        above = parent.position if parent is not None else self._root
+        run = Run(above.child(branch=branch, **_place(name, tags or (), metadata or {})), **facts)
+        self._runs[run_id] = run
+        return run
+
+    def _end(self, run_id: UUID) -> Run | None:
+        return self._runs.pop(run_id, None)
+
+    # -- what the framework calls ------------------------------------------------------------------------------
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any] | None,
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Begin a chain, an agent, a graph or one of its nodes."""
+        self._begin(run_id, parent_run_id, _name(serialized, kwargs), tags, metadata)
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """End it."""
+        self._end(run_id)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """End it."""
+        self._end(run_id)
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any] | None,
+        messages: list[list[Any]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Begin a model call, and tell its leaf where it stands."""
+        run = self._begin(run_id, parent_run_id, _class_name(serialized, kwargs))
+        _pending_models.set((*_pending_models.get(), run.position))
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """End a model call."""
+        self._end(run_id)
+        _pending_models.set(())
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """End a model call."""
+        self._end(run_id)
+        _pending_models.set(())
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any] | None,
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        inputs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Begin a tool call."""
+        self._begin(
+            run_id,
+            parent_run_id,
+            _name(serialized, {}),
+            inputs=inputs if inputs is not None else input_str,
+            tool_call_id=kwargs.get("tool_call_id"),
+        )
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """End a tool call."""
+        self._end(run_id)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """End a tool call."""
+        self._end(run_id)
+
+
+def _name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
+    return kwargs.get("name") or (serialized or {}).get("name") or "run"
+
+
+def _class_name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
+    """Return the class of a model: a run name is for readers of traces, and may hold anything."""
+    return (serialized or {}).get("name") or ((serialized or {}).get("id") or [None])[-1] or _name(serialized, kwargs)
+
+
+def _place(name: str, tags: Sequence[str], metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return what the framework says about the place of a run among its siblings.
+
+    LangGraph tags a node's run `graph:step:N` and puts the path of its task into the metadata, where a `Send` has its
+    index; a `RunnableParallel` tags its branches `map:key:K`.
+    """
+    for tag in tags:
+        if tag.startswith("graph:step:"):
+            step = int(tag.removeprefix("graph:step:"))
+            index = _send_index(metadata.get("langgraph_path"))
+            return {"label": f"{name}@{step}{index}", "at": step}
+        if tag.startswith("map:key:"):
+            return {"label": f"{tag.removeprefix('map:key:')}={name}", "group": "map"}
+    return {"label": name}
+
+
+def _send_index(path: Any) -> str:
+    """Return the numbers of a task path such as `("__pregel_push", 2, False)`; tasks of edges have none."""
+    if not isinstance(path, tuple | list) or not path or path[0] != "__pregel_push":
+        return ""
+    return "".join(f"[{part}]" for part in path[1:] if type(part) is int)

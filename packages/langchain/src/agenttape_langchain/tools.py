@@ -1,0 +1,82 @@
+"""Substitute the work of tools.
+
+Only `_run` and `_arun` are served: validation, callbacks, error handling and the formatting of the result are the
+framework's and the tool's own, and happen on every replay.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool
+
+from agenttape_core.integration import Boundary, Crossing, aintercept, current_session, executing, intercept
+from agenttape_langchain.alias import alias_class, alias_of
+from agenttape_langchain.positions import enclosing_run
+from agenttape_langchain.requests import tool_body
+
+ToolT = TypeVar("ToolT", bound=BaseTool)
+
+TOOL = Boundary("tool")
+
+
+def tape_tool(tool: ToolT) -> ToolT:
+    """Return the taped alias of a tool; a taped tool is returned as it is."""
+    return alias_of(tool, _tool_alias)
+
+
+@functools.cache
+def _tool_alias(cls: type[BaseTool]) -> type[BaseTool]:
+    methods: dict[str, Any] = {"_run": _run(cls._run)}
+    if cls._arun is not BaseTool._arun:
+        methods["_arun"] = _arun(cls._arun)
+    return alias_class(cls, methods, _tool_alias)
+
+
+def _cross(tool: BaseTool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    """Begin the crossing of a tool's work, or nothing where it belongs to no session or to its own outer call."""
+    session = current_session()
+    if session is None:
+        return None
+    outer = executing()
+    if outer is not None and outer.is_inside(tool.__dict__):
+        return None
+    run = enclosing_run(session)
+    if run is None:  # called by hand, past `run`
+        asked = {key: value for key, value in kwargs.items() if key not in {"config", "run_manager"}}
+        return session.cross(TOOL, tool.name, tool_body(tool.name, asked or list(args)), owner=tool.__dict__)
+    ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
+    body = tool_body(tool.name, run.inputs)
+    return session.cross(TOOL, tool.name, body, position=run.position, owner=tool.__dict__, ids=ids)
+
+
+def _served(tool: BaseTool, value: Any) -> Any:
+    """Return a served value as `_run` returns it: what callbacks observed is the finished message already."""
+    if isinstance(value, ToolMessage) and tool.response_format == "content_and_artifact":
+        return value, value.artifact
+    return value
+
+
+def _run(real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(real)
+    def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        crossing = _cross(self, args, kwargs)
+        if crossing is None:
+            return real(self, *args, **kwargs)
+        return _served(self, intercept(crossing, lambda: real(self, *args, **kwargs)))
+
+    return _run
+
+
+def _arun(real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(real)
+    async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
+        crossing = _cross(self, args, kwargs)
+        if crossing is None:
+            return await real(self, *args, **kwargs)
+        return _served(self, await aintercept(crossing, lambda: real(self, *args, **kwargs)))
+
+    return _arun

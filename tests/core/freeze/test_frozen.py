@@ -1,0 +1,141 @@
+"""What one session keeps fixed: derived values, counted per scope and maker."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.freeze import KINDS, Frozen
+from agenttape_core.freeze.layout import VERSIONS, uuid_from
+
+
+def frozen(seed: str = "seed", clock: float = 1_700_000_000.0, scope: str = "root") -> Frozen:
+    """A session of the given values, outside any installation."""
+    return Frozen(kinds=KINDS, seed=seed, clock=clock, scope=lambda: scope)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    """A kind that cannot be frozen is named, with those that can."""
+    with pytest.raises(ConfigurationError, match=r"weather.*clock, uuid, random"):
+        Frozen(kinds=["clock", "weather"], seed="s", clock=0.0, scope=str)
+
+
+def test_the_same_seed_gives_the_same_ids() -> None:
+    """Two sessions with equal values make equal ids, which differ among each other."""
+    first = [frozen_.next_uuid("m", 4) for frozen_ in [frozen()] for _ in range(5)]
+    second = [frozen_.next_uuid("m", 4) for frozen_ in [frozen()] for _ in range(5)]
+    assert first == second
+    assert len(set(first)) == 5
+
+
+@pytest.mark.parametrize("other", [frozen(seed="other"), frozen(scope="other")])
+def test_seed_and_scope_make_other_ids(other: Frozen) -> None:
+    """Another seed or another scope gives other ids."""
+    assert frozen().next_uuid("m", 4) != other.next_uuid("m", 4)
+
+
+def test_a_maker_does_not_disturb_another() -> None:
+    """Each maker of a scope has a count of its own."""
+    alone, shared = frozen(), frozen()
+    shared.next_bytes("other", 3)
+    assert alone.next_bytes("m", 8) == shared.next_bytes("m", 8) != shared.next_bytes("m", 8)
+
+
+def test_scopes_are_counted_apart() -> None:
+    """What one task takes does not shift the ids of another, in whatever order they run."""
+    scope = ["a"]
+    one = Frozen(kinds=KINDS, seed="s", clock=0.0, scope=lambda: scope[0])
+    two = Frozen(kinds=KINDS, seed="s", clock=0.0, scope=lambda: scope[0])
+
+    def take(of: Frozen, order: str) -> dict[str, list[bytes]]:
+        taken: dict[str, list[bytes]] = {"a": [], "b": []}
+        for scope[0] in order:
+            taken[scope[0]].append(of.next_bytes("m", 8))
+        return taken
+
+    assert take(one, "aabb") == take(two, "baba")
+
+
+@pytest.mark.parametrize("size", [0, 1, 32, 33, 100])
+def test_bytes_come_in_any_size(size: int) -> None:
+    """As many bytes as asked, also more than one hash gives."""
+    assert len(frozen().next_bytes("m", size)) == size
+
+
+@pytest.mark.parametrize("version", [1, 6, 7])
+def test_times_in_ids_increase(version: int) -> None:
+    """Ids with a time are in the order in which a scope made them, whichever maker it asked."""
+    one = frozen()
+    made = [one.next_uuid(f"maker {n % 2}", version) for n in range(300)]
+    assert len(set(made)) == 300
+    if version == 1:
+        assert [made_.time for made_ in made] == sorted({made_.time for made_ in made})
+    else:
+        assert made == sorted(made)
+
+
+def test_version_7_starts_at_the_frozen_clock() -> None:
+    """The first version 7 id carries the session's moment in milliseconds."""
+    assert frozen(clock=1_700_000_000.25).next_uuid("m", 7).int >> 80 == 1_700_000_000_250
+
+
+def test_version_1_starts_at_the_frozen_clock() -> None:
+    """The time of version 1 counts 100 ns since 1582, as the standard library reads it."""
+    made = frozen(clock=1_700_000_000.0).next_uuid("m", 1, node=5, clock_seq=9)
+    assert made.time == 1_700_000_000 * 10_000_000 + 0x01B21DD213814000
+    assert (made.node, made.clock_seq) == (5, 9)
+
+
+def test_version_6_is_version_1_in_sorting_order() -> None:
+    """RFC 9562, section 5.6: the same fields, most significant time bits first."""
+    one = frozen().next_uuid("m", 1, node=5, clock_seq=9)
+    six = frozen().next_uuid("m", 6, node=5, clock_seq=9)
+    high = six.int >> 64
+    assert (high >> 16 << 12 | high & 0xFFF, six.int & (1 << 64) - 1) == (one.time, one.int & (1 << 64) - 1)
+
+
+def test_an_unknown_version_is_refused() -> None:
+    """Name-based versions have nothing to freeze."""
+    with pytest.raises(ConfigurationError, match="version 5"):
+        frozen().next_uuid("m", 5)
+
+
+@given(
+    noise=st.binary(min_size=16, max_size=16),
+    version=st.sampled_from(VERSIONS),
+    milliseconds=st.integers(-(2**40), 2**50),
+    node=st.none() | st.integers(-1, 2**50),
+    clock_seq=st.none() | st.integers(-2, 2**16),
+)
+def test_every_id_has_its_version_and_variant(
+    noise: bytes, version: int, milliseconds: int, node: int | None, clock_seq: int | None
+) -> None:
+    """Whatever goes in, the bits of RFC 9562 say what the id is."""
+    made = uuid_from(noise, version, milliseconds, node, clock_seq)
+    assert (made.version, made.variant) == (version, uuid.RFC_4122)
+
+
+def test_threads_never_get_the_same_id() -> None:
+    """Taking ids from many threads at once loses none and repeats none."""
+    one = frozen()
+    made: list[uuid.UUID] = []
+    threads = [
+        threading.Thread(target=lambda: made.extend(one.next_uuid("m", 7) for _ in range(200))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(made)) == 800
+
+
+def test_a_scope_has_one_generator() -> None:
+    """Random numbers go on within a scope and start anew, but equally, in another session."""
+    one = frozen()
+    assert one.random_source() is one.random_source()
+    assert one.random_source().random() == frozen().random_source().random() != frozen("x").random_source().random()

@@ -1,0 +1,415 @@
+"""While a guard is open nothing reaches the outside, from any thread and with any client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+import types
+import urllib.request
+from contextvars import ContextVar
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agenttape_core import guard as guard_module
+from agenttape_core.errors import ConfigurationError, NetworkBlockedError
+from agenttape_core.guard import Guard, guarding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+OUTSIDE = ("192.0.2.1", 9)  # TEST-NET-1 of RFC 5737: no such host anywhere
+
+UDP = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+may_execute: ContextVar[bool] = ContextVar("may_execute", default=False)
+
+
+class Hello(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *_args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A loopback server that says hello."""
+    with HTTPServer(("127.0.0.1", 0), Hello) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def by_socket(port: int) -> None:
+    """Connect as low as Python goes."""
+    with socket.socket() as sock:
+        sock.connect(("127.0.0.1", port))
+
+
+def by_urllib(port: int, host: str = "127.0.0.1") -> None:
+    """Fetch with the standard library."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"http://{host}:{port}") as response:
+        assert response.read() == b"hello"
+
+
+def by_asyncio(port: int) -> None:
+    """Connect through a fresh event loop, which makes a socket pair of its own."""
+
+    async def connect() -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+        await writer.wait_closed()
+
+    asyncio.run(connect())
+
+
+def by_httpx(port: int) -> None:
+    """Fetch with httpx, if it is there."""
+    httpx = pytest.importorskip("httpx")
+    with httpx.Client(trust_env=False) as client:
+        assert client.get(f"http://127.0.0.1:{port}").text == "hello"
+
+
+def offline(*egress: str, name: str = "weather", on_block: Any = None) -> Any:
+    """A guard whose exemption is the test's context variable."""
+    return guarding(Guard(name=name, egress=egress, on_block=on_block), may_execute.get)
+
+
+def blocked(attempt: Callable[[], object]) -> NetworkBlockedError:
+    """The error that an attempt ends with."""
+    with pytest.raises(NetworkBlockedError) as caught:
+        attempt()
+    return caught.value
+
+
+CLIENTS = pytest.mark.parametrize("client", [by_socket, by_urllib, by_asyncio, by_httpx])
+
+
+@CLIENTS
+def test_every_client_is_blocked(client: Callable[[int], None], port: int) -> None:
+    """Whatever the client is, it does not get through, and does again after."""
+    client(port)
+    with offline():
+        blocked(lambda: client(port))
+    client(port)
+
+
+@CLIENTS
+@pytest.mark.parametrize("egress", ["loopback", "127.0.0.1"])
+def test_what_is_allowed_gets_through(client: Callable[[int], None], port: int, egress: str) -> None:
+    """Loopback is allowed by its word or as the literal host."""
+    with offline(egress):
+        client(port)
+
+
+def test_an_exempt_context_gets_through(port: int) -> None:
+    """A session that may execute reaches the outside; the same process without its context does not."""
+    with offline():
+        token = may_execute.set(True)
+        by_socket(port)
+        may_execute.reset(token)
+        blocked(lambda: by_socket(port))
+
+
+def test_threads_without_context_are_blocked(port: int) -> None:
+    """The guard holds for the whole process, also where no context variable leads."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            by_socket(port)
+        except NetworkBlockedError as error:
+            errors.append(error)
+
+    with offline():
+        thread = threading.Thread(target=run, name="worker-7")
+        thread.start()
+        thread.join()
+    assert len(errors) == 1
+    assert "127.0.0.1" in str(errors[0])
+
+
+def test_the_error_says_all_that_is_needed(port: int) -> None:
+    """What was tried, where, under which cassette, and what to do."""
+    with offline():
+        text = str(blocked(lambda: by_urllib(port)))
+    assert f"connect to 127.0.0.1:{port}" in text
+    assert '"weather"' in text
+    assert f"{__file__}:" in text
+    assert "in by_urllib" in text
+    assert "tape the object" in text
+    assert "egress={'loopback'}" in text
+
+
+def test_the_error_of_a_bare_thread_names_the_thread() -> None:
+    """When none of the user's code is on the stack, the thread is named."""
+    caught: list[str] = []
+    hook = threading.excepthook
+    threading.excepthook = lambda args: caught.append(str(args.exc_value))
+    try:
+        with offline(), socket.socket() as sock:
+            thread = threading.Thread(target=sock.connect, args=[OUTSIDE], name="worker-7")
+            thread.start()
+            thread.join()
+    finally:
+        threading.excepthook = hook
+    assert "worker-7" in caught[0]
+
+
+def test_the_error_of_a_library_names_the_library() -> None:
+    """When only a library is on the stack, its frame is named as such."""
+    caught: list[str] = []
+    hook = threading.excepthook
+    threading.excepthook = lambda args: caught.append(str(args.exc_value))
+    namespace: dict[str, Any] = {"socket": socket}
+    source = "def fetch(address):\n    with socket.socket() as sock:\n        sock.connect(address)\n"
+    exec(compile(source, "/x/site-packages/client.py", "exec"), namespace)
+    try:
+        with offline():
+            thread = threading.Thread(target=namespace["fetch"], args=[OUTSIDE])
+            thread.start()
+            thread.join()
+    finally:
+        threading.excepthook = hook
+    assert "/x/site-packages/client.py:3 in fetch (a library" in caught[0]
+
+
+def test_the_session_is_told() -> None:
+    """Each block is reported before it is raised, so that a swallowed one still fails the session."""
+    told: list[NetworkBlockedError] = []
+    with offline(on_block=told.append), socket.socket() as sock:
+        error = blocked(lambda: sock.connect(OUTSIDE))
+    assert told == [error]
+
+
+def test_two_guards_must_both_allow(port: int) -> None:
+    """What one guard allows is still refused by another; both sessions are named and told."""
+    told: list[str] = []
+    outer = offline("loopback", name="outer", on_block=lambda _: told.append("outer"))
+    inner = offline(name="inner", on_block=lambda _: told.append("inner"))
+    with outer:
+        with inner:
+            assert '"inner"' in str(blocked(lambda: by_socket(port)))
+            with socket.socket() as sock:
+                assert '"outer" and "inner"' in str(blocked(lambda: sock.connect(OUTSIDE)))
+        by_socket(port)
+    assert told == ["inner", "outer", "inner"]
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda: socket.getaddrinfo("example.com", 443),
+        lambda: socket.gethostbyname("example.com"),
+        lambda: socket.gethostbyname_ex("example.com"),
+        lambda: socket.gethostbyaddr("192.0.2.1"),
+        lambda: socket.getnameinfo(("192.0.2.1", 9), 0),
+        lambda: socket.create_connection(("example.com", 443)),
+        lambda: socket.socket().connect(("example.com", 443)),
+        lambda: socket.socket().connect_ex((b"example.com", 443)),
+        lambda: UDP.sendto(b"x", 0, ("example.com", 443)),
+        lambda: socket.getaddrinfo(b"example.com", 443),
+    ],
+)
+def test_names_are_not_looked_up(attempt: Callable[[], object]) -> None:
+    """No resolver is asked, in either direction."""
+    with offline("other.org"):
+        error = str(blocked(attempt))
+    assert "look up 'example.com'" in error or "look up '192.0.2.1'" in error
+
+
+@pytest.mark.parametrize("method", ["sendto", "sendmsg"])
+def test_datagrams_are_blocked(method: str) -> None:
+    """What needs no connection is refused as well."""
+    with offline(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        if method == "sendto":
+            error = blocked(lambda: sock.sendto(b"x", OUTSIDE))
+        else:
+            error = blocked(lambda: sock.sendmsg([b"x"], [], 0, OUTSIDE))
+    assert "send to 192.0.2.1:9" in str(error)
+
+
+def test_connected_sockets_go_on() -> None:
+    """Messages on a socket pair have no address and are nobody's business."""
+    left, right = socket.socketpair()
+    with offline(), left, right:
+        left.sendmsg([b"x"])
+        assert right.recv(1) == b"x"
+
+
+def test_an_allowed_name_opens_its_addresses(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The addresses that the resolver gives for an allowed name may be connected to, and no others."""
+    monkeypatch.setattr("_socket.getaddrinfo", resolver({"api.example.com": "127.0.0.1", "other.org": "127.0.0.2"}))
+    with offline("*.example.com"):
+        blocked(lambda: by_socket(port))
+        by_urllib(port, host="api.example.com")
+        by_socket(port)
+        blocked(lambda: socket.socket().connect(("127.0.0.2", port)))
+    with offline("*.example.com"):
+        blocked(lambda: by_socket(port))
+
+
+def resolver(table: dict[str, str]) -> Callable[..., Any]:
+    """A name service of the test's own, which raises the event that the real one raises."""
+
+    def getaddrinfo(host: Any, port: Any, *hints: int) -> Any:
+        sys.audit("socket.getaddrinfo", host, port, *hints)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (table.get(host, host), port))]
+
+    return getaddrinfo
+
+
+@pytest.mark.parametrize("ask", [socket.gethostbyname, lambda name: socket.gethostbyname_ex(name)[2][0]])
+def test_the_older_resolver_functions_count_too(port: int, ask: Callable[[str], str]) -> None:
+    """Localhost as a literal name: its address is open once it was looked up."""
+    with offline("localhost"):
+        blocked(lambda: by_socket(port))
+        assert socket.gethostbyname_ex("localhost")[0]
+        by_socket(port)
+        assert ask("localhost").startswith("127.")
+
+
+def test_resolvers_are_restored() -> None:
+    """The last guard to close leaves the socket modules as they were."""
+    before = socket.gethostbyname, vars(socket)["_socket"].getaddrinfo
+    with offline(), offline():
+        assert socket.gethostbyname is not before[0]
+    assert (socket.gethostbyname, vars(socket)["_socket"].getaddrinfo) == before
+
+
+@pytest.mark.parametrize(
+    ("egress", "host", "allowed"),
+    [
+        ("api.openai.com", "API.OpenAI.com.", True),
+        ("api.openai.com", "evil-api.openai.com", False),
+        ("*.example.com", "a.b.example.com", True),
+        ("*.example.com", "example.com", False),
+        ("*.example.com", "badexample.com", False),
+        ("192.0.2.1", "::ffff:192.0.2.1", True),
+        ("2001:DB8::1", "2001:db8:0::1", True),
+        ("fe80::1", "fe80::1%eth0", True),
+        ("loopback", "localhost", True),
+        ("loopback", "127.8.9.1", True),
+        ("loopback", "::1", True),
+        ("loopback", "::ffff:127.0.0.1", True),
+        ("loopback", "0.0.0.0", True),
+        ("loopback", "192.0.2.1", False),
+        ("loopback", "localhost.example.com", False),
+        ("localhost", "127.0.0.1", False),
+        ("subprocess", "example.com", False),
+    ],
+)
+def test_hosts_are_matched_as_hosts(egress: str, host: str, allowed: bool) -> None:
+    """One spelling per host, no look-alikes."""
+    assert Guard(name="weather", egress=[egress]).allows_host(host) is allowed
+
+
+@pytest.mark.parametrize("entry", ["https://api.openai.com", "api.openai.com:443", "a/b", "*", "*.", "", "a.*.com"])
+def test_what_is_no_host_is_refused(entry: str) -> None:
+    """A URL or a port in `egress` would silently allow nothing."""
+    with pytest.raises(ConfigurationError, match="without scheme, port or path"):
+        Guard(name="weather", egress=[entry])
+
+
+async def test_servers_may_listen(port: int) -> None:
+    """Binding and listening are not reaching out; only connecting is."""
+    with offline():
+        with HTTPServer(("127.0.0.1", 0), Hello):
+            pass
+        for host in ("localhost", "127.0.0.1", None):
+            server = await asyncio.start_server(lambda _reader, writer: writer.close(), host, 0)
+            server.close()
+            await server.wait_closed()
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs Unix sockets")
+def test_unix_sockets_count_as_loopback(tmp_path: Path) -> None:
+    """They stay on the machine, but lead out of the process."""
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        with offline(), socket.socket(socket.AF_UNIX) as sock:
+            error = blocked(lambda: sock.connect(path))
+        with offline("loopback"), socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(path)
+    assert "AF_UNIX" in str(error)
+    assert "egress={'loopback'}" in str(error)
+
+
+SPAWNS = [
+    lambda: subprocess.run([sys.executable, "-c", "", "sk-secret"], check=True),
+    lambda: os.system("true sk-secret"),
+    lambda: os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", "", "sk-secret"], os.environ), 0),
+    lambda: os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", "", "sk-secret"]),
+]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
+@pytest.mark.parametrize("spawn", SPAWNS[:3])
+def test_processes_are_not_started(spawn: Callable[[], object]) -> None:
+    """A child could reach out, so it needs to be allowed; its command line may hold secrets and is not shown."""
+    with offline("loopback"):
+        text = str(blocked(spawn))
+    with offline("subprocess"):
+        spawn()
+    assert "start the process" in text
+    assert "egress={'subprocess'}" in text
+    assert "sk-secret" not in text
+
+
+@pytest.mark.parametrize("event", ["os.exec", "os.spawn", "os.startfile", "os.startfile/2", "pty.spawn"])
+def test_every_way_to_start_a_process_is_known(event: str) -> None:
+    """The events that cannot be tried in a test are at least refused by name."""
+    with offline():
+        assert "'sh'" in str(blocked(lambda: sys.audit(event, ["/bin/sh", "-c", "x"])))
+        assert "''" in str(blocked(lambda: sys.audit(event, b"")))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_keeps_the_guard() -> None:
+    """Forking is allowed, because the child is as offline as its parent."""
+    with offline():
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                socket.getaddrinfo("example.com", 443)
+            except NetworkBlockedError:
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_an_emulated_socket_pair_is_allowed(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are no socket pairs, the standard library connects to itself; event loops need that."""
+
+    def pair() -> None:
+        by_socket(port)
+
+    assert isinstance(by_socket, types.FunctionType)
+    monkeypatch.setattr(guard_module, "_PAIR_MAKERS", {by_socket.__code__})
+    with offline():
+        pair()
+
+
+def test_a_path_as_the_program_is_understood(tmp_path: Path) -> None:
+    """Programs are named whatever they are given as."""
+    with offline():
+        assert "'tool'" in str(blocked(lambda: sys.audit("os.system", tmp_path / "tool")))

@@ -1,0 +1,80 @@
+"""What the tests of the LangChain package share: two stand-ins for OpenAI's service, both on loopback.
+
+`loopback` answers like a model and never twice the same (the example's server); `real_exchanges` plays back
+what OpenAI's service really sent, from the data folder beside the repository.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from urllib.request import urlopen
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from examples.weather_agent.server import OpenAILoopback
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = ROOT / ".." / "shared"
+
+
+class RealExchanges:
+    """A running service that plays one file of real exchanges.
+
+    Args:
+        data_file: The exchanges, one JSON object a line.
+    """
+
+    def __init__(self, data_file: Path) -> None:
+        self.exchanges = [json.loads(line) for line in data_file.read_text("utf-8").splitlines()]
+        command = [sys.executable, str(SHARED / "tools" / "openai_loopback.py"), str(data_file)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.base_url = self._process.stdout.readline().strip()
+
+    def stats(self) -> dict[str, int]:
+        """How many requests were `served` from the file, and how many `missed` it."""
+        with urlopen(self.base_url.removesuffix("/v1") + "/__stats") as answer:
+            stats: dict[str, int] = json.load(answer)
+        return stats
+
+    def stop(self) -> None:
+        """Take the service away; a second time does nothing."""
+        with self._process:  # closes its output and waits for its end
+            self._process.terminate()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+@pytest.fixture
+def loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAILoopback]:
+    """A running server that speaks Chat Completions and answers differently every time."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    with import_module("weather_agent.server").OpenAILoopback() as server:
+        yield server
+
+
+@pytest.fixture
+def real_exchanges() -> Iterator[Callable[[str], RealExchanges]]:
+    """Start the service on a data file, by its name without suffix; it ends with the test."""
+    with ExitStack() as stack:
+
+        def start(name: str) -> RealExchanges:
+            data_file = SHARED / "data" / "openai" / f"{name}.jsonl"
+            if not data_file.exists():
+                pytest.skip(f"the real exchanges are not here: ../shared/data/openai/{name}.jsonl")
+            return stack.enter_context(RealExchanges(data_file))
+
+        yield start
