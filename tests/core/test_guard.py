@@ -16,17 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import guard as guard_module
 from agenttape_core.errors import ConfigurationError, NetworkBlockedError
-from agenttape_core.guard import Guard, guarding
+from agenttape_core.guard import Guard, caller, guarding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 OUTSIDE = ("192.0.2.1", 9)  # TEST-NET-1 of RFC 5737: no such host anywhere
-
-UDP = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 may_execute: ContextVar[bool] = ContextVar("may_execute", default=False)
 
@@ -82,6 +79,12 @@ def by_httpx(port: int) -> None:
     httpx = pytest.importorskip("httpx")
     with httpx.Client(trust_env=False) as client:
         assert client.get(f"http://127.0.0.1:{port}").text == "hello"
+
+
+def send_by_name(method: str, *args: object) -> None:
+    """Send a datagram to a host that is given as a name."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        getattr(sock, method)(*args, ("example.com", 443))
 
 
 def offline(*egress: str, name: str = "weather", on_block: Any = None) -> Any:
@@ -220,8 +223,9 @@ def test_two_guards_must_both_allow(port: int) -> None:
         lambda: socket.getnameinfo(("192.0.2.1", 9), 0),
         lambda: socket.create_connection(("example.com", 443)),
         lambda: socket.socket().connect(("example.com", 443)),
+        lambda: send_by_name("sendmsg", [b"x"], [], 0),
         lambda: socket.socket().connect_ex((b"example.com", 443)),
-        lambda: UDP.sendto(b"x", 0, ("example.com", 443)),
+        lambda: send_by_name("sendto", b"x", 0),
         lambda: socket.getaddrinfo(b"example.com", 443),
     ],
 )
@@ -404,7 +408,7 @@ def test_an_emulated_socket_pair_is_allowed(port: int, monkeypatch: pytest.Monke
         by_socket(port)
 
     assert isinstance(by_socket, types.FunctionType)
-    monkeypatch.setattr(guard_module, "_PAIR_MAKERS", {by_socket.__code__})
+    monkeypatch.setattr(caller, "PAIR_MAKERS", {by_socket.__code__})
     with offline():
         pair()
 

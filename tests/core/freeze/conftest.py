@@ -6,7 +6,7 @@ import sys
 import types
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 MOMENT = 1_700_000_000.25  # 2023-11-14T22:13:20.25Z
 
 _current: ContextVar[Frozen | None] = ContextVar("current", default=None)
-
-
-class OpenSession(Protocol):
-    """How a test opens one."""
-
-    def __call__(
-        self, *, kinds: Collection[str] = ..., seed: str = ..., clock: float = ..., scope: Callable[[], str] = ...
-    ) -> AbstractContextManager[Frozen]: ...
 
 
 def lookup() -> Frozen | None:
@@ -53,7 +45,7 @@ def _session(
 
 
 @pytest.fixture
-def session() -> OpenSession:
+def session() -> Callable[..., AbstractContextManager[Frozen]]:
     """Opens sessions that are found by context."""
     return _session
 

@@ -12,12 +12,17 @@ import time
 from datetime import UTC, date
 from datetime import datetime as moment
 from time import time as seconds
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import OpenSession
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from agenttape_core.freeze import Frozen
+
+    OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 MOMENT = 1_700_000_000.25
 REAL = {"time": time.time}  # a dict, as a session exchanges what is a global
@@ -99,7 +104,7 @@ def test_a_stand_in_in_a_class_body_does_not_bind(session: OpenSession) -> None:
     with session():
 
         class Clock:
-            tell = time.time
+            tell: ClassVar[Any] = time.time
 
         assert Clock().tell() == MOMENT
     assert Clock().tell() > MOMENT

@@ -18,7 +18,12 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 
 if TYPE_CHECKING:
-    from conftest import OpenSession
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from agenttape_core.freeze import Frozen
+
+    OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 REAL = {"datetime": dt.datetime, "date": dt.date}  # a dict, as a session exchanges what is a global
 BEFORE = moment(2020, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -19,8 +19,11 @@ from pydantic import BaseModel, Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
-    from conftest import OpenSession
+    from agenttape_core.freeze import Frozen
+
+    OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 
 class Model(BaseModel):
@@ -39,7 +42,7 @@ def by_default(make: Callable[[], uuid.UUID] = uuid4) -> uuid.UUID:
 
 def test_ids_are_the_same_in_every_session(session: OpenSession) -> None:
     """The n-th id of a scope is the same, through any reference, those of before the session included."""
-    makers = [uuid.uuid4, uuid4, by_default, lambda: Model().id, lambda: Data().id]
+    makers: list[Callable[[], uuid.UUID]] = [uuid.uuid4, uuid4, by_default, lambda: Model().id, lambda: Data().id]
     with session():
         first = [make() for make in makers]
     with session():

@@ -23,8 +23,9 @@ from agenttape_core.freeze.stand_in import StandIn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
-    from conftest import OpenSession
+    OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 MOMENT = 1_700_000_000.25
 IMPORTS = "from time import time\nfrom datetime import datetime as moment\nfrom random import random as rnd\n"

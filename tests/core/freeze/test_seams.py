@@ -14,8 +14,11 @@ from agenttape_core.freeze import Frozen, register_seam
 if TYPE_CHECKING:
     import types
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
-    from conftest import OpenSession
+    from agenttape_core.freeze import Frozen
+
+    OpenSession = Callable[..., AbstractContextManager[Frozen]]
 
 SOURCE = "def make():\n    return 'real'\n"
 

@@ -14,6 +14,9 @@ from agenttape_core.errors import ConfigurationError
 Unused = Literal["fail", "warn", "ignore"]
 OnError = Literal["discard", "keep"]
 
+SUFFIXES = (".yaml", ".yml", ".jsonl", ".gz", ".zst")
+"""What the name of a cassette file ends with."""
+
 _PREFIX = "AGENTTAPE_"
 _LISTS = frozenset({"freeze", "egress", "live", "frozen", "tags"})
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
@@ -47,6 +50,14 @@ class Settings(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from None
+
+
+def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Path:
+    """Return the file of a cassette: a path with one of `SUFFIXES` as it is, a bare name under the folder."""
+    path = Path(name_or_path)
+    if path.suffix in SUFFIXES:
+        return path
+    return Path(cassette_dir) / path.with_name(f"{path.name}.yaml")
 
 
 def load_settings(start: Path | None = None, environment: dict[str, str] | None = None) -> Settings:

@@ -16,17 +16,6 @@ process opens, or as soon as the framework is imported, and left with the last s
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
-import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from threading import RLock
-from types import ModuleType
-from typing import Any
-
 from agenttape_core.freeze import register_seam
 from agenttape_core.matching import Keyed, Position, current_branch, enter_branch, task_branch
 from agenttape_core.schema import TypeCodec, Usage, class_name, loaded_class
@@ -44,11 +33,13 @@ from agenttape_core.session import (
     register_scope,
     value_codec,
 )
+from agenttape_core.standalone import Observation, open_replay
 
 __all__ = [
     "Boundary",
     "Crossing",
     "Keyed",
+    "Observation",
     "Position",
     "Session",
     "TypeCodec",
@@ -60,114 +51,13 @@ __all__ = [
     "current_session",
     "enter_branch",
     "executing",
-    "integrations",
     "intercept",
     "intercept_stream",
     "loaded_class",
+    "open_replay",
     "register_codecs",
     "register_scope",
     "register_seam",
     "task_branch",
     "value_codec",
 ]
-
-GROUP = "agenttape.integrations"
-
-
-class Integrations:
-    """The installed integrations, connected while at least one session is open. Reference-counted, thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = RLock()
-        self._open = 0
-        self._stack = ExitStack()
-        self._waiting: dict[str, list[EntryPoint]] = {}
-
-    def connect(self) -> None:
-        """Connect the integrations of every framework that is imported, and watch for the imports of the others."""
-        with self._lock:
-            self._open += 1
-            if self._open > 1:
-                return
-            self._stack = ExitStack()
-            for point in _installed():
-                if point.name in sys.modules:
-                    self._enter(point)
-                else:
-                    self._waiting.setdefault(point.name, []).append(point)
-            if self._waiting:
-                finder = _ImportWatch(self)
-                sys.meta_path.insert(0, finder)
-                self._stack.callback(sys.meta_path.remove, finder)
-
-    def disconnect(self) -> None:
-        """Undo `connect`; the last one disconnects for good."""
-        with self._lock:
-            self._open -= 1
-            if self._open == 0:
-                self._waiting.clear()
-                self._stack.close()
-
-    def _enter(self, point: EntryPoint) -> None:
-        self._stack.enter_context(point.load()())
-
-    def is_waiting_for(self, module: str) -> bool:
-        """Whether an integration waits for this module to be imported."""
-        return module in self._waiting
-
-    def imported(self, module: str) -> None:
-        """Connect what waited for a module that has just been imported."""
-        with self._lock:
-            for point in self._waiting.pop(module, []) if self._open else []:
-                self._enter(point)
-
-
-class _ImportWatch(importlib.abc.MetaPathFinder):
-    """Notices the first import of a framework, and connects its integration once the module is executed."""
-
-    def __init__(self, owner: Integrations) -> None:
-        self._owner = owner
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if not self._owner.is_waiting_for(fullname):
-            return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(fullname, path, target)
-            if spec is not None and spec.loader is not None:
-                spec.loader = _Announcing(spec.loader, self._owner, fullname)  # type: ignore[assignment]
-                return spec
-        return None
-
-
-class _Announcing:
-    """A loader that says when it is done; everything else is the loader's own business."""
-
-    def __init__(self, loader: Any, owner: Integrations, module: str) -> None:
-        self._loader = loader
-        self._owner = owner
-        self._module = module
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)  # type: ignore[no-any-return]
-
-    def exec_module(self, module: ModuleType) -> None:
-        spec = module.__spec__
-        if spec is not None:
-            spec.loader = self._loader
-        module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._owner.imported(self._module)
-
-
-@cache
-def _installed() -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=GROUP))
-
-
-integrations = Integrations()
-"""The integrations of this process."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from agenttape_core.config import OnError, Settings, Unused, load_settings
+from agenttape_core.config import OnError, Settings, Unused, cassette_path, load_settings
 from agenttape_core.engine import Mode, Policy, parse_mode
 from agenttape_core.errors import (
     CassetteNotFoundError,
@@ -23,27 +23,18 @@ from agenttape_core.errors import (
 )
 from agenttape_core.freeze import Frozen, freezing
 from agenttape_core.guard import Guard, guarding
-from agenttape_core.integration import integrations
+from agenttape_core.discovery import integrations
 from agenttape_core.matching import Exhausted
 from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for
 from agenttape_core.redaction import Rule
 from agenttape_core.remedy import caller, remedy_for
 from agenttape_core.schema import Header, Interaction
-from agenttape_core.session import Session, context_session, current_scope, current_session, executing
+from agenttape_core.session import Session, context_session, current_scope, executing
 from agenttape_core.storage import Cassette, Journal, open_cassette
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
-SUFFIXES = (".yaml", ".yml", ".jsonl", ".gz", ".zst")
 _FROZEN = "agenttape.frozen"
-
-
-def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Path:
-    """Return the file of a cassette: a path with one of `SUFFIXES` as it is, a bare name under the folder."""
-    path = Path(name_or_path)
-    if path.suffix in SUFFIXES:
-        return path
-    return Path(cassette_dir) / path.with_name(f"{path.name}.yaml")
 
 
 class use_cassette:  # noqa: N801 - used like a function: a context manager, sync and async, and a decorator
@@ -334,8 +325,12 @@ class _Use:
 
 
 def _frozen_here() -> Frozen | None:
-    """Return what is frozen for the caller; inside a boundary that is really executed, time and ids are real."""
-    session = current_session()
+    """Return what is frozen for the caller.
+
+    Inside a boundary that is really executed, time and ids are real. So they are in threads without a context: a
+    server that the test runs beside the agent must not draw from the agent's ids.
+    """
+    session = context_session()
     if session is None or executing() is not None:
         return None
     frozen: Frozen | None = session.extra(_FROZEN, lambda: None)
@@ -345,4 +340,4 @@ def _frozen_here() -> Frozen | None:
 def _may_reach_out() -> bool:
     """Whether the caller belongs to a session that may execute, so that another session's guard leaves it alone."""
     session = context_session()
-    return session is not None and not session.closed and not session.policy.offline
+    return session is not None and not session.policy.offline

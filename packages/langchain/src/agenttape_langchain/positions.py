@@ -6,7 +6,7 @@ from typing import Any
 
 from agenttape_core.integration import Position, Session, current_branch, current_session
 from agenttape_langchain._compat import enclosing_run_id
-from agenttape_langchain.run_tree import Run, RunTree, pending_model_position
+from agenttape_langchain.run_tree import Run, RunTree
 
 
 def tree_of(session: Session) -> RunTree:
@@ -22,9 +22,10 @@ def current_tree() -> RunTree | None:
 
 def leaf_position(session: Session, run_manager: Any) -> Position | None:
     """Return where a model's leaf call stands; nothing if the framework announced no run for it."""
-    pending = pending_model_position()
-    run = tree_of(session).run(getattr(run_manager, "run_id", None))
-    return run.position if run is not None else pending
+    tree = tree_of(session)
+    announced = tree.announced_model()
+    run = tree.run(getattr(run_manager, "run_id", None))
+    return run.position if run is not None else announced
 
 
 def enclosing_run(session: Session) -> Run | None:

@@ -30,19 +30,7 @@ class Run:
     tool_call_id: str | None = None
 
 
-_pending_models: ContextVar[tuple[Position, ...]] = ContextVar("agenttape_pending_models", default=())
-
-
-def pending_model_position() -> Position | None:
-    """Return where the model call that has just been announced in this context stands, once.
-
-    `stream` tells its callbacks of a run, but does not tell the leaf which run it is.
-    """
-    pending = _pending_models.get()
-    if not pending:
-        return None
-    _pending_models.set(pending[1:])
-    return pending[0]
+_announced: ContextVar[tuple[tuple[RunTree, Position], ...]] = ContextVar("agenttape_announced", default=())
 
 
 class RunTree(BaseCallbackHandler):
@@ -62,6 +50,23 @@ class RunTree(BaseCallbackHandler):
     def run(self, run_id: UUID | None) -> Run | None:
         """Return an open run."""
         return self._runs.get(run_id) if run_id is not None else None
+
+    def announced_model(self) -> Position | None:
+        """Return where the model call that has just been announced in this context stands, once.
+
+        `stream` tells its callbacks of a run, but does not tell the leaf which run it is.
+        """
+        waiting = _announced.get()
+        mine = next((entry for entry in waiting if entry[0] is self), None)
+        if mine is None:
+            return None
+        _announced.set(tuple(entry for entry in waiting if entry is not mine))
+        return mine[1]
+
+    def _forget_announced(self) -> None:
+        waiting = _announced.get()
+        if waiting:
+            _announced.set(tuple(entry for entry in waiting if entry[0] is not self))
 
     def _begin(
         self,
@@ -116,18 +121,18 @@ class RunTree(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a model call, and tell its leaf where it stands."""
-        run = self._begin(run_id, parent_run_id, _class_name(serialized, kwargs))
-        _pending_models.set((*_pending_models.get(), run.position))
+        run = self._begin(run_id, parent_run_id, model_name(serialized, kwargs))
+        _announced.set((*_announced.get(), (self, run.position)))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End a model call."""
         self._end(run_id)
-        _pending_models.set(())
+        self._forget_announced()
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """End a model call."""
         self._end(run_id)
-        _pending_models.set(())
+        self._forget_announced()
 
     def on_tool_start(
         self,
@@ -161,7 +166,7 @@ def _name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
     return kwargs.get("name") or (serialized or {}).get("name") or "run"
 
 
-def _class_name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
+def model_name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
     """Return the class of a model: a run name is for readers of traces, and may hold anything."""
     return (serialized or {}).get("name") or ((serialized or {}).get("id") or [None])[-1] or _name(serialized, kwargs)
 

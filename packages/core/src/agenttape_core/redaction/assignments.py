@@ -46,6 +46,10 @@ _ELEMENT = re.compile(r"[^<>\s]{1,4096}(?=</)")
 _BARE = re.compile(r"""[^\s"'`,;&<>(){}\[\]|\\]{1,512}""")
 _DIGIT = re.compile(r"[0-9]")
 _NUMBER = re.compile(r"""-?\d{1,40}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,4})?(?=[\s,}\])]|\Z)""")
+_COOKIE = re.compile(r"[^\s=;,]{1,128}=[^\s=]")
+_AFTER_STRING = re.compile(r"[\s),;:\]}\\]|\Z")
+_CODE = re.compile(r"[A-Za-z_][\w.]*")
+_WORDS = re.compile(r"[A-Za-z_.=/-]+")
 _LOGPROB = re.compile(r"logprob|token_id|\"bytes|'bytes")
 _PATH = ("/", "./", "../", "~/", "http://", "https://", "file:")
 _MAX_VALUE = 16_384
@@ -97,6 +101,8 @@ def _named(text: str, at: int, tail: re.Match[str], names: Names) -> _Assignment
     if tail["sep"] == ">" and text[start - 1 : start] != "<":
         return None
     kind = names.kind_of(name)
+    if tail["sep"] == "==" and words_of(name)[-1:] == ("token",):
+        return None  # the lexer of a language
     if not kind and not is_suspicious(name):
         return None
     return _Assignment(name, start, tail.end(), tail, kind)
@@ -105,6 +111,8 @@ def _named(text: str, at: int, tail: re.Match[str], names: Names) -> _Assignment
 def _value(view: View, found: _Assignment) -> Finding | None:
     text, at = view.text, found.value
     opened = _OPEN.match(text, at)
+    if opened and _is_closing(text, found, opened):
+        return None
     if opened:
         start = opened.end()
         end = _closing(text, start, opened["quote"])
@@ -113,7 +121,9 @@ def _value(view: View, found: _Assignment) -> Finding | None:
     else:
         start, end = at, _bare(text, found)
     if not found.kind:
-        return view.finding(start, end, SECRET) if is_random(text[start:end]) else None
+        value = text[start:end]
+        is_code = not opened and "." in value and _CODE.fullmatch(value)
+        return view.finding(start, end, SECRET) if is_random(value) and not is_code else None
     if number := _json_number(text, found, opened):
         return view.finding(at, number, NUMBER, found.tail["close"])
     if words_of(found.name)[-1] in HEADERS and (scheme := _SCHEME.match(text, start, end)):
@@ -121,6 +131,14 @@ def _value(view: View, found: _Assignment) -> Finding | None:
     if end <= start or is_placeholder(text[start:end]) or _is_model_token(text, found, start, end):
         return None
     return view.finding(start, end, found.kind)
+
+
+def _is_closing(text: str, found: _Assignment, opened: re.Match[str]) -> bool:
+    """Whether the quote after a name ends the string that the name is in: `getpass("Password: ")`."""
+    if found.tail["close"] or not _AFTER_STRING.match(text, opened.end()):
+        return False
+    line = text[max(0, found.start - _NEAR) : found.start].rpartition("\n")[2]
+    return line.count(opened["quote"]) % 2 == 1
 
 
 def _closing(text: str, start: int, quote: str) -> int:
@@ -161,7 +179,7 @@ def _bare(text: str, found: _Assignment) -> int:
 def _header(text: str, at: int, *, cookie: bool) -> int:
     line = text[at : _end(_HEADER, text, at)].rstrip()
     if cookie:
-        return at + len(line) if "=" in line else at
+        return at + len(line) if _COOKIE.match(line) else at
     scheme = _SCHEME.match(line)
     if not scheme and (" " in line or not any(char.isdigit() for char in line)):
         return at
@@ -173,7 +191,7 @@ def _is_secret_word(value: str, found: _Assignment) -> bool:
         return False
     if value.isdigit():
         return words_of(found.name)[-1] in PASSWORDS
-    if not _DIGIT.search(value) and (value.isalpha() or is_code_name(value) or "=" in value):
+    if not _DIGIT.search(value) and _WORDS.fullmatch(value):
         return False
     is_code = found.tail["sep"] in ("=", "==", ":=", "=>") or (found.tail["close"] is None and "." in value)
     return not (is_code and (found.tail["gap"] or "." in value) and is_code_name(value))

@@ -7,6 +7,7 @@ import binascii
 import re
 from typing import TYPE_CHECKING
 
+from agenttape_core.redaction.detectors import BEFORE
 from agenttape_core.redaction.pseudonyms import SECRET
 from agenttape_core.redaction.values import is_placeholder
 
@@ -37,8 +38,8 @@ def find_pem(view: View) -> Iterator[Finding]:
 
 
 _DISCORD_SHAPE = b" " + b"a" * 6 + b" " + b"a" * 27
-_DISCORD = re.compile(r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}(?![\w-])")
-_DISCORD_HEAD = 28
+_DISCORD = re.compile(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}")
+_DISCORD_HEAD, _DISCORD_TAIL = 33, 48
 
 
 def find_discord(view: View) -> Iterator[Finding]:
@@ -46,7 +47,7 @@ def find_discord(view: View) -> Iterator[Finding]:
     at = view.runs.find(_DISCORD_SHAPE)
     while at >= 0:
         start = view.runs.rfind(b" ", max(0, at - _DISCORD_HEAD - 1), at) + 1
-        match = _DISCORD.match(view.text, max(start, at - _DISCORD_HEAD))
+        match = _DISCORD.search(view.text, max(start, at - _DISCORD_HEAD), at + _DISCORD_TAIL)
         if match:
             yield view.finding(*match.span(), "discord")
         at = view.runs.find(_DISCORD_SHAPE, at + 1)
@@ -82,7 +83,13 @@ def find_schemes(view: View) -> Iterator[Finding]:
             at = view.low.find(anchor, match.end() if match else at + 1)
 
 
+_WORDS = re.compile(r"(?:[A-Za-z]+[-/.]+)*(?:[A-Za-z]+|\d+)")
+"""English after "bearer": words joined by hyphens, perhaps a year."""
+
+
 def _is_credential(secret: str, *, basic: bool) -> bool:
+    if not basic and _WORDS.fullmatch(secret):
+        return False
     if basic and not (len(secret) % 4 == 0 and _is_decodable(secret)):
         return False
     return any(char.isdigit() for char in secret) or (basic and not _NOT_BASIC.fullmatch(secret))

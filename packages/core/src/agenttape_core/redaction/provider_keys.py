@@ -6,6 +6,8 @@ literal and linear; see `detectors.BEFORE`.
 
 from __future__ import annotations
 
+import re
+
 from agenttape_core.redaction.detectors import AFTER, Detector, has_digit, token
 
 _MODEL_PROVIDERS = (
@@ -62,6 +64,7 @@ _CODE_HOSTS = (
     token("notion", "ntn_ secret_", r"(?:ntn_[A-Za-z0-9]{40,}+|secret_[A-Za-z0-9]{43}" + AFTER + ")"),
     token("airtable", "pat", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}" + AFTER, near="lead"),
 )
+_BOT = r"(?:(?<![\w%])|(?<=/bot)|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt]))"
 _MESSAGING = (
     token("slack", "xox xapp- xwfp-", r"(?:xox[a-z](?:\.xox[a-z])?|xapp|xwfp)-[A-Za-z0-9-]{15,}+", check=has_digit),
     token(
@@ -70,8 +73,13 @@ _MESSAGING = (
         r"hooks\.slack\.com/\w{4,20}/(?P<secret>T\w{5,20}/\w{5,20}/\w{16,40})",
         near="anywhere",
     ),
-    token("discord_webhook", "/api/webhooks/", r"/api/webhooks/(?P<secret>\d{15,22}/[\w-]{50,100})", near="anywhere"),
-    token("telegram", ":AA", r"(?:(?<=/bot)|(?<!\d))\d{8}:AA[\w-]{33}(?![\w-])", back=8, near="lead"),
+    token("discord_webhook", "webhooks/", r"webhooks/(?P<secret>\d{15,22}/[\w-]{50,100})", near="anywhere"),
+    *(
+        Detector(
+            "telegram", (b":AA",), re.compile(_BOT + rf"\d{{{digits}}}:AA[\w-]{{33}}(?![\w-])"), digits, near="lead"
+        )
+        for digits in (8, 9, 10)
+    ),
     token("twilio", " ".join(f"SK{digit}" for digit in "0123456789abcdef"), r"SK[0-9a-f]{32}" + AFTER),
     token("sendgrid", "SG.", r"SG\.[\w-]{22}\.[\w-]{43}" + AFTER, near="lead"),
     token("mailgun", "key-", r"key-[0-9a-f]{32}" + AFTER),

@@ -26,17 +26,18 @@ def current_session() -> Session | None:
     It is the innermost open one of this context. A thread that was started without a context (a bare
     `threading.Thread`) belongs to the process's only open session.
     """
-    session = _current.get()
-    while session is not None and session.closed:
-        session = session.outer
+    session = context_session()
     if session is None and len(_open) == 1:
         return _open[0]
     return session
 
 
 def context_session() -> Session | None:
-    """Return the session that this context was given, open or not, without looking at other threads."""
-    return _current.get()
+    """Return the innermost open session of this context, without looking at other threads."""
+    session = _current.get()
+    while session is not None and session.closed:
+        session = session.outer
+    return session
 
 
 def executing() -> Crossing | None:

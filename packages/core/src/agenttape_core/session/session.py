@@ -125,6 +125,7 @@ class Session:
         position: Position | None = None,
         owner: Any = None,
         ids: tuple[str, ...] = (),
+        parent: Crossing | None = None,
     ) -> Crossing:
         """Decide what happens on a call.
 
@@ -135,6 +136,7 @@ class Session:
             position: Where it is asked; by default below the crossing that executes around it, or the root.
             owner: The object whose call it is.
             ids: Run-specific ids of the call that are not part of what is asked, such as the id of a tool call.
+            parent: The crossing that is executing around this one; by default the one of this context.
 
         Raises:
             CassetteMissError: If the call may be neither served nor executed.
@@ -142,7 +144,7 @@ class Session:
         """
         with self.recording():
             question = self._canonical.question(boundary.kind, name, body, ids)
-        parent = current.executing()
+        parent = parent or current.executing()
         if parent is not None and parent.session is not self:
             parent = None
         if position is None:
@@ -158,6 +160,10 @@ class Session:
         found = decision.found
         self.report.add(served=Crossed(boundary.kind, name, position.address, found.number, found.rung))
         return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent, found=found)
+
+    def times_recorded(self, boundary: Boundary, body: Mapping[str, Any]) -> int:
+        """Return how often a request was recorded, whether or not its recordings are used already."""
+        return self._recordings.recorded(self._canonical.question(boundary.kind, "", body).fingerprint)
 
     def refuse(self, question: Question, position: Position, reason: str) -> NoReturn:
         """Raise a miss that explains itself, and remember it even if someone eats it."""

@@ -36,7 +36,7 @@ LAYOUTS: dict[str, Layout] = {"yaml": YamlLayout(), "jsonl": JsonlLayout()}
 _VERSION = re.compile(
     rb'(?:\xef\xbb\xbf)?(?:---[ \t]*\n)?(?:agenttape: ([0-9]{1,9})[ \t]*\n|\{"agenttape":([0-9]{1,9})[,}])'
 )
-_CONFLICT = re.compile(rb"^<{7} ", re.MULTILINE)
+_CONFLICT = b"\n<<<<<<< "
 _RESOLVED = 64
 """How many resolved requests are kept, so that reading in file order follows each continuation once."""
 
@@ -78,7 +78,7 @@ class Cassette:
         try:
             return with_timings(self.preface, load_timings(self._timings))
         except Malformed as error:
-            self._refuse(Malformed(error.problem), self._header_span.start)
+            self._refuse(Malformed(error.problem), self._header_span[0])
 
     def outcome(self, number: int) -> Outcome:
         """What came back in one interaction; nothing else of its record is parsed.
@@ -94,7 +94,7 @@ class Cassette:
         try:
             return outcome_from_dict(self._layout.outcome(self._data, span))
         except Malformed as error:
-            self._refuse(error, span.start)
+            self._refuse(error, span[0])
 
     def ids(self, number: int) -> list[str]:
         """The run-specific ids of one request, in order of first appearance. Raises as `outcome` does."""
@@ -102,7 +102,7 @@ class Cassette:
         try:
             return ids_from_list(self._layout.ids(self._data, span))
         except Malformed as error:
-            self._refuse(error, span.start)
+            self._refuse(error, span[0])
 
     def interaction(self, number: int) -> Interaction:
         """One whole interaction, with the request that it continues filled in. Raises as `outcome` does."""
@@ -113,7 +113,7 @@ class Cassette:
         try:
             return interaction_from_dict(record, own)
         except Malformed as error:
-            self._refuse(error, self._spans[self._positions[number]].start)
+            self._refuse(error, self._spans[self._positions[number]][0])
 
     def interactions(self) -> Iterator[Interaction]:
         """All interactions in the order of the file, one at a time."""
@@ -122,9 +122,9 @@ class Cassette:
     def _record(self, number: int) -> dict[str, Any]:
         span = self._spans[self._positions[number]]
         try:
-            return self._layout.record(self._data[span.start : span.end])
+            return self._layout.record(self._data[slice(*span)])
         except Malformed as error:
-            self._refuse(error, span.start)
+            self._refuse(error, span[0])
 
     def _request(self, number: int, record: dict[str, Any]) -> dict[str, Any]:
         """Follow the chain down to a known request, then build up again; references only go backwards."""
@@ -150,7 +150,7 @@ class Cassette:
         try:
             return delta_from_dict(record, number, self._positions)
         except Malformed as error:
-            self._refuse(error, self._spans[self._positions[number]].start)
+            self._refuse(error, self._spans[self._positions[number]][0])
 
     def _apply(self, number: int, base: dict[str, Any], delta: Delta) -> dict[str, Any]:
         if delta.continues is None:
@@ -158,7 +158,7 @@ class Cassette:
         try:
             return resolve(base, delta)
         except Malformed as error:
-            self._refuse(error, self._spans[self._positions[number]].start)
+            self._refuse(error, self._spans[self._positions[number]][0])
 
     def _refuse_other_versions(self) -> None:
         match = _VERSION.match(self._data)
@@ -172,9 +172,10 @@ class Cassette:
             )
 
     def _split(self) -> tuple[list[Span], Span]:
-        data, start = self._data, 0
-        if conflict := _CONFLICT.search(data):
-            self._refuse(Malformed("the file has an unresolved merge conflict"), conflict.start())
+        data = self._data
+        conflict = data.find(_CONFLICT)
+        if conflict != -1:
+            self._refuse(Malformed("the file has an unresolved merge conflict"), conflict + 1)
         if not data or data.isspace():
             self._refuse(Malformed("the file is empty"), 0)
         try:
@@ -182,19 +183,19 @@ class Cassette:
             header, *records = self._layout.spans(data, end)
         except Malformed as error:
             self._refuse(error, 0)
-        for start, end in (header, *records):
-            if end - start > limits.MAX_RECORD_BYTES:
-                problem = f"a record is larger than the limit of {limits.MAX_RECORD_BYTES} bytes"
-                self._refuse(Malformed(problem), start)
+        large = [start for start, end in (header, *records) if end - start > limits.MAX_RECORD_BYTES]
+        if large:
+            problem = f"a record is larger than the limit of {limits.MAX_RECORD_BYTES} bytes"
+            self._refuse(Malformed(problem), large[0])
         return records, header
 
     def _parse_preface(self) -> tuple[Header, str]:
         span = self._header_span
         try:
-            fields, timings = self._layout.header(self._data[span.start : span.end])
+            fields, timings = self._layout.header(self._data[slice(*span)])
             return header_from_dict(fields), timings
         except Malformed as error:
-            self._refuse(error, span.start)
+            self._refuse(error, span[0])
 
     def _index(self) -> Sequence[Entry]:
         data, read, last, entries = self._data, self._layout.entry, 0, []
@@ -202,10 +203,10 @@ class Cassette:
             try:
                 entry = read(data, span)
             except Malformed as error:
-                self._refuse(error, span.start)
+                self._refuse(error, span[0])
             if entry.number <= last:
                 problem = f"`interaction: {entry.number}` after {last}: numbers must grow"
-                self._refuse(Malformed(problem), span.start)
+                self._refuse(Malformed(problem), span[0])
             last = entry.number
             entries.append(entry)
         return tuple(entries)

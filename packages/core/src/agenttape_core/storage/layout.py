@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agenttape_core.storage.malformed import Malformed
 
@@ -23,11 +23,8 @@ class Entry:
     parent: int | None
 
 
-class Span(NamedTuple):
-    """A piece of the file, in bytes."""
-
-    start: int
-    end: int
+Span = tuple[int, int]
+"""A piece of the file: the offsets in bytes where it starts and ends."""
 
 
 class Layout(Protocol):

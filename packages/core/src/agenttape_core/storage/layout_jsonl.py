@@ -38,15 +38,15 @@ class JsonlLayout:
         while start < end:
             after = data.index(b"\n", start, end) + 1
             if after - start > 1:
-                found.append(Span(start, after))
+                found.append((start, after))
             start = after
         return found
 
     def entry(self, data: bytes, span: Span) -> Entry:
         """Read the first keys, by pattern when they stand as they were written."""
-        match = _match_head(data, span.start, span.end)
+        match = _match_head(data, *span)
         if match is None:
-            return entry_from_dict(self.record(data[span.start : span.end]))
+            return entry_from_dict(self.record(data[span[0] : span[1]]))
         number, kind, name, address, fingerprint, parent = match.groups()
         return Entry(
             int(number),
@@ -75,24 +75,24 @@ class JsonlLayout:
         Quotes inside strings are escaped, so the bytes that are looked for can only be a key; and if exactly one
         brace is left after its value, it is a key of the record itself.
         """
-        at = data.rfind(_OUTCOME, span.start, span.end)
+        at = data.rfind(_OUTCOME, *span)
         if at != -1:
             try:
-                value, rest = load_prefix(data[at + len(_OUTCOME) : span.end])
+                value, rest = load_prefix(data[at + len(_OUTCOME) : span[1]])
             except Malformed:
                 rest = ""  # the whole line is parsed below, which says where it is wrong
             if rest == "}\n":
                 return value
-        return self.record(data[span.start : span.end]).get("outcome")
+        return self.record(data[span[0] : span[1]]).get("outcome")
 
     def ids(self, data: bytes, span: Span) -> Any:
         """Parse the ids alone, when they stand where they are written."""
-        match = _match_head(data, span.start, span.end)
+        match = _match_head(data, *span)
         if match and data.startswith((b'"request":', b'"continues":'), match.end()):
             return []
         if match and data.startswith(b'"ids":', match.end()):
-            return load_prefix(data[match.end() + 6 : span.end])[0]
-        return self.record(data[span.start : span.end]).get("ids", [])
+            return load_prefix(data[match.end() + 6 : span[1]])[0]
+        return self.record(data[span[0] : span[1]]).get("ids", [])
 
     def dump(self, header: dict[str, Any], records: Iterable[dict[str, Any]]) -> Iterable[bytes]:
         """The lines, then the end mark."""

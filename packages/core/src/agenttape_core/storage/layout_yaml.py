@@ -8,6 +8,7 @@ another shape is parsed instead.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.storage.layout import Entry, Span, as_dict, entry_from_dict
@@ -27,7 +28,8 @@ _match_head = re.compile(
     rb"interaction: ([1-9][0-9]{0,8})\n"
     rb"kind: %bname: %baddress: %bfingerprint: %b(?:parent: ([0-9]{1,9})\n)?" % (_TEXT, _TEXT, _TEXT, _TEXT)
 ).match
-_find_mark = re.compile(rb"(?:[ \t][^\n]*)?(?:\n|\Z)").match
+_QUOTE, _NEWLINE = b'"\n'
+_AFTER_MARK = b" \t\n"
 _TIMINGS = b"\n  timings: |\n"
 _TIMING_LINES = re.compile(rb"(?:    [0-9][0-9. -]*\n)+")
 
@@ -50,26 +52,27 @@ class YamlLayout:
         found = []
         at = data.find(b"\n---", start, end)
         while at != -1:
-            if mark := _find_mark(data, at + 4):
-                found.append(Span(start, at + 1))
+            after = data[at + 4]
+            if after in _AFTER_MARK:
+                found.append((start, at + 1))
                 # What stands on the line of the mark belongs to the document.
-                start = mark.end() if mark.end() == at + 5 else at + 4
+                start = at + 5 if after == _NEWLINE else at + 4
             at = data.find(b"\n---", at + 4, end)
-        found.append(Span(start, end))
+        found.append((start, end))
         return found
 
     def entry(self, data: bytes, span: Span) -> Entry:
         """Read the first keys, by pattern when they stand as they were written."""
-        match = _match_head(data, span.start, span.end)
+        match = _match_head(data, *span)
         if match is None:
             return entry_from_dict(self._head(data, span))
         number, kind, name, address, fingerprint, parent = match.groups()
         return Entry(
             int(number),
-            _text(kind),
-            _text(name),
-            _text(address),
-            _text(fingerprint),
+            _repeated_text(kind),
+            _repeated_text(name),
+            (address[1:-1] if address[0] == _QUOTE else address).decode(),
+            (fingerprint[1:-1] if fingerprint[0] == _QUOTE else fingerprint).decode(),
             int(parent) if parent else None,
         )
 
@@ -94,20 +97,20 @@ class YamlLayout:
 
     def outcome(self, data: bytes, span: Span) -> Any:
         """Parse from the `outcome:` line on, which is the last key of a record as it is written."""
-        at = data.find(b"\noutcome:\n", span.start, span.end)
+        at = data.find(b"\noutcome:\n", *span)
         if at != -1:
             try:
-                found = load_canonical(data[at + 1 : span.end])
+                found = load_canonical(data[at + 1 : span[1]])
             except NotCanonical:
                 found = {}
             if len(found) == 1:
                 return found["outcome"]
-        return self.record(data[span.start : span.end]).get("outcome")
+        return self.record(data[span[0] : span[1]]).get("outcome")
 
     def ids(self, data: bytes, span: Span) -> Any:
         """Parse what stands between the first keys and the request."""
-        match = _match_head(data, span.start, span.end)
-        at = data.find(b"\nrequest:", span.start, span.end) + 1
+        match = _match_head(data, *span)
+        at = data.find(b"\nrequest:", *span) + 1
         if match and at == match.end():
             return []
         if match and at > match.end():
@@ -115,7 +118,7 @@ class YamlLayout:
                 return load_canonical(data[match.end() : at]).get("ids", [])
             except NotCanonical:
                 pass  # as in `_head`
-        return self.record(data[span.start : span.end]).get("ids", [])
+        return self.record(data[span[0] : span[1]]).get("ids", [])
 
     def dump(self, header: dict[str, Any], records: Iterable[dict[str, Any]]) -> Iterable[bytes]:
         """The documents, then the end mark."""
@@ -128,13 +131,13 @@ class YamlLayout:
 
     def _head(self, data: bytes, span: Span) -> dict[str, Any]:
         """The keys before the request, or all of them when the record has another shape."""
-        at = data.find(b"\nrequest:", span.start, span.end)
+        at = data.find(b"\nrequest:", *span)
         if at != -1:
             try:
-                return as_dict(load_canonical(data[span.start : at + 1]), "a record")
+                return as_dict(load_canonical(data[span[0] : at + 1]), "a record")
             except NotCanonical:
                 pass  # the whole record is parsed below, which also says what is wrong with it
-        return self.record(data[span.start : span.end])
+        return self.record(data[span[0] : span[1]])
 
 
 def _load(piece: bytes) -> Any:
@@ -148,5 +151,7 @@ def _one_line(value: Any) -> str:
     return quote(value) if isinstance(value, str) and "\n" in value else inline(value)
 
 
-def _text(raw: bytes) -> str:
-    return (raw[1:-1] if raw[:1] == b'"' else raw).decode("ascii")
+@lru_cache(maxsize=256)
+def _repeated_text(raw: bytes) -> str:
+    """A kind or a name: few of them stand in thousands of records."""
+    return (raw[1:-1] if raw[0] == _QUOTE else raw).decode()

@@ -12,7 +12,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # what `json`
 from typing import Any
 
 from agenttape_core.storage.limits import MAX_DEPTH
-from agenttape_core.storage.yaml_text import KEY, PLAIN, SIMPLE_KEY, UNSAFE
+from agenttape_core.storage.yaml_text import KEY, SIMPLE_KEY, UNSAFE
 
 _QUOTED = r'"[^"\\\n\t]*(?:\\(?:["\\bfnrt]|u(?!d[89a-f])[0-9a-f]{4})[^"\\\n\t]*)*"'
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,4000})(?:\.[0-9]+)?(?:e[+-][0-9]+)?"
@@ -20,11 +20,14 @@ _match_key = re.compile(rf"({KEY}|{_QUOTED}):(?: |\Z)").match
 _match_quoted = re.compile(_QUOTED).fullmatch
 _match_number = re.compile(_NUMBER).fullmatch
 _match_numbers = re.compile(rf"\[{_NUMBER}(?:, {_NUMBER})*\]").fullmatch
-_match_plain = re.compile(PLAIN).fullmatch
 _CONTROLS = bytes({*range(9), *range(11, 32), 127})
-_WORDS: dict[str, Any] = {"null": None, "true": True, "false": False, "[]": [], "{}": {}}
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$")
+_WORDS: dict[str, Any] = {"null": None, "true": True, "false": False}
 _LITERALS = {f"|{size}{chomp}": (bool(size), chomp) for size in ("", "2") for chomp in ("", "-", "+")}
 _PADS = [" " * width for width in range(MAX_DEPTH - 4)]  # a level takes a column or more; deeper is checked elsewhere
+_seen_keys: set[str] = set()
+"""Plain keys that were checked before: the same few dozen stand in every record."""
+_MAX_SEEN_KEYS = 4096
 _INFINITIES = (float("inf"), float("-inf"))
 
 Parsed = tuple[Any, int]
@@ -66,29 +69,43 @@ def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:
     found: dict[str, Any] = {}
     pad = _PADS[column]
     while True:
-        match = _match_key(text)
-        if match is None or match.end() > SIMPLE_KEY + 2:
+        key, mark, rest = text.partition(": ")
+        if not mark and text[-1:] == ":":
+            key = text[:-1]
+        if key not in _seen_keys:
+            key, rest = _split(text)
+        if key in found:
             raise NotCanonical
-        key = match[1]
-        if key[0] == '"':
-            key = scanstring(key, 1)[0]
-        if key in found or (key in _WORDS and match[1][0] != '"'):
-            raise NotCanonical
-        rest = text[match.end() :]
         if not rest:
-            found[key], at = _nested(lines, at + 1, column)
+            found[key], at = _nested(lines, at + 1, column, text)
         elif rest[0] == "|":
             found[key], at = _literal(lines, at + 1, column + 2, rest)
         else:
-            found[key], at = _scalar(rest), at + 1
+            found[key] = _scalar(rest)
+            at += 1
         line = lines[at]
         if not line.startswith(pad) or line == "\n":
             return found, at
         text = line[column:]
 
 
-def _nested(lines: list[str], at: int, column: int) -> Parsed:
+def _split(text: str) -> tuple[str, str]:
+    """The key at the start of a line and what follows it."""
+    match = _match_key(text)
+    if match is None or match.end() > SIMPLE_KEY or match[1] in _WORDS:
+        raise NotCanonical
+    key = match[1]
+    if key[0] == '"':
+        return scanstring(key, 1)[0], text[match.end() :]
+    if len(_seen_keys) < _MAX_SEEN_KEYS:
+        _seen_keys.add(key)
+    return key, text[match.end() :]
+
+
+def _nested(lines: list[str], at: int, column: int, text: str) -> Parsed:
     """Parse what belongs to a key at `column`: a list stands below it, a dict two to the right."""
+    if text[-1:] != ":":
+        raise NotCanonical
     line = lines[at]
     if line.startswith("- ", column) and line.startswith(_PADS[column]):
         return _sequence(lines, at, column, line[column:])
@@ -106,7 +123,7 @@ def _sequence(lines: list[str], at: int, column: int, text: str) -> Parsed:
         rest = text[2:]
         if rest[:1] == "|":
             item, at = _literal(lines, at + 1, column + 2, rest)
-        elif rest[:2] == "- " or _match_key(rest):
+        elif rest[:2] == "- " or _starts_with_key(rest):
             if column + 2 >= len(_PADS):
                 raise NotCanonical
             item, at = (_sequence if rest[:2] == "- " else _mapping)(lines, at, column + 2, rest)
@@ -118,23 +135,35 @@ def _sequence(lines: list[str], at: int, column: int, text: str) -> Parsed:
         text = lines[at][column:]
 
 
+def _starts_with_key(text: str) -> bool:
+    key, mark, _ = text.partition(": ")
+    return (key in _seen_keys and mark != "") or _match_key(text) is not None
+
+
 def _scalar(text: str) -> Any:
     first = text[:1]
-    if first == '"':
+    if first in _LETTERS:
+        if text in _WORDS:
+            return _WORDS[text]
+        # The conditions of `yaml_text.PLAIN`, without the cost of a pattern.
+        if ": " not in text and " #" not in text and "\t" not in text and text[-1] not in ": ":
+            return text
+    elif first == '"':
         if _match_quoted(text):
             return scanstring(text, 1)[0] if "\\" in text else text[1:-1]
-    elif first in "-0123456789":
-        if _match_number(text):
-            return _number(text)
-    elif text in _WORDS:
-        word = _WORDS[text]
-        return word.copy() if first in "[{" else word
-    elif first == "[":
-        if _match_numbers(text):
-            return [_number(item) for item in text[1:-1].split(", ")]
-    elif _match_plain(text):
-        return text
+    elif first in "[{":
+        return _flow(text)
+    elif _match_number(text):
+        return _number(text)
     raise NotCanonical
+
+
+def _flow(text: str) -> Any:
+    if text == "{}":
+        return {}
+    if text != "[]" and not _match_numbers(text):
+        raise NotCanonical
+    return [_number(item) for item in text[1:-1].split(", ")] if len(text) > len("[]") else []
 
 
 def _number(text: str) -> int | float:
