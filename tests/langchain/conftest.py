@@ -17,6 +17,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from .fakes import World
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -56,6 +58,14 @@ class RealExchanges:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """What scripted models and tools reach. A test that makes it `gone` fails if anything still reaches it."""
+    world = World()
+    yield world
+    assert world.trespasses == []
 
 
 @pytest.fixture

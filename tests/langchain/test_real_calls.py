@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
 from langchain_openai import ChatOpenAI
 
+from agenttape_core import open_cassette, use_cassette
+from agenttape_langchain import ReplayChatModel, TapeCallbackHandler, tape
+
 from .conftest import SHARED, RealExchanges
-from .real_calls import CALLS
+from .real_calls import CALLS, Foo, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    Start = Callable[[str], RealExchanges]
 
 NOT_A_CHAT_MODEL = {"langchain_openai_embeddings_equivalent_to_raw"}
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_calls_equal_recorded_requests(name: str, real_exchanges: Callable[[str], RealExchanges]) -> None:
+def test_calls_equal_recorded_requests(name: str, real_exchanges: Start) -> None:
     """Each recorded exchange is asked for once, as recorded, and comes as one message or as several chunks."""
     service = real_exchanges(name)
     results = CALLS[name](partial(ChatOpenAI, base_url=service.base_url, api_key="x"))
@@ -37,9 +44,83 @@ def test_every_data_file_has_its_calls() -> None:
     assert {path.stem for path in folder.glob("*.jsonl")} == CALLS.keys() | NOT_A_CHAT_MODEL
 
 
-def test_service_can_be_taken_away(real_exchanges: Callable[[str], RealExchanges]) -> None:
+def test_service_can_be_taken_away(real_exchanges: Start) -> None:
     """After `stop` nothing answers any more, so that a replay can not lean on the service."""
     service = real_exchanges("reasoning")
     service.stop()
     with pytest.raises(OSError, match="refused"):
         service.stats()
+
+
+@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize("name", CALLS)
+def test_recorded_calls_replay_without_the_service(
+    name: str, ambient: bool, real_exchanges: Start, tmp_path: Path
+) -> None:
+    """With the service gone, every real call comes back: same types, same values, same ids, chunk by chunk."""
+    service = real_exchanges(name)
+    cassette = tmp_path / f"{name}.yaml"
+    chat: Any = partial(ChatOpenAI, base_url=service.base_url, api_key="x")
+    if not ambient:
+        chat = lambda **kwargs: tape(ChatOpenAI(base_url=service.base_url, api_key="x", **kwargs))  # noqa: E731
+    with use_cassette(cassette, mode="once", ambient=ambient):
+        recorded = CALLS[name](chat)
+    assert service.stats() == {"served": len(service.exchanges), "missed": 0}
+    service.stop()
+    with use_cassette(cassette, ambient=ambient) as replay:
+        replayed = CALLS[name](chat)
+    assert seen(replayed) == seen(recorded)
+    served = [crossed for crossed in replay.report.served if crossed.kind == "chat"]
+    assert [crossed.rung for crossed in served] == ["address"] * len(service.exchanges)
+    assert replay.report.executed == replay.report.unused == ()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_observed_calls_replay_without_the_service(name: str, real_exchanges: Start, tmp_path: Path) -> None:
+    """What a callback handler saw of real calls is a cassette that gives the same results, with the observed ids."""
+    service = real_exchanges(name)
+    calls = RunnableLambda(lambda _: CALLS[name](partial(ChatOpenAI, base_url=service.base_url, api_key="x")))
+    handler = TapeCallbackHandler(tmp_path / f"{name}.yaml")
+    observed = calls.invoke({}, config={"callbacks": [handler]})
+    assert handler.errors == []
+    service.stop()
+    with use_cassette(handler.path) as replay:
+        replayed = calls.invoke({})
+    assert seen(replayed) == seen(observed)
+    assert {crossed.rung for crossed in replay.report.served} == {"address"}
+    assert replay.report.executed == replay.report.unused == ()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_replay_model_answers_as_the_real_one_did(name: str, real_exchanges: Start, tmp_path: Path) -> None:
+    """A model made of the cassette gives the recorded messages and chunks to the same code, with no client at all."""
+    service = real_exchanges(name)
+    handler = TapeCallbackHandler(tmp_path / f"{name}.yaml")  # it keeps the ids that no provider gave
+    observed = CALLS[name](partial(ChatOpenAI, base_url=service.base_url, api_key="x", callbacks=[handler]))
+    service.stop()
+    models = {version: ReplayChatModel(handler.path, output_version=version) for version in (None, "v1")}
+
+    def chat(output_version: str | None = None, **_: Any) -> Any:
+        return models["v1" if output_version == "v1" else None]
+
+    assert seen(CALLS[name](chat)) == seen(observed)
+    assert sum(len(model.report.served) for model in models.values()) == len(service.exchanges)
+
+
+def test_replay_model_parses_real_structured_output(real_exchanges: Start, tmp_path: Path) -> None:
+    """`with_structured_output` of the stand-in finds what the real one got, and builds the schema of this process."""
+    service = real_exchanges("parsed_pydantic_schema")
+    handler = TapeCallbackHandler(tmp_path / "parsed.yaml")
+    CALLS["parsed_pydantic_schema"](partial(ChatOpenAI, base_url=service.base_url, api_key="x", callbacks=[handler]))
+    service.stop()
+    recorded = open_cassette(handler.path).interaction(1).outcome.value["$chat_result"]["message"]
+    answer = ReplayChatModel(handler.path).with_structured_output(Foo, include_raw=True).invoke("how are ya")
+    assert isinstance(answer, dict)
+    assert isinstance(answer["parsed"], Foo)
+    assert answer["parsed"].response in str(recorded["content"])
+    assert answer["parsing_error"] is None
+
+
+def seen(results: list[Result]) -> list[list[Any]]:
+    """All that a caller can see of each result: its class and every field."""
+    return [[(type(m), m.model_dump()) for m in (r if isinstance(r, list) else [r])] for r in results]

@@ -7,12 +7,13 @@ corpus is the same on every machine.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import random
 import string
 import uuid
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 
@@ -83,7 +84,14 @@ FORMS = {
     "sentry": ["sn|tryu_|h64"],
     "jwt": ["ey|JhbGciOiJIUzI1NiJ9.ey|Jzdwi|a40|.|w43"],
 }  # fmt: skip
-AROUND = ["{}", "the key is {}, keep it", '{{"note": "use {} now"}}', "first\\n{}\\nlast", "https://host/?q=%20{}", "x: {}\n"]
+AROUND = [
+    "{}",
+    "the key is {}, keep it",
+    '{{"note": "use {} now"}}',
+    "first\\n{}\\nlast",
+    "https://host/?q=%20{}",
+    "x: {}\n",
+]
 KNOWN_MISSES = [
     ("phone", "4155552671", "call 4155552671 today"),
     ("secret", "hunter2", "my password is hunter2"),
@@ -92,8 +100,7 @@ KNOWN_MISSES = [
 ]
 
 
-@dataclass(frozen=True)
-class Planted:
+class Planted(NamedTuple):
     """A text that holds one secret."""
 
     kind: str
@@ -105,7 +112,7 @@ def fill(form: str, rng: random.Random) -> str:
     """Make a token of a form such as `gh|p_|a36`: literals, and an alphabet with a number."""
     parts = []
     for part in form.split("|"):
-        is_run = part[:1] in ALPHABETS and part[1:].isdigit() and part not in {"d8."}
+        is_run = part[:1] in ALPHABETS and part[1:].isdigit()
         parts.append("".join(rng.choices(ALPHABETS[part[0]], k=int(part[1:]))) if is_run else part)
     return "".join(parts)
 
@@ -122,8 +129,21 @@ def planted() -> list[Planted]:
     ]
     personal = {
         "email": ["alice@example.com", "b.o-b+tag@mail.co.uk", "x_1@sub.domain.io"],
-        "phone": ["+1 415-555-2671", "+14155552671", "(415) 555-2671", "415-555-2671", "+44 20 7946 0958", "+49 30 901820"],
-        "card": ["4111 1111 1111 1111", "5555-5555-5555-4444", "378282246310005", "6011111111111117", "3782 822463 10005"],
+        "phone": [
+            "+1 415-555-2671",
+            "+14155552671",
+            "(415) 555-2671",
+            "415-555-2671",
+            "+44 20 7946 0958",
+            "+49 30 901820",
+        ],
+        "card": [
+            "4111 1111 1111 1111",
+            "5555-5555-5555-4444",
+            "378282246310005",
+            "6011111111111117",
+            "3782 822463 10005",
+        ],
         "iban": ["GB29 NWBK 6016 1331 9268 19", "DE89370400440532013000", "FR1420041010050500013M02606"],
         "ssn": ["123-45-6789", "078-05-1120"],
     }
@@ -133,13 +153,16 @@ def planted() -> list[Planted]:
         for secret in secrets
         for around in ("{}", "it is {}, yes", '{{"x": "{}"}}', "a\\n{}\\nb", "- {}\n")
     ]
-    pem = "-----BEGIN RSA PRI" + "VATE KEY-----\n" + "\n".join(fill("a64", rng) for _ in range(6)) + "\n-----END RSA PRI" + "VATE KEY-----"
+    pem = (
+        "-----BEGIN RSA PRI"
+        "VATE KEY-----\n" + "\n".join(fill("a64", rng) for _ in range(6)) + "\n-----END RSA PRI" + "VATE KEY-----"
+    )
     found += [Planted("pem", text, text) for text in (pem, pem.replace("\n", "\\n"), pem[:200])]
     hook = fill("T|u8|/B|u8|/|a24", rng)
     found += [Planted("slack_webhook", hook, f"curl https://hooks.slack.com/services/{hook} -d x")]
     hook = fill("d18|/|w68", rng)
     found += [Planted("discord_webhook", hook, f"https://discord.com/api/webhooks/{hook}")]
-    return found + _named() + [Planted(*miss) for miss in KNOWN_MISSES]
+    return found + _named(rng) + [Planted(*miss) for miss in KNOWN_MISSES]
 
 
 def _ended(secret: str, rng: random.Random) -> str:
@@ -147,40 +170,51 @@ def _ended(secret: str, rng: random.Random) -> str:
     return secret[:-1] + rng.choice("aef0") if secret[-1] in "-_" else secret
 
 
-def _named() -> list[Planted]:
+def _named(rng: random.Random) -> list[Planted]:
     basic = base64.b64encode(b"user:pa55word").decode()
     shapes = [
-        ('{{"password": "{}"}}', "hunter2"), ('{{\\"api_key\\": \\"{}\\"}}', "abc-123"), ("client_secret='{}'", "s3cr3t"),
-        ('"refreshToken" : "{}"', "rt~55!x"), ("Authorization: {}", "opaque9token8value"),
-        ("Authorization: Bearer {}", "mF9B5f41JqM0aZ1c"), ("Cookie: {}", "sid=31d4d96e407aad42; theme=dark"),
-        ("curl -H 'X-Api-Key: {}' https://x", "a1b2c3d4"), ("Authorization: Basic {}", basic), ("Proxy basic {} end", basic),
+        ('{{"password": "{}"}}', "hunter2"), ('{{\\"api_key\\": \\"{}\\"}}', "abc-123"),
+        ("client_secret='{}'", "s3cr3t"), ('"refreshToken" : "{}"', "rt~55!x"),
+        ("Authorization: {}", "opaque9token8value"), ("Authorization: Bearer {}", "mF9B5f41JqM0aZ1c"),
+        ("Cookie: {}", "sid=31d4d96e407aad42; theme=dark"), ("curl -H 'X-Api-Key: {}' https://x", "a1b2c3d4"),
+        ("Authorization: Basic {}", basic), ("Proxy basic {} end", basic),
         ("https://x.io/cb?access_token={}&x=1", "plainword"), ("postgres://app:{}@db:5432/x", "p4ss-w0rd"),
-        ("https://u:{}@host", "tok"), ("DB_PASSWORD={}", "correcthorse"), ("export AWS_SECRET_ACCESS_KEY={}", "wJalrXUtn/K7MDENG+bPxRfiCYzEXAMPLEKEY12"),
-        ("run --password {} now", "hunter2"), ("<secret>{}</secret>", "abc"), ('password: str = "{}"', "x1y2"),
-        ("password: {}", "hunter2"), ("API key: {}", "abc123def456"), ('key = "{}"', "aB3dE5gH7jK9mN1pQ3sT5v"),
-        ('credentials="{}"', "Zx81QwErTy55uIoP0aSdF"), ("AccountKey={}", "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq"),
-        ("token => '{}'", "abc"), ("self.private_key = '{}'", "abc"), ("set-cookie: {}", "a=b; Path=/"),
+        ("https://u:{}@host", "tok"), ("DB_PASSWORD={}", "correcthorse"),
+        ("export AWS_SECRET_ACCESS_KEY={}", fill("a18|/|a9|+|a11", rng)), ("run --password {} now", "hunter2"),
+        ("<secret>{}</secret>", "abc"), ('password: str = "{}"', "x1y2"), ("password: {}", "hunter2"),
+        ("API key: {}", "abc123def456"), ('key = "{}"', "aB3dE5gH7jK9mN1pQ3sT5v"),
+        ('credentials="{}"', "Zx81QwErTy55uIoP0aSdF"), ("AccountKey={}", fill("a64", rng)), ("token => '{}'", "abc"),
+        ("self.private_key = '{}'", "abc"), ("set-cookie: {}", "a=b; Path=/"),
     ]  # fmt: skip
-    return [Planted("secret", secret, before + text.format(secret)) for text, secret in shapes for before in ("", "line\n")]
+    return [
+        Planted("secret", secret, before + text.format(secret)) for text, secret in shapes for before in ("", "line\n")
+    ]
 
 
 PROSE = [
-    "The token count grew, the secretary kept the key to the cookie jar.", "Passwords must have 12 characters: none may repeat.",
-    "max_tokens: 4096", '{"input_tokens": 812, "total_tokens": 1200}', '{"token": "Hello", "logprob": -0.25, "bytes": [72]}',
-    '{"next_page_token": "CAUQAA"}', "tokenizer: cl100k_base", "def login(user: str, password: str, token: Optional[str]) -> None:",
-    "password = getpass.getpass()", "token = response.json()['x']", "api_key=os.environ['OPENAI_API_KEY']", "api_key: ${OPENAI_API_KEY}",
-    "password=<your-password>", "secret: ****", '{"password": {"type": "string", "description": "the password"}}', '{"api_key": null}',
-    "if key == other_key:", "key: value", "primary key (id)", "sk-learn is scikit-learn", "<div class='sk-fading-circle'>",
-    "git clone git@github.com:org/repo.git", "npm i react@18.2.0", "icon@2x.png", "@pytest.mark.asyncio", "user: alice at example dot com",
-    "call +1 more time", "2024-01-15T10:30:00+00:00", "version 10.4.2-rc.1", "range 100-200-3000", "ISBN 978-3-16-148410-0",
-    "1,234,567,890.00 EUR", "pi is 3.14159265358979323846", "0.4111111111111111", "192.168.100.200:8080", "uid 4111111111111112",
-    "order 1234567890123456", "https://example.com:8080/a@b", "https://user@example.com/x", "redis://localhost:6379/0", "a:b@c",
-    "Authorization: required", "Basic authentication is old; basic arithmetic is older.", "Cookie: a small cake", "bearer of good news",
-    "the bearer instrument-of-1980 was", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----", "token_type: Bearer",
-    "finish_reason: stop, tool_call_id: call_6cJq93aFVqESCMAaWtizA2pE", "public_key='abc'", "monkey: 'banana'", "sha256:token",
-    'key = "6cb75f652a9b52798eb6cf2201057c73"', 'cache_key: "call_6cJq93aFVqESCMAaWtizA2pE"', "author: Jane", "the auth: see below", "eyJhbGciOi is how a JWT starts",
-    "encryption_key: sha256", "password_policy: min12chars", "secret_name: prod/db1", "token: int64 = 5", "x-api-key: string",
-    "AKIA and ASIA are prefixes", "hf_hub_download(repo_id='x', filename='y')", "shape_of_the_world_wide_web", "pattern_matching_is_structural",
+    "The token count grew, the secretary kept the key to the cookie jar.",
+    "Passwords must have 12 characters: none may repeat.", "max_tokens: 4096",
+    '{"input_tokens": 812, "total_tokens": 1200}', '{"token": "Hello", "logprob": -0.25, "bytes": [72]}',
+    '{"next_page_token": "CAUQAA"}', "tokenizer: cl100k_base",
+    "def login(user: str, password: str, token: Optional[str]) -> None:", "password = getpass.getpass()",
+    "token = response.json()['x']", "api_key=os.environ['OPENAI_API_KEY']", "api_key: ${OPENAI_API_KEY}",
+    "password=<your-password>", "secret: ****", '{"password": {"type": "string", "description": "the password"}}',
+    '{"api_key": null}', "if key == other_key:", "key: value", "primary key (id)", "sk-learn is scikit-learn",
+    "<div class='sk-fading-circle'>", "git clone git@github.com:org/repo.git", "npm i react@18.2.0", "icon@2x.png",
+    "@pytest.mark.asyncio", "user: alice at example dot com", "call +1 more time", "2024-01-15T10:30:00+00:00",
+    "version 10.4.2-rc.1", "range 100-200-3000", "ISBN 978-3-16-148410-0", "1,234,567,890.00 EUR",
+    "pi is 3.14159265358979323846", "0.4111111111111111", "192.168.100.200:8080", "uid 4111111111111112",
+    "order 1234567890123456", "https://example.com:8080/a@b", "https://user@example.com/x",
+    "redis://localhost:6379/0", "a:b@c", "Authorization: required",
+    "Basic authentication is old; basic arithmetic is older.", "Cookie: a small cake", "bearer of good news",
+    "the bearer instrument-of-1980 was", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    "-----BEGIN PUBLIC KEY-----", "token_type: Bearer",
+    "finish_reason: stop, tool_call_id: call_6cJq93aFVqESCMAaWtizA2pE", "public_key='abc'", "monkey: 'banana'",
+    "sha256:token", 'key = "6cb75f652a9b52798eb6cf2201057c73"', 'cache_key: "call_6cJq93aFVqESCMAaWtizA2pE"',
+    "author: Jane", "the auth: see below", "eyJhbGciOi is how a JWT starts", "encryption_key: sha256",
+    "password_policy: min12chars", "secret_name: prod/db1", "token: int64 = 5", "x-api-key: string",
+    "AKIA and ASIA are prefixes", "hf_hub_download(repo_id='x', filename='y')", "shape_of_the_world_wide_web",
+    "pattern_matching_is_structural",
 ]  # fmt: skip
 
 
@@ -188,16 +222,25 @@ def harmless() -> list[str]:
     """All texts that hold no secret: prose and code, and what agents are full of - ids, hashes, numbers, blobs."""
     rng = random.Random(11)
     ids = [
-        "call_|a24", "resp_00|h48", "fc_|h50", "rs_|h50", "msg_|a24", "chatcmpl-|a29", "lc_run--|h8|-|h4|-|h4|-|h4|-|h12", "toolu_|a24", "run-|h32",
-        "asst_|a24", "file-|a22", "thread_|a24", "req_|h32", "h32", "h40", "h64", "sha256:|h64", "d10", "d13", "d19", "gAAAAAB|w600", "fp_|h10", "v|d1|.|d2|.|d1",
-        "202|d1|-0|d1|-1|d1|T1|d1|:2|d1|:3|d1|Z", "a|h7", "0x|h16", "arn:aws:iam::|d12|:role/x", "#|h6", "d3|.|d6", "lc_|h8|-|h4|-|h4|-|h4|-|h12", "@sha512-|h64",
+        "call_|a24", "resp_00|h48", "fc_|h50", "rs_|h50", "msg_|a24", "chatcmpl-|a29",
+        "lc_run--|h8|-|h4|-|h4|-|h4|-|h12", "toolu_|a24", "run-|h32", "asst_|a24", "file-|a22", "thread_|a24",
+        "req_|h32", "h32", "h40", "h64", "sha256:|h64", "d10", "d13", "d19", "gAAAAAB|w600", "fp_|h10",
+        "v|d1|.|d2|.|d1", "202|d1|-0|d1|-1|d1|T1|d1|:2|d1|:3|d1|Z", "a|h7", "0x|h16", "arn:aws:iam::|d12|:role/x",
+        "#|h6", "d3|.|d6", "lc_|h8|-|h4|-|h4|-|h4|-|h12", "@sha512-|h64",
     ]  # fmt: skip
-    texts = [around.format(fill(form, rng)) for form in ids for _ in range(9) for around in ("{}", '{{"id": "{}"}}', "see {} for it")]
+    texts = [
+        around.format(fill(form, rng))
+        for form in ids
+        for _ in range(9)
+        for around in ("{}", '{{"id": "{}"}}', "see {} for it")
+    ]
     texts += [str(uuid.UUID(int=rng.getrandbits(128))) for _ in range(60)]
     texts += ["data:image/png;base64," + base64.b64encode(rng.randbytes(3000)).decode() for _ in range(30)]
     texts += [base64.urlsafe_b64encode(rng.randbytes(2000)).decode() for _ in range(30)]
-    texts += [json.dumps({"vector": [rng.uniform(-1, 1) for _ in range(20)], "n": rng.randrange(10**16)}) for _ in range(60)]
-    return PROSE + [f"{a} {b}" for a, b in zip(PROSE, PROSE[1:], strict=False)] + texts
+    texts += [
+        json.dumps({"vector": [rng.uniform(-1, 1) for _ in range(20)], "n": rng.randrange(10**16)}) for _ in range(60)
+    ]
+    return PROSE + [f"{a} {b}" for a, b in itertools.pairwise(PROSE)] + texts
 
 
 @pytest.fixture(scope="session")
@@ -230,5 +273,7 @@ def quality_table(positives: list[Planted], negatives: list[str]) -> str:
         recall = caught[kind] / planted_kinds[kind] if planted_kinds[kind] else 0.0
         precision = caught[kind] / (caught[kind] + wrong[kind]) if caught[kind] + wrong[kind] else 0.0
         rows.append(f"| `{kind}` | {planted_kinds[kind]} | {recall:.2f} | {precision:.2f} |")
-    return "\n".join([*rows, f"| all, against {len(negatives)} texts without a secret | {len(positives)} | "
-                             f"{caught.total() / len(positives):.2f} | {caught.total() / (caught.total() + wrong.total()):.2f} |"])
+    share = caught.total() / len(positives)
+    right = caught.total() / (caught.total() + wrong.total())
+    rows.append(f"| all, and {len(negatives)} texts without | {len(positives)} | {share:.2f} | {right:.2f} |")
+    return "\n".join(rows)

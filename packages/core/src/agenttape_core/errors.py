@@ -138,7 +138,7 @@ class ReplayedError(AgentTapeError):
         super().__init__(f"{type_name}: {message}")
 
 
-class AgentTapeHalt(BaseException):  # noqa: N818 - a halt is not an Error one may handle; see the module docstring
+class AgentTapeHalt(BaseException):
     """The root of what must stop a run; see the module docstring for why it is no `Exception`."""
 
 

@@ -16,7 +16,9 @@ from agenttape_core.session import Session
 from agenttape_core.storage import Cassette, Journal, open_cassette
 
 
-def open_replay(name_or_path: str | Path, *, exhausted: Exhausted = "fail", redact: bool | Sequence[Rule] = True) -> Session:
+def open_replay(
+    name_or_path: str | Path, *, exhausted: Exhausted = "fail", redact: bool | Sequence[Rule] = True
+) -> Session:
     """Return a session that replays a cassette for one object; it is never the current session of a context.
 
     Args:
@@ -97,4 +99,3 @@ class Observation:
             header = self._written.header if self._written is not None else self._header
             journal.commit(finished_header(header, self._written, keep, session, self.path), keep)
             self._written = open_cassette(self.path)
-

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from agenttape_core.config import OnError, Settings, Unused, cassette_path, load_settings
+from agenttape_core.discovery import integrations
 from agenttape_core.engine import Mode, Policy, parse_mode
 from agenttape_core.errors import (
     CassetteNotFoundError,
@@ -23,18 +24,15 @@ from agenttape_core.errors import (
 )
 from agenttape_core.freeze import Frozen, freezing
 from agenttape_core.guard import Guard, guarding
-from agenttape_core.discovery import integrations
 from agenttape_core.matching import Exhausted
 from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for
 from agenttape_core.redaction import Rule
 from agenttape_core.remedy import caller, remedy_for
 from agenttape_core.schema import Header, Interaction
 from agenttape_core.session import Session, context_session, current_scope, executing
-from agenttape_core.storage import Cassette, Journal, open_cassette
+from agenttape_core.storage import Cassette, Journal, leftover_journals, open_cassette
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-
-_FROZEN = "agenttape.frozen"
 
 
 class use_cassette:  # noqa: N801 - used like a function: a context manager, sync and async, and a decorator
@@ -147,7 +145,7 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
 
     def _again(self) -> use_cassette:
         again = use_cassette(self._name_or_path, redact=self._redact, ambient=self._ambient, **self._chosen)
-        again._caller = self._caller  # noqa: SLF001 - its own class
+        again._caller = self._caller
         return again
 
 
@@ -237,7 +235,7 @@ class _Use:
             return open_cassette(self._path)
         except CassetteNotFoundError:
             if mode is Mode.NONE:
-                remedy = "\n  ".join(self._remedy())
+                remedy = "\n  ".join([*self._remedy(), *map(_recoverable, leftover_journals(self._path))])
                 raise CassetteNotFoundError(self._path, "there is no such cassette to replay", remedy=remedy) from None
             return None
 
@@ -251,13 +249,12 @@ class _Use:
         session, frozen = self._session, self._header.freeze
         if frozen.kinds:
             clock = self._header.volatile.clock
-            keep = Frozen(
+            session.frozen = Frozen(
                 kinds=frozen.kinds,
                 seed=frozen.seed,
                 clock=clock if clock is not None else time.time(),
                 scope=current_scope,
             )
-            session.extra(_FROZEN, lambda: keep)
         integrations.connect()
         self._around.callback(integrations.disconnect)
         self._around.enter_context(freezing(_frozen_here))
@@ -299,12 +296,13 @@ class _Use:
             keep = self._kept()
             journal.commit(finished_header(self._header, self._cassette, keep, session, journal.target), keep)
             session.source = open_cassette(journal.target)
+            for superseded in leftover_journals(journal.target):
+                superseded.unlink(missing_ok=True)
         else:
             left = journal.abandon(keep=bool(session.report.executed))
             if left is not None:
                 failed.add_note(
-                    f"AgentTape: the run failed, so {journal.target} was left as it was. What was recorded is kept in "
-                    f"{left}; agenttape_core.recover(...) makes a cassette of it."
+                    f"AgentTape: the run failed, so {journal.target} was left as it was; {_recoverable(left)}"
                 )
 
     def _kept(self) -> list[Interaction]:
@@ -324,6 +322,10 @@ class _Use:
         warnings.warn(str(unused), UnusedInteractionsWarning, stacklevel=4)
 
 
+def _recoverable(journal: Path) -> str:
+    return f"an unfinished recording is kept: agenttape_core.recover(Path({str(journal)!r})) makes a cassette of it"
+
+
 def _frozen_here() -> Frozen | None:
     """Return what is frozen for the caller.
 
@@ -333,7 +335,7 @@ def _frozen_here() -> Frozen | None:
     session = context_session()
     if session is None or executing() is not None:
         return None
-    frozen: Frozen | None = session.extra(_FROZEN, lambda: None)
+    frozen: Frozen | None = session.frozen
     return frozen
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
-from langchain_core.language_models import chat_models as _chat_models
+from langchain_core.language_models._utils import _normalize_messages
+from langchain_core.language_models.chat_models import _format_for_tracing
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers.context import _configure_hooks
 
@@ -63,13 +64,13 @@ def as_provider_sees(messages: Sequence[BaseMessage], *, traced: bool) -> Sequen
     if all(isinstance(message.content, str) for message in messages):
         return messages
     if traced:
-        return _chat_models._normalize_messages(messages)  # noqa: SLF001
-    return _chat_models._format_for_tracing(list(messages))  # noqa: SLF001
+        return _normalize_messages(messages)
+    return _format_for_tracing(list(messages))
 
 
 def invocation_params(model: BaseChatModel, stop: list[str] | None, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return what callbacks are told as `invocation_params` for a call."""
-    return model._get_invocation_params(stop=stop, **kwargs)  # noqa: SLF001
+    return model._get_invocation_params(stop=stop, **kwargs)
 
 
 PUBLIC_MODEL_CALLS = tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -25,6 +26,9 @@ def alias_class(cls: type, methods: dict[str, Any], make: Callable[[Any], type])
         make: The module-level function that makes such subclasses; aliases are pickled by its name.
     """
     looks = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    for name, method in methods.items():
+        # The framework asks for the signature on every call; given here, it need not be looked for behind the wrapper.
+        method.__signature__ = inspect.signature(getattr(cls, name))
     own = {**methods, "__reduce_ex__": _reduce, _MARK: staticmethod(make)}
     return type(cls)(cls.__name__, (cls,), {**looks, **own})
 
@@ -38,20 +42,20 @@ def alias_of(value: ObjectT, make: Callable[[Any], type]) -> ObjectT:
     """
     if is_alias(value):
         return value
-    cls = make(type(value))
+    cls: Any = make(type(value))
     alias = cls.__new__(cls)
     for name in _SHARED:
         object.__setattr__(alias, name, getattr(value, name))
     return alias  # type: ignore[no-any-return]
 
 
-def _reduce(self: Any, protocol: Any) -> Any:
+def _reduce(self: Any, _protocol: Any) -> Any:
     """Pickle an alias as the object it stands for, to be taped again: a dynamic class has no name to load it by."""
     return alias_of, (_original(self), getattr(type(self), _MARK))
 
 
 def _original(alias: Any) -> Any:
-    (cls, *_) = type(alias).__bases__
+    cls: Any = type(alias).__base__
     value = cls.__new__(cls)
     for name in _SHARED:
         object.__setattr__(value, name, getattr(alias, name))

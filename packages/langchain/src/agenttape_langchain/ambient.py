@@ -22,13 +22,14 @@ from agenttape_core.integration import (
 from agenttape_langchain._compat import PUBLIC_MODEL_CALLS, hook_handler
 from agenttape_langchain.alias import is_alias
 from agenttape_langchain.chat_models import tape_chat_model
-from agenttape_langchain.positions import current_tree, scope
 from agenttape_langchain.codec import CODECS
+from agenttape_langchain.positions import current_tree, scope
 from agenttape_langchain.tools import tape_tool
 
 register_codecs(CODECS)
 register_scope(scope)
-register_seam("langchain_core.callbacks.manager", "uuid7", "uuid", lambda frozen, _: lambda: frozen.next_uuid("uuid7", 7))
+for module in ("langchain_core.callbacks.manager", "langchain_core.tracers.event_stream"):  # where run ids are made
+    register_seam(module, "uuid7", "uuid", lambda frozen, _: lambda: frozen.next_uuid("uuid7", 7))
 
 
 @contextmanager
@@ -40,7 +41,6 @@ def integration() -> Iterator[None]:
             _patch(stack, BaseChatModel, name, _redirected(tape_chat_model))
         for name in ("run", "arun"):
             _patch(stack, BaseTool, name, _redirected(tape_tool))
-        _patch(stack, ContextThreadPoolExecutor, "submit", _forking_submit)
         _patch(stack, ContextThreadPoolExecutor, "map", _forking_map)
         yield
 
@@ -59,7 +59,7 @@ def _redirected(tape: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             session = current_session()
             if session is not None and session.ambient and not is_alias(self):
-                self = tape(self)  # noqa: PLW0642 - the call goes on as if it had been made on the alias
+                self = tape(self)
             return real(self, *args, **kwargs)
 
         return method
@@ -67,35 +67,19 @@ def _redirected(tape: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return wrap
 
 
-def _forking_submit(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Give each submitted function a branch where the order is still certain, before its thread starts."""
-
-    @functools.wraps(real)
-    def submit(self: Any, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        branch = current_branch()
-        if branch is None:
-            return real(self, func, *args, **kwargs)
-        return real(self, _in_branch, branch.fork(), func, *args, **kwargs)
-
-    return submit
-
-
 def _forking_map(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Give each item of a parallel map its branch where their order is still certain, before a thread starts."""
+
     @functools.wraps(real)
     def map_(self: Any, fn: Callable[..., Any], *iterables: Any, **kwargs: Any) -> Any:
         branch = current_branch()
         if branch is None:
             return real(self, fn, *iterables, **kwargs)
         columns = [list(items) for items in iterables]
-        branches = [branch.fork() for _ in min(columns, key=len)]
+        branches = branch.split(min(map(len, columns)))
         return real(self, functools.partial(_call_in_branch, fn), branches, *columns, **kwargs)
 
     return map_
-
-
-def _in_branch(branch: Any, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    enter_branch(branch)
-    return func(*args, **kwargs)
 
 
 def _call_in_branch(fn: Callable[..., Any], branch: Any, /, *args: Any) -> Any:

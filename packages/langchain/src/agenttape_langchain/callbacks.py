@@ -115,7 +115,14 @@ class TapeCallbackHandler(RunTree):
         **kwargs: Any,
     ) -> None:
         """Note what a model is asked."""
-        super().on_chat_model_start(serialized, messages, run_id=run_id, parent_run_id=parent_run_id, **kwargs)
+        super().on_chat_model_start(
+            serialized,
+            messages,
+            run_id=run_id,
+            parent_run_id=parent_run_id,
+            invocation_params=invocation_params,
+            **kwargs,
+        )
         name = model_name(serialized, kwargs)
         self._cross(
             CHAT,
@@ -159,9 +166,7 @@ class TapeCallbackHandler(RunTree):
 
     # -- tools -------------------------------------------------------------------------------------------------
 
-    def on_tool_start(
-        self, serialized: dict[str, Any] | None, input_str: str, *, run_id: UUID, **kwargs: Any
-    ) -> None:
+    def on_tool_start(self, serialized: dict[str, Any] | None, input_str: str, *, run_id: UUID, **kwargs: Any) -> None:
         """Note what a tool is asked."""
         super().on_tool_start(serialized, input_str, run_id=run_id, **kwargs)
         run = self.run(run_id)

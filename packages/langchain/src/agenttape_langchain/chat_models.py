@@ -29,7 +29,7 @@ from agenttape_core.integration import (
 from agenttape_langchain._compat import MODEL_LEAVES, as_provider_sees, invocation_params
 from agenttape_langchain.alias import alias_class, alias_of
 from agenttape_langchain.codec import join_chunks, split_result
-from agenttape_langchain.positions import leaf_position
+from agenttape_langchain.positions import model_run
 from agenttape_langchain.requests import chat_body
 
 ModelT = TypeVar("ModelT", bound=BaseChatModel)
@@ -70,15 +70,25 @@ def _cross(
     outer = executing()
     if outer is not None and outer.is_inside(model.__dict__):
         return None
-    asked = {key: value for key, value in kwargs.items() if key != "run_manager"}
-    body = chat_body(as_provider_sees(messages, traced=False), invocation_params(model, stop, asked))
-    position = leaf_position(session, kwargs.get("run_manager"))
+    run = model_run(session, kwargs.get("run_manager"))
+    if run is not None and run.params is not None:
+        params, position = run.params, run.position
+    else:  # a leaf method called by hand
+        asked = {key: value for key, value in kwargs.items() if key != "run_manager"}
+        params, position = invocation_params(model, stop, asked), None
+    body = chat_body(as_provider_sees(messages, traced=False), params)
     return session.cross(CHAT, type(model).__name__, body, position=position, owner=model.__dict__)
+
+
+def _named(told: tuple[Any, ...]) -> dict[str, Any]:
+    """Name what followed the stop words: the asynchronous defaults of the framework pass the run manager by place."""
+    return {"run_manager": told[0]} if told else {}
 
 
 def _generate(real: Callable[..., ChatResult]) -> Callable[..., ChatResult]:
     @functools.wraps(real)
-    def _generate(self: Any, messages: Any, stop: Any = None, **kwargs: Any) -> ChatResult:
+    def _generate(self: Any, messages: Any, stop: Any = None, *told: Any, **kwargs: Any) -> ChatResult:
+        kwargs |= _named(told)
         crossing = _cross(self, messages, stop, kwargs)
         if crossing is None:
             return real(self, messages, stop=stop, **kwargs)
@@ -90,7 +100,8 @@ def _generate(real: Callable[..., ChatResult]) -> Callable[..., ChatResult]:
 
 def _agenerate(real: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(real)
-    async def _agenerate(self: Any, messages: Any, stop: Any = None, **kwargs: Any) -> ChatResult:
+    async def _agenerate(self: Any, messages: Any, stop: Any = None, *told: Any, **kwargs: Any) -> ChatResult:
+        kwargs |= _named(told)
         crossing = _cross(self, messages, stop, kwargs)
         if crossing is None:
             return await real(self, messages, stop=stop, **kwargs)  # type: ignore[no-any-return]
@@ -102,15 +113,16 @@ def _agenerate(real: Callable[..., Any]) -> Callable[..., Any]:
 
 def _stream(real: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     @functools.wraps(real)
-    def _stream(self: Any, messages: Any, stop: Any = None, **kwargs: Any) -> Iterator[Any]:
+    def _stream(self: Any, messages: Any, stop: Any = None, *told: Any, **kwargs: Any) -> Iterator[Any]:
+        kwargs |= _named(told)
         crossing = _cross(self, messages, stop, kwargs)
         if crossing is None:
             yield from real(self, messages, stop=stop, **kwargs)
             return
-        told = kwargs.get("run_manager") if crossing.found is not None else None
+        manager = kwargs.get("run_manager") if crossing.found is not None else None
         for chunk in intercept_stream(crossing, lambda: real(self, messages, stop=stop, **kwargs)):
-            if told is not None:  # a provider reports its tokens itself when it is given a run manager
-                told.on_llm_new_token(chunk.text, chunk=chunk)
+            if manager is not None:  # a provider reports its tokens itself when it is given a run manager
+                manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
 
     return _stream
@@ -118,16 +130,17 @@ def _stream(real: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
 
 def _astream(real: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
     @functools.wraps(real)
-    async def _astream(self: Any, messages: Any, stop: Any = None, **kwargs: Any) -> AsyncIterator[Any]:
+    async def _astream(self: Any, messages: Any, stop: Any = None, *told: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        kwargs |= _named(told)
         crossing = _cross(self, messages, stop, kwargs)
         if crossing is None:
             async for chunk in real(self, messages, stop=stop, **kwargs):
                 yield chunk
             return
-        told = kwargs.get("run_manager") if crossing.found is not None else None
+        manager = kwargs.get("run_manager") if crossing.found is not None else None
         async for chunk in aintercept_stream(crossing, lambda: real(self, messages, stop=stop, **kwargs)):
-            if told is not None:
-                await told.on_llm_new_token(chunk.text, chunk=chunk)
+            if manager is not None:
+                await manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
 
     return _astream

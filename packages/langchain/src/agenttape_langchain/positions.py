@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenttape_core.integration import Position, Session, current_branch, current_session
+from agenttape_core.integration import Session, current_branch, current_session
 from agenttape_langchain._compat import enclosing_run_id
 from agenttape_langchain.run_tree import Run, RunTree
 
 
 def tree_of(session: Session) -> RunTree:
     """Return the run tree of a session, growing with its first run."""
-    return session.extra("langchain.run_tree", lambda: RunTree(session.root))
+    tree: RunTree = session.keepsake("langchain.run_tree", lambda: RunTree(session.root))
+    return tree
 
 
 def current_tree() -> RunTree | None:
@@ -20,12 +21,11 @@ def current_tree() -> RunTree | None:
     return tree_of(session) if session is not None else None
 
 
-def leaf_position(session: Session, run_manager: Any) -> Position | None:
-    """Return where a model's leaf call stands; nothing if the framework announced no run for it."""
+def model_run(session: Session, run_manager: Any) -> Run | None:
+    """Return the run that a model's leaf call belongs to; nothing if the framework announced none for it."""
     tree = tree_of(session)
     announced = tree.announced_model()
-    run = tree.run(getattr(run_manager, "run_id", None))
-    return run.position if run is not None else announced
+    return tree.run(getattr(run_manager, "run_id", None)) or announced
 
 
 def enclosing_run(session: Session) -> Run | None:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
@@ -51,7 +51,7 @@ class ReplayChatModel(BaseChatModel):
     _settings: list[Setting] = PrivateAttr()
 
     def __init__(self, cassette: str | Path, **options: Any) -> None:
-        super().__init__(cassette=cassette, **options)  # type: ignore[call-arg]  # fields of a pydantic model
+        super().__init__(cassette=cassette, **options)
         self._session = open_replay(self.cassette, exhausted=self.exhausted)
         self._settings = self._recorded_settings()
         if self.profile is None and any(setting.meaning[2] for setting in self._settings):
@@ -103,7 +103,7 @@ class ReplayChatModel(BaseChatModel):
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - tokens are reported by `_stream`
+        run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
         result: ChatResult = self._cross(messages, stop, kwargs).replay()
@@ -113,7 +113,7 @@ class ReplayChatModel(BaseChatModel):
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002 - as above
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
         return self._generate(messages, stop, **kwargs)

@@ -60,7 +60,7 @@ def _message_part(message: BaseMessage) -> Any:
     content = message.content
     if type(content) is str and not message.additional_kwargs and type(message) in _SIMPLE:
         if type(message) is ToolMessage:
-            key = ("tool", content, message.tool_call_id, message.name, message.status)
+            key: tuple[str | None, ...] = ("tool", content, message.tool_call_id, message.name, message.status)
         elif isinstance(message, AIMessage):
             if message.tool_calls or message.invalid_tool_calls:
                 return _plain_message(message)
@@ -119,17 +119,22 @@ def _asked(value: Any) -> Any:
         return value
     if isinstance(value, type):
         return _asked_type(value)
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): _asked(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_asked(item) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted((_asked(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True, default=str))
+    if isinstance(value, Mapping | list | tuple | set | frozenset):
+        return _asked_items(value)
     try:
         value_codec().encode(value)
     except AgentTapeError:
         return {"type": class_name(type(value))}
     return value
+
+
+def _asked_items(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else str(key): _asked(item) for key, item in value.items()}
+    items = [_asked(item) for item in value]
+    if isinstance(value, list | tuple):
+        return items
+    return sorted(items, key=lambda item: json.dumps(item, sort_keys=True, default=str))
 
 
 def _asked_type(cls: type) -> Any:

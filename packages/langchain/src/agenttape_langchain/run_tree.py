@@ -21,16 +21,18 @@ class Run:
 
     Args:
         position: Where it stands.
+        params: For a model: the parameters of the call, as its provider is to receive them.
         inputs: For a tool: its arguments as the model gave them, without what the framework injects.
         tool_call_id: For a tool that a model asked for: the id of the tool call.
     """
 
     position: Position
+    params: Any = None
     inputs: Any = None
     tool_call_id: str | None = None
 
 
-_announced: ContextVar[tuple[tuple[RunTree, Position], ...]] = ContextVar("agenttape_announced", default=())
+_announced: ContextVar[tuple[tuple[RunTree, Run], ...]] = ContextVar("agenttape_announced", default=())
 
 
 class RunTree(BaseCallbackHandler):
@@ -51,8 +53,8 @@ class RunTree(BaseCallbackHandler):
         """Return an open run."""
         return self._runs.get(run_id) if run_id is not None else None
 
-    def announced_model(self) -> Position | None:
-        """Return where the model call that has just been announced in this context stands, once.
+    def announced_model(self) -> Run | None:
+        """Return the run of the model call that has just been announced in this context, once.
 
         `stream` tells its callbacks of a run, but does not tell the leaf which run it is.
         """
@@ -118,11 +120,12 @@ class RunTree(BaseCallbackHandler):
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
+        invocation_params: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Begin a model call, and tell its leaf where it stands."""
-        run = self._begin(run_id, parent_run_id, model_name(serialized, kwargs))
-        _announced.set((*_announced.get(), (self, run.position)))
+        """Begin a model call, and tell its leaf which run it is."""
+        run = self._begin(run_id, parent_run_id, model_name(serialized, kwargs), params=invocation_params)
+        _announced.set((*_announced.get(), (self, run)))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End a model call."""

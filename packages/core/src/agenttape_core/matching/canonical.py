@@ -101,9 +101,7 @@ class Canonicaliser:
         self._cache: OrderedDict[Hashable, Part] = OrderedDict()
         self._lock = Lock()
 
-    def question(
-        self, kind: str, name: str, body: Mapping[str, Any], ids: tuple[str, ...] = ()
-    ) -> Question:
+    def question(self, kind: str, name: str, body: Mapping[str, Any], ids: tuple[str, ...] = ()) -> Question:
         """Return the canonical form of a request.
 
         Args:

@@ -90,7 +90,7 @@ def _short(text: str) -> str:
 
 
 def likeness(recorded: Plain, asked: Plain) -> float:
-    """Return how alike two requests are, from 0 to 1: the share of equal leaves, and of common words in unequal ones."""
+    """Return how alike two requests are, from 0 to 1, by equal leaves and by common words in unequal ones."""
     leaves, equal = 0, 0.0
     unequal = {difference.path for difference in differences(recorded, asked)}
     for path, text in _leaves(asked):

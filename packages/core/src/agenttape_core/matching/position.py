@@ -26,20 +26,17 @@ class Branch:
         rank: The indices of the branch and of those it came from, outermost first.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_next", "_owner", "rank")
+    __slots__ = ("_lock", "_owner", "_tasks", "rank")
 
     def __init__(self, rank: tuple[int, ...] = ()) -> None:
         self.rank = rank
-        self._next = 0
+        self._tasks = 0
         self._owner: weakref.ref[asyncio.Task[Any]] | None = None
         self._lock = Lock()
 
-    def fork(self) -> Branch:
-        """Return the next branch of this one. Call it where the order of calls is certain: before a thread starts."""
-        with self._lock:
-            index = self._next
-            self._next += 1
-        return Branch((*self.rank, index))
+    def split(self, count: int) -> list[Branch]:
+        """Return a branch for each item of a parallel map. The first stands in for this one, as in `of_task`."""
+        return [Branch((*self.rank, index)) for index in range(count)]
 
     def of_task(self, task: asyncio.Task[Any]) -> Branch:
         """Return the branch of an asyncio task: this one for the first task that asks, a new one for each other."""
@@ -49,10 +46,10 @@ class Branch:
                 return self
             if owner is None or owner.get_loop().is_closed():
                 self._owner = weakref.ref(task)
-                self._next = max(self._next, 1)
                 return self
-        branch = self.fork()
-        branch._owner = weakref.ref(task)  # noqa: SLF001 - its own class
+            self._tasks += 1
+            branch = Branch((*self.rank, self._tasks))
+        branch._owner = weakref.ref(task)
         return branch
 
 
@@ -104,7 +101,9 @@ class Position:
         self._groups: dict[Hashable, int] = {}
         self._lock = Lock()
 
-    def child(self, label: str, *, at: int | None = None, group: Hashable = None, branch: Branch | None = None) -> Position:
+    def child(
+        self, label: str, *, at: int | None = None, group: Hashable = None, branch: Branch | None = None
+    ) -> Position:
         """Begin a position below this one.
 
         Args:

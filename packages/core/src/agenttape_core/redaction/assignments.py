@@ -115,6 +115,8 @@ def _value(view: View, found: _Assignment) -> Finding | None:
         return None
     if opened:
         start = opened.end()
+        if "f" in opened[0].lower() and "{" in text[start : start + _NEAR]:
+            return None  # a template in source code
         end = _closing(text, start, opened["quote"])
     elif found.tail["sep"] == ">":
         start, end = at, _end(_ELEMENT, text, at)

@@ -38,7 +38,7 @@ def find_pem(view: View) -> Iterator[Finding]:
 
 
 _DISCORD_SHAPE = b" " + b"a" * 6 + b" " + b"a" * 27
-_DISCORD = re.compile(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}")
+_DISCORD = re.compile(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", re.ASCII)
 _DISCORD_HEAD, _DISCORD_TAIL = 33, 48
 
 
@@ -66,8 +66,8 @@ def find_url_passwords(view: View) -> Iterator[Finding]:
         at = view.raw.find(b"://", at + 3)
 
 
-_BEARER = re.compile(r"[Bb](?:earer|EARER)(?:[ \t]{1,4}|%20|\+)(?P<secret>[\w.~+/-]{16,4096}={0,2})")
-_BASIC = re.compile(r"[Bb](?:asic|ASIC) (?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})(?![\w+/=-])")
+_BEARER = re.compile(r"[Bb](?:earer|EARER)(?:[ \t]{1,4}|%20|\+)(?P<secret>[\w.~+/-]{16,4096}={0,2})", re.ASCII)
+_BASIC = re.compile(r"[Bb](?:asic|ASIC) (?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})(?![\w+/=-])", re.ASCII)
 _NOT_BASIC = re.compile(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
 """A word after "basic" is English unless it mixes cases, has digits or is padded."""
 

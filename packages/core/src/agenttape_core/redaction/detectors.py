@@ -69,7 +69,7 @@ def token(
 ) -> Detector:
     """Return a detector of a token that starts outside any other token; anchors are separated by blanks."""
     literals = tuple(anchor.encode() for anchor in anchors.split())
-    return Detector(kind, literals, re.compile(BEFORE + pattern), back, check, near)
+    return Detector(kind, literals, re.compile(BEFORE + pattern, re.ASCII), back, check, near)
 
 
 def has_digit(secret: str) -> bool:

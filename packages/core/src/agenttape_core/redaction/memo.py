@@ -17,14 +17,15 @@ class Memo:
 
     def __init__(self, capacity: int = 16_000_000) -> None:
         self._capacity = capacity
-        self._young: dict[str, str] = {}
+        self.young: dict[str, str] = {}
+        """The hot half, open to the one caller that must not pay for a call."""
         self._old: dict[str, str] = {}
         self._size = 0
         self._lock = threading.Lock()
 
     def get(self, text: str) -> str | None:
         """Return what was kept for a text."""
-        kept = self._young.get(text)
+        kept = self.young.get(text)
         if kept is None and (kept := self._old.get(text)) is not None:
             self.put(text, kept)
         return kept
@@ -35,5 +36,5 @@ class Memo:
             # A fixed share for each entry, or millions of empty strings would cost nothing.
             self._size += len(text) + 64
             if self._size > self._capacity:
-                self._old, self._young, self._size = self._young, {}, len(text) + 64
-            self._young[text] = result
+                self._old, self.young, self._size = self.young, {}, len(text) + 64
+            self.young[text] = result

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LOCAL = string.ascii_letters + string.digits + "._%+-"
 _MAX_LOCAL = 64
 _DOMAIN = re.compile(
-    r"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}(?P<top>[A-Za-z]{2,24})(?![\w(])(?!-\w)"
+    r"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}(?P<top>[A-Za-z]{2,24})(?![\w(])(?!-\w)", re.ASCII
 )
 _USER_INFO = re.compile(r"://[^\s/@]{0,200}\Z")
 _FILES = frozenset(
@@ -75,7 +75,8 @@ _CARD = re.compile(
     _START + r"(?:"
     r"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|5\d\d)|35\d\d)(?P<a>[ -]?)\d{4}(?P=a)\d{4}(?P=a)\d{4}"
     r"|3[47]\d\d(?P<b>[ -]?)\d{6}(?P=b)\d{5}"
-    r"|3(?:0[0-5]|[68]\d)\d(?P<c>[ -]?)\d{6}(?P=c)\d{4})(?![\w/-])(?!\.\d)"
+    r"|3(?:0[0-5]|[68]\d)\d(?P<c>[ -]?)\d{6}(?P=c)\d{4})(?![\w/-])(?!\.\d)",
+    re.ASCII,
 )
 _PHONE = re.compile(
     _START + r"(?:"
@@ -83,9 +84,10 @@ _PHONE = re.compile(
     r"|\+[1-9]\d{0,2}(?:[ .-]?\(\d{1,4}\))?(?:[ .-]\d{2,8}){2,5}"
     r"|\([2-9]\d\d\) ?[2-9]\d\d[ .-]\d{4}"
     r"|[2-9]\d\d(?P<s>[.-])[2-9]\d\d(?P=s)\d{4}"
-    r")(?![\w/-])(?!\.\d)"
+    r")(?![\w/-])(?!\.\d)",
+    re.ASCII,
 )
-_SSN = re.compile(_START + r"(?!000|666|9)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\w/-])(?!\.\d)")
+_SSN = re.compile(_START + r"(?!000|666|9)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\w/-])(?!\.\d)", re.ASCII)
 _IBAN = re.compile(_START + r"[A-Z]{2}\d\d(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,4})?)(?![A-Za-z0-9])")
 
 _MIN_PHONE, _MAX_PHONE = 9, 15
@@ -139,7 +141,8 @@ _IBAN_LENGTHS = {
         "15": "NO", "16": "BE", "18": "DK FO FI GL NL SD", "19": "MK SI", "20": "AT BA EE KZ XK LT LU MN",
         "21": "HR LV LI CH", "22": "BH BG CR GE DE IE ME RS GB VA", "23": "TL GI IQ IL OM SO AE",
         "24": "AD CZ MD PK RO SA SK ES SE TN VG", "25": "LY PT ST", "26": "IS TR", "27": "BI DJ FR GR IT MC MR SM",
-        "28": "AL AZ BY CY DO SV GT HU LB NI PL", "29": "BR EG PS QA UA", "30": "JO KW MU YE", "31": "MT SC", "32": "LC",
+        "28": "AL AZ BY CY DO SV GT HU LB NI PL", "29": "BR EG PS QA UA", "30": "JO KW MU YE", "31": "MT SC",
+        "32": "LC",
     }.items()
     for country in countries.split()
 }  # fmt: skip

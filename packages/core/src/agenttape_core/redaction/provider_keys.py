@@ -76,7 +76,11 @@ _MESSAGING = (
     token("discord_webhook", "webhooks/", r"webhooks/(?P<secret>\d{15,22}/[\w-]{50,100})", near="anywhere"),
     *(
         Detector(
-            "telegram", (b":AA",), re.compile(_BOT + rf"\d{{{digits}}}:AA[\w-]{{33}}(?![\w-])"), digits, near="lead"
+            "telegram",
+            (b":AA",),
+            re.compile(_BOT + rf"\d{{{digits}}}:AA[\w-]{{33}}(?![\w-])", re.ASCII),
+            digits,
+            near="lead",
         )
         for digits in (8, 9, 10)
     ),

@@ -41,6 +41,11 @@ class Pseudonyms:
         self._known: dict[str, str | None] = {}
         self._lock = threading.Lock()
 
+    @property
+    def any_known(self) -> bool:
+        """Whether any secret was seen at all."""
+        return bool(self._known)
+
     def make(self, kind: str, secret: str) -> str:
         """Return the pseudonym of a secret, and remember the pair."""
         digest = hmac.new(self._key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256)

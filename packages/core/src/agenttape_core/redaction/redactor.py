@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agenttape_core.redaction.data import Data
 from agenttape_core.redaction.memo import Memo
 from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms
 from agenttape_core.redaction.scanner import Scanner
 from agenttape_core.redaction.spans import Span, render
 from agenttape_core.redaction.streams import redact_chunks
-from agenttape_core.redaction.walk import decoded, encoded, is_utf8, redact_value, rehydrate_value
+from agenttape_core.redaction.walk import redact_value, rehydrate_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agenttape_core.redaction.rules import Rule
     from agenttape_core.schema import Plain
+
+_MAX_KEYS = 10_000
+_UNCHANGED = ""
+"""Stands in the memory for a text without secrets: a text that only equals the asked one must not be returned."""
 
 
 class Redactor:
@@ -37,6 +42,7 @@ class Redactor:
         self._pseudonyms = Pseudonyms(key)
         self._memo = Memo()
         self._bytes_memo = Memo()
+        self.harmless_keys: set[str] = set()
 
     def text(self, text: str) -> str:
         """Return a text with a pseudonym in the place of each secret; the same object when there is none.
@@ -45,12 +51,12 @@ class Redactor:
         """
         if not self.enabled:
             return text
-        kept = self._memo.get(text)
-        if kept is None:
+        kept = self._memo.young.get(text)
+        if kept is None and (kept := self._memo.get(text)) is None:
             spans = self.spans(text)
-            kept = render(text, spans) if spans else text
+            kept = render(text, spans) if spans else _UNCHANGED
             self._memo.put(text, kept)
-        return kept
+        return kept or text
 
     def value(self, plain: Plain) -> Plain:
         """Return plain data with all values and keys redacted; the very same object when nothing changed."""
@@ -60,11 +66,11 @@ class Redactor:
         """Return bytes in base64 redacted; the same object when there is no secret in them."""
         kept = self._bytes_memo.get(body)
         if kept is None:
-            kept, text = body, decoded(body)
-            if text is not None and (spans := self.spans(text, strict=not is_utf8(text))):
-                kept = encoded(render(text, spans))
+            data = Data.of(body)
+            spans = self.spans(data.text, strict=not data.is_text) if data else []
+            kept = data.encoded(render(data.text, spans)) if data and spans else _UNCHANGED
             self._bytes_memo.put(body, kept)
-        return kept
+        return kept or body
 
     def chunks(self, chunks: list[Plain]) -> list[Plain]:
         """Return the chunks of one stream redacted, secrets that are split between chunks included.
@@ -79,7 +85,7 @@ class Redactor:
 
         A pseudonym that it has not made stays. The very same object is returned when there is none.
         """
-        return rehydrate_value(plain, self._pseudonyms)
+        return rehydrate_value(plain, self._pseudonyms) if self._pseudonyms.any_known else plain
 
     def contains_secret(self, text: str) -> bool:
         """Whether a text holds a secret that is not yet a pseudonym."""
@@ -87,7 +93,11 @@ class Redactor:
 
     def kind_of(self, name: str) -> str | None:
         """Return the kind of all values under a name, or nothing if the name is not denied."""
-        return self._scanner.names.kind_of(name)
+        kind = self._scanner.names.kind_of(name)
+        # The key `value` is judged by its neighbours; see `walk.denied_kind`.
+        if kind is None and name != "value" and len(self.harmless_keys) < _MAX_KEYS and self.text(name) is name:
+            self.harmless_keys.add(name)
+        return kind
 
     def pseudonym(self, kind: str, secret: str) -> str:
         """Return the pseudonym of a secret."""

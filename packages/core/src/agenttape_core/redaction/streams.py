@@ -6,11 +6,13 @@ comes out is mapped back to the chunks.
 
 from __future__ import annotations
 
+import base64
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.redaction.spans import render
-from agenttape_core.redaction.walk import BYTES, decoded, denied_kind, encoded, is_utf8, redact_denied, redact_whole
+from agenttape_core.redaction.data import BYTES, Data
+from agenttape_core.redaction.spans import Span, render
+from agenttape_core.redaction.walk import denied_kind, redact_denied, redact_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,8 +72,9 @@ def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Re
         return redact_denied(plain, kind, redactor) if kind else plain
     if len(plain) == 1:
         ((tag, body),) = plain.items()
-        if tag in BYTES and isinstance(body, str) and (text := decoded(body)) is not None:
-            return {tag: encoded(on_text((*path, tag), kind or _BYTES, text))}
+        if tag in BYTES and isinstance(body, str) and Data.of(body) is not None:
+            piece = base64.b64decode(body).decode("latin-1")
+            return {tag: _base64(on_text((*path, tag), kind or _BYTES, piece))}
         if tag.startswith("$"):
             return {tag: _walk(body, (*path, tag), kind, on_text, redactor)}
     return {
@@ -87,23 +90,36 @@ def _position(item: Any, number: int) -> Any:
 
 
 def _redact_pieces(pieces: list[str], kind: str | None, redactor: Redactor) -> list[str]:
-    if kind and kind != _BYTES:
+    if kind == _BYTES:
+        return _redact_bytes(pieces, redactor)
+    if kind:
         return _redact_denied_pieces(pieces, kind, redactor)
-    whole = "".join(pieces)
-    strict = kind == _BYTES and not is_utf8(whole)
-    if kind is None:
-        if len(pieces) == 1 or (len(set(pieces)) == 1 and redactor.contains_secret(pieces[0])):
-            return [redactor.text(piece) for piece in pieces]
-        if redactor.text(whole) == whole and not _is_cumulative(pieces):
-            return pieces
+    if len(pieces) == 1 or (len(set(pieces)) == 1 and redactor.contains_secret(pieces[0])):
+        return [redactor.text(piece) for piece in pieces]
     if _is_cumulative(pieces):
-        spans = redactor.spans(pieces[-1], strict=strict)
+        spans = redactor.spans(pieces[-1])
         return [render(pieces[-1], spans, 0, len(piece)) for piece in pieces]
-    spans = redactor.spans(whole, strict=strict)
+    whole = "".join(pieces)
+    spans = redactor.spans(whole)
     return list(_cut(whole, spans, pieces)) if spans else pieces
 
 
-def _cut(whole: str, spans: list[Any], pieces: list[str]) -> Iterator[str]:
+def _redact_bytes(pieces: list[str], redactor: Redactor) -> list[str]:
+    """Redact bytes, given as one character per byte: a border may be inside a character."""
+    whole = "".join(pieces)
+    data = Data.of_bytes(whole.encode("latin-1"))
+    spans = redactor.spans(data.text, strict=not data.is_text)
+    if data.is_text:
+        at = [(len(data.text[: span.start].encode()), len(data.text[: span.end].encode())) for span in spans]
+        spans = [Span(start, end, span.replacement) for (start, end), span in zip(at, spans, strict=True)]
+    return list(_cut(whole, spans, pieces)) if spans else pieces
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode("latin-1")).decode("ascii")
+
+
+def _cut(whole: str, spans: list[Span], pieces: list[str]) -> Iterator[str]:
     start = 0
     for piece in pieces:
         yield render(whole, spans, start, start + len(piece))

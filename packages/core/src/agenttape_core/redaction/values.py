@@ -10,10 +10,10 @@ from agenttape_core.redaction.names import is_denied
 
 _PLACEHOLDER = re.compile(
     r"""(?ix:
-      <[^<>]*> | \[[^\[\]]*\] | \{\{.*\}\} | \$\{.*\} | \$\(.*\) | %\(?\w*\)?s | \{[\w.\[\]'"()]*\}
+      <[^<>]*>(?:[:\ ]<[^<>]*>)* | \[[^\[\]]*\] | \{\{.*\}\} | \$\{.*\} | \$\(.*\) | %\(?\w*\)?s | \{[\w.\[\]'"()]*\}
     | [*x.\u2022\u2026_-]+ | none | null | nil | true | false | undefined | n/?a | string | str
     | (?:your|insert|enter|replace)[-_ ].* | changeme | change[-_]me | placeholder | redacted | hidden
-    | required | optional | unset | empty | default | dummy
+    | pass | value | required | optional | unset | empty | default | dummy
     )"""
 )
 _VARIABLE = re.compile(r"\$[A-Z_][A-Z0-9_]*")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
+import re
 from typing import TYPE_CHECKING, Any
 
+from agenttape_core.redaction.data import BYTES, Data
 from agenttape_core.redaction.names import words_of
 from agenttape_core.redaction.pseudonyms import MARK, NUMBER, PSEUDONYM, Pseudonyms
 from agenttape_core.redaction.values import is_placeholder
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.redactor import Redactor
     from agenttape_core.schema import Plain
 
-BYTES = frozenset({"$bytes", "$bytearray"})
-"""Tags whose body is base64; see `agenttape_core.schema.values`."""
 _COLLECTIONS = frozenset({"$tuple", "$set", "$frozenset", "$deque"})
 _SCALARS = frozenset({"$str", "$float", "$uuid", "$decimal", "$fraction"})
 _OPAQUE = frozenset({"$float", "$uuid", "$decimal", "$fraction", "$datetime", "$date", "$time"})
@@ -36,11 +34,16 @@ _OF_MODELS = frozenset(
         "lemma",
     ]
 )
+_BLANK_OR_PSEUDONYM = re.compile(rf"\s|{PSEUDONYM.pattern}")
 _SCHEMES = frozenset({"", "bearer", "basic", "token", "digest", "apikey", "negotiate"})
 
 
 def redact_value(plain: Plain, redactor: Redactor) -> Plain:
-    """Return redacted plain data; the very same object when nothing changed."""
+    """Return redacted plain data; the very same object when nothing changed.
+
+    An agent sends the same long history again and again, so the way through unchanged data is kept short: nothing is
+    built before something differs, and keys that are known to be harmless cost one look-up.
+    """
     if isinstance(plain, str):
         return redactor.text(plain)
     if isinstance(plain, dict):
@@ -54,25 +57,43 @@ def _redact_dict(plain: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
     if len(plain) == 1:
         ((tag, body),) = plain.items()
         if tag in BYTES and isinstance(body, str):
-            redacted = redactor.base64(body)
-            return plain if redacted is body else {tag: redacted}
+            encoded = redactor.base64(body)
+            return plain if encoded is body else {tag: encoded}
         if tag in _OPAQUE:
             return plain
-    result: dict[str, Any] = {}
-    changed = False
+    harmless, changes = redactor.harmless_keys, {}
     for key, item in plain.items():
-        kind = denied_kind(plain, key, redactor)
-        redacted = redact_denied(item, kind, redactor, key) if kind else redact_value(item, redactor)
-        name = redactor.text(key)
-        changed = changed or redacted is not item or name is not key
-        result[name] = redacted
-    return result if changed else plain
+        redacted: Plain
+        if item is None:
+            continue
+        if key in harmless:
+            redacted = redactor.text(item) if type(item) is str else redact_value(item, redactor)
+        else:
+            kind = denied_kind(plain, key, redactor)
+            redacted = redact_denied(item, kind, redactor, key) if kind else redact_value(item, redactor)
+        if redacted is not item:
+            changes[key] = redacted
+    if changes or not harmless.issuperset(plain):
+        return _changed(plain, changes, redactor)
+    return plain
+
+
+def _changed(plain: dict[str, Any], changes: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    names = {key: redactor.text(key) for key in plain}
+    if not changes and all(name is key for key, name in names.items()):
+        return plain
+    return {names[key]: changes.get(key, item) for key, item in plain.items()}
 
 
 def _redact_list(plain: list[Any], redactor: Redactor) -> list[Any]:
-    pairs = plain and all(_pair(item) for item in plain)
-    result = [(_redact_pair if pairs else redact_value)(item, redactor) for item in plain]
-    return plain if all(new is old for new, old in zip(result, plain, strict=True)) else result
+    redact = _redact_pair if plain and all(map(_pair, plain)) else redact_value
+    result: list[Any] | None = None
+    for number, item in enumerate(plain):
+        redacted = redact(item, redactor)
+        if redacted is not item:
+            result = list(plain) if result is None else result
+            result[number] = redacted
+    return plain if result is None else result
 
 
 def _pair(item: Any) -> list[Any] | None:
@@ -87,7 +108,8 @@ def _pair(item: Any) -> list[Any] | None:
 def _header_name(name: Any) -> str | None:
     """Return a header's name, which ASGI and HTTP/2 give as bytes."""
     if isinstance(name, dict) and len(name) == 1 and isinstance(name.get("$bytes"), str):
-        return decoded(name["$bytes"])
+        data = Data.of(name["$bytes"])
+        return data.text if data else None
     return name if isinstance(name, str) else None
 
 
@@ -114,7 +136,8 @@ def denied_kind(plain: dict[str, Any], key: str, redactor: Redactor) -> str | No
     if words_of(key) == ("token",):
         value = plain[key]
         # An entry of log probabilities or of a tokenizer; a credential has no blanks either.
-        if not _OF_MODELS.isdisjoint(plain) or (isinstance(value, str) and any(map(str.isspace, value))):
+        # What a pseudonym stands for may have had blanks, so a value with one in it was judged before.
+        if not _OF_MODELS.isdisjoint(plain) or (isinstance(value, str) and _BLANK_OR_PSEUDONYM.search(value)):
             return None
     return kind
 
@@ -139,9 +162,9 @@ def redact_denied(item: Plain, kind: str, redactor: Redactor, key: str = "") -> 
 def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Redactor, key: str) -> Plain:
     if len(item) == 1:
         ((tag, body),) = item.items()
-        if tag in BYTES and isinstance(body, str) and (whole := decoded(body)) is not None:
-            redacted = redact_whole(whole, kind, redactor)
-            return item if redacted is whole else {tag: encoded(redacted)}
+        if tag in BYTES and isinstance(body, str) and (whole := Data.of(body)) is not None:
+            redacted = redact_whole(whole.text, kind, redactor)
+            return item if redacted is whole.text else {tag: whole.encoded(redacted)}
         if tag in _COLLECTIONS:
             redacted = redact_denied(body, kind, redactor)
             return item if redacted is body else {tag: redacted}
@@ -167,28 +190,6 @@ def redact_whole(text: str, kind: str, redactor: Redactor) -> str:
     return redactor.pseudonym(kind, text)
 
 
-def decoded(body: str) -> str | None:
-    """Return bytes in base64 as one character per byte, or nothing if it is no base64."""
-    try:
-        return base64.b64decode(body, validate=True).decode("latin-1")
-    except (binascii.Error, ValueError):
-        return None
-
-
-def encoded(text: str) -> str:
-    """Return one character per byte as base64."""
-    return base64.b64encode(text.encode("latin-1")).decode("ascii")
-
-
-def is_utf8(text: str) -> bool:
-    """Whether bytes, given as one character per byte, are text in UTF-8."""
-    try:
-        text.encode("latin-1").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def rehydrate_value(plain: Plain, pseudonyms: Pseudonyms) -> Plain:
     """Return plain data with the known secrets put back; the very same object when there are none."""
     if isinstance(plain, str):
@@ -197,8 +198,13 @@ def rehydrate_value(plain: Plain, pseudonyms: Pseudonyms) -> Plain:
         number = pseudonyms.number(plain)
         return pseudonyms.restore(plain) if number is None else number
     if isinstance(plain, list):
-        result = [rehydrate_value(item, pseudonyms) for item in plain]
-        return plain if all(new is old for new, old in zip(result, plain, strict=True)) else result
+        result: list[Any] | None = None
+        for number, item in enumerate(plain):
+            restored = rehydrate_value(item, pseudonyms)
+            if restored is not item:
+                result = list(plain) if result is None else result
+                result[number] = restored
+        return plain if result is None else result
     if isinstance(plain, dict):
         return _rehydrate_dict(plain, pseudonyms)
     return plain
@@ -208,12 +214,17 @@ def _rehydrate_dict(plain: dict[str, Any], pseudonyms: Pseudonyms) -> dict[str, 
     if len(plain) == 1:
         ((tag, body),) = plain.items()
         if tag in BYTES and isinstance(body, str):
-            text = decoded(body)
-            return plain if text is None or MARK not in text else {tag: encoded(pseudonyms.restore(text))}
-    result: dict[str, Any] = {}
-    changed = False
+            data = Data.of(body)
+            restored = pseudonyms.restore(data.text) if data else ""
+            return plain if data is None or restored == data.text else {tag: data.encoded(restored)}
+    changes: dict[str, Any] = {}
+    renamed = False
     for key, item in plain.items():
-        name, restored = pseudonyms.restore(key), rehydrate_value(item, pseudonyms)
-        changed = changed or name is not key or restored is not item
-        result[name] = restored
-    return result if changed else plain
+        renamed = renamed or MARK in key
+        if item is not None and (restored := rehydrate_value(item, pseudonyms)) is not item:
+            changes[key] = restored
+    if renamed:
+        names = {key: pseudonyms.restore(key) for key in plain}
+        if changes or any(name is not key for key, name in names.items()):
+            return {names[key]: changes.get(key, item) for key, item in plain.items()}
+    return {**plain, **changes} if changes else plain

@@ -17,7 +17,7 @@ import pathlib
 import sys
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 
@@ -140,14 +140,14 @@ def _encode_dataclass(value: Any, nested: Encode) -> Plain:
 
 
 def _decode_dataclass(plain: Any, nested: Decode) -> Any:
-    cls = _class_of(plain["type"], object)
+    cls: Any = _class_of(plain["type"], object)
     if not dataclasses.is_dataclass(cls):
         raise UnreadableValueError(plain["type"], "expected a dataclass, found another class of that name")
     expected, found = {field.name for field in dataclasses.fields(cls)}, set(plain["fields"])
     if expected != found:
         why = f"its fields changed: recorded {sorted(found)}, found {sorted(expected)}; re-record"
         raise UnreadableValueError(plain["type"], why)
-    value = object.__new__(cls)
+    value = object.__new__(cast("type[Any]", cls))
     for name, item in plain["fields"].items():
         object.__setattr__(value, name, nested(item))
     return value
@@ -192,14 +192,16 @@ CODECS: tuple[TypeCodec, ...] = (
     _exact("$datetime", dt.datetime, _write_datetime, _read_datetime),
     _exact("$date", dt.date, dt.date.isoformat, dt.date.fromisoformat),
     _exact("$time", dt.time, dt.time.isoformat, dt.time.fromisoformat),
-    _exact(
-        "$timedelta", dt.timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda p: dt.timedelta(*p)
-    ),
+    _exact("$timedelta", dt.timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda p: dt.timedelta(*p)),
     _exact("$uuid", uuid.UUID, str, uuid.UUID),
     _exact("$decimal", decimal.Decimal, str, decimal.Decimal),
     _exact("$fraction", fractions.Fraction, str, fractions.Fraction),
     _exact("$complex", complex, lambda v: [repr(v.real), repr(v.imag)], lambda p: complex(float(p[0]), float(p[1]))),
-    *(_exact(f"${cls.__name__}", cls, str, cls) for cls in _PATHS if isinstance(pathlib.Path(), cls) or "Pure" in cls.__name__),
+    *(
+        _exact(f"${cls.__name__}", cls, str, cls)
+        for cls in _PATHS
+        if isinstance(pathlib.Path(), cls) or "Pure" in cls.__name__
+    ),
     TypeCodec("$model", lambda v: isinstance(v, BaseModel), _encode_model, _decode_model),
     TypeCodec("$enum", lambda v: isinstance(v, enum.Enum), _encode_enum, _decode_enum),
     TypeCodec(

@@ -34,7 +34,7 @@ class Boundary:
     """
 
     kind: str
-    join: Callable[[Sequence[Any]], Any] = list
+    join: Callable[[list[Any]], Any] = list
     split: Callable[[Any], Sequence[Any]] = list
     usage: Callable[[Any], Usage | None] = _no_usage
 
@@ -53,7 +53,18 @@ class Crossing:
         found: The recording that serves it, or nothing if it is executed.
     """
 
-    __slots__ = ("_began", "boundary", "found", "number", "offsets", "owner", "parent", "position", "question", "session")
+    __slots__ = (
+        "_began",
+        "boundary",
+        "found",
+        "number",
+        "offsets",
+        "owner",
+        "parent",
+        "position",
+        "question",
+        "session",
+    )
 
     def __init__(
         self,

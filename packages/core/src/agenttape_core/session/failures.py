@@ -58,12 +58,12 @@ def rebuild_error(record: RecordedError, codec: ValueCodec) -> Exception:
 
 
 def _stand_in(record: RecordedError, codec: ValueCodec) -> Exception:
-    base = next((cls for name in record.bases if (cls := loaded_class(name)) and issubclass(cls, Exception)), None)
+    loaded = filter(None, map(loaded_class, record.bases))
+    base = next((base for base in loaded if issubclass(base, Exception)), None)
+    cls: Any = ReplayedError
     if base is not None and base not in ReplayedError.__mro__:
         name = record.type.partition(":")[2].rpartition(".")[2]
         cls = type(name, (ReplayedError, base), {"__module__": record.type.partition(":")[0]})
-    else:
-        cls = ReplayedError
     error = cls.__new__(cls)
     ReplayedError.__init__(error, record.type.replace(":", "."), record.message)
     return _completed(error, list(error.args), record, codec)

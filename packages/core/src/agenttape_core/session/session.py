@@ -67,8 +67,10 @@ class Session:
         self.root = Position()
         self.outer: Session | None = None
         self.closed = False
+        self.frozen: Any = None
+        """What is kept fixed for this session: set by who opens it, asked for by the stand-ins of freeze."""
         self.ambient = ambient
-        self._extras: dict[str, Any] = {}
+        self._keepsakes: dict[str, Any] = {}
         self._kept: list[tuple[Order, Interaction]] = []
         self._sink = sink
         self._remedy = remedy
@@ -92,12 +94,13 @@ class Session:
                 return [interaction for _, interaction in sorted(self._kept, key=lambda kept: kept[0])]
         return [self.source.interaction(row.number) for row in self.source.entries]
 
-    def extra(self, key: str, make: Callable[[], Any]) -> Any:
-        """Return what an integration keeps with this session, made on first use."""
-        with self._lock:
-            if key not in self._extras:
-                self._extras[key] = make()
-            return self._extras[key]
+    def keepsake(self, key: str, make: Callable[[], Any]) -> Any:
+        """Return what someone keeps with this session under a key, made on first use."""
+        if key not in self._keepsakes:
+            with self._lock:
+                if key not in self._keepsakes:
+                    self._keepsakes[key] = make()
+        return self._keepsakes[key]
 
     # -- the context -------------------------------------------------------------------------------------------
 
@@ -238,7 +241,8 @@ class Session:
         return UnusedInteractionsError(
             "\n  ".join(
                 [
-                    f"{self.path}: {len(unused)} of {of} recorded interactions were never asked for", *shown,
+                    f"{self.path}: {len(unused)} of {of} recorded interactions were never asked for",
+                    *shown,
                     "the run no longer does what was recorded: fix it, re-record it (mode='all'),",
                     "or open the cassette with unused='ignore' if it serves several runs",
                 ]

@@ -66,7 +66,7 @@ def _failure(path: Path, error: OSError, kept: Path | None) -> CassetteWriteErro
     if kept is None:
         return CassetteWriteError(path, problem, remedy="free space or fix the permissions, then record again")
     if kept.suffix == ".journal":
-        remedy = f'then get it back: agenttape_core.storage.recover(Path("{kept}"))'
+        remedy = f'then get it back: agenttape_core.recover(Path("{kept}"))'
     else:
         remedy = "it is complete: rename it"
     return CassetteWriteError(path, f"{problem}; what was recorded is kept in {kept}", remedy=remedy)

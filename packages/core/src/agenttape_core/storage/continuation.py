@@ -69,8 +69,12 @@ class Compactor:
             UnrecordableValueError: A part that no earlier request has is not plain data.
         """
         messages = request.get(MESSAGES)
-        path = [self._digest(message) for message in messages] if isinstance(messages, list) else []
-        digests = {key: _digest(value) for key, value in request.items() if not _is_messages(key, value)}
+        try:
+            path = [self._digest(message) for message in messages] if isinstance(messages, list) else []
+            digests = {key: _digest(value) for key, value in request.items() if not _is_messages(key, value)}
+        except ValueError:  # of `marshal`, which does not say where
+            check_plain(request, "request", depth=2)
+            raise
         parts = {key: digest for key, (_, digest) in digests.items()}
         large = [digest for size, digest in sorted(digests.values(), reverse=True) if size >= _LARGE]
         base, shared = self._find(path, large)
@@ -124,8 +128,9 @@ def resolve(base: dict[str, Any], delta: Delta) -> dict[str, Any]:
     if unknown:
         raise Malformed(f"`without` names {unknown[0]!r}, which record {delta.continues} does not have")
     merged = {key: value for key, value in base.items() if key not in delta.without} | delta.request
-    kept, own = base.get(MESSAGES), delta.request.get(MESSAGES, [])
-    if MESSAGES in merged and isinstance(kept, list) and isinstance(own, list):
+    kept = None if MESSAGES in delta.without else base.get(MESSAGES)
+    own = delta.request.get(MESSAGES, [])
+    if isinstance(kept, list) and isinstance(own, list):
         keep = len(kept) if delta.keep is None else delta.keep
         if not 0 <= keep <= len(kept):
             raise Malformed(f"`keep: {keep}`, but record {delta.continues} has {len(kept)} messages")
@@ -154,14 +159,6 @@ def _is_messages(key: str, value: Any) -> bool:
 
 
 def _digest(value: Any) -> tuple[int, bytes]:
-    data = _bytes(value)
+    """Size and hash of plain data: equal for equal data only, its types and the order of its keys included."""
+    data = marshal.dumps(value, 2)  # several times faster than JSON; version 2 has no references to earlier parts
     return len(data), hashlib.blake2b(data, digest_size=16).digest()
-
-
-def _bytes(value: Any) -> bytes:
-    """Equal for equal plain data only, the types and the order of keys included; several times faster than JSON."""
-    try:
-        return marshal.dumps(value, 2)
-    except ValueError:
-        check_plain(value, "request", depth=2)
-        raise

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _TEXT = rb'"([ !#-\[\]-~]*)"'
 _match_head = re.compile(
-    rb'\{"interaction":([1-9][0-9]{0,8}),"kind":%b,"name":%b,"address":%b,"fingerprint":%b(?:,"parent":([0-9]{1,9}))?,'
+    rb'\{"interaction":([1-9][0-9]{0,8}),"kind":%b,"name":%b,"address":%b,"fingerprint":%b(?:,"parent":([0-9]{1,9}))?,(?!"parent)'
     % (_TEXT, _TEXT, _TEXT, _TEXT)
 ).match
 _END = b'{"end":true}'

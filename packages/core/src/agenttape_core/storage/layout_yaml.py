@@ -26,7 +26,7 @@ _SIMPLE_QUOTED = rb'"[ !#-\[\]-~]*"'
 _TEXT = rb"(" + _PLAIN + rb"|" + _SIMPLE_QUOTED + rb")\n"
 _match_head = re.compile(
     rb"interaction: ([1-9][0-9]{0,8})\n"
-    rb"kind: %bname: %baddress: %bfingerprint: %b(?:parent: ([0-9]{1,9})\n)?" % (_TEXT, _TEXT, _TEXT, _TEXT)
+    rb"kind: %bname: %baddress: %bfingerprint: %b(?:parent: ([0-9]{1,9})\n)?(?!parent)" % (_TEXT, _TEXT, _TEXT, _TEXT)
 ).match
 _QUOTE, _NEWLINE = b'"\n'
 _AFTER_MARK = b" \t\n"

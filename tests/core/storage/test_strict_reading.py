@@ -1,0 +1,80 @@
+"""What YAML and JSON can do beyond plain data is refused, with the line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from agenttape_core.storage.json_text import load_line
+from agenttape_core.storage.malformed import Malformed
+from agenttape_core.storage.yaml_load import load_yaml
+
+LOADERS = [getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader]
+BILLION = b"a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize(
+    ("text", "problem", "line"),
+    [
+        (b"a: 1\na: 2\n", "appears twice", 1),
+        (b"a: 1\nb: !!python/object/apply:os.system [ls]\n", "no YAML tags", 1),
+        (b"a: !custom x\n", "no YAML tags", 0),
+        (b"a: !!str 1\n", "no YAML tags", 0),
+        (BILLION, "no YAML anchors", 0),
+        (b"a: *b\n", "no YAML aliases", 0),
+        (b"<<: {a: 1}\n", "key must be a string", 0),
+        (b"1: a\n", "key must be a string", 0),
+        (b"null: a\n", "key must be a string", 0),
+        (b"? [a]\n: 1\n", "key must be a string", 0),
+        (b"a: 1e999\n", "out of range", 0),
+        (b"a: " + b"9" * 5000 + b"\n", "digits", 0),
+        (b"a: 1\nb: [\n", "not YAML", 2),
+        (b"a: \xff\n", "not UTF-8", 0),
+        (b"a: 1\n--- \nb: 2\n", "second document", 1),
+        (b"[" * 100_000, "nested deeper", 0),
+        (b"a: \x01\n", "not YAML", 0),
+    ],
+)
+def test_yaml_beyond_plain_data_is_refused(loader: Any, text: bytes, problem: str, line: int) -> None:
+    """Both parsers of PyYAML lead to the same refusal, at the line where it starts."""
+    with pytest.raises(Malformed, match=problem) as caught:
+        load_yaml(text, loader)
+
+    assert caught.value.line == line
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_only_json_like_scalars_are_resolved(loader: Any) -> None:
+    """What YAML 1.1 takes for booleans, dates, octals and the like are strings here."""
+    text = b"[yes, No, on, ~, 2024-01-01, 1:30, 0o7, 0x1F, 010, 1_000, .5, +1, .inf, .nan, True, =]"
+
+    assert load_yaml(b"a: " + text, loader)["a"] == text.decode()[1:-1].split(", ")
+    assert load_yaml(b"a: [null, true, false, -1, 0.5, 1e3, -0]\nb:\n", loader) == {
+        "a": [None, True, False, -1, 0.5, 1000.0, 0],
+        "b": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b'{"a":1,"a":2}', "appears twice"),
+        (b'{"a":NaN}', "NaN"),
+        (b'{"a":-Infinity}', "Infinity"),
+        (b'{"a":1e999}', "out of range"),
+        (b'{"a":"\\ud800"}', "lone surrogate"),
+        (b'{"a":\xff}', "not UTF-8"),
+        (b'{"a":1} x', "more on the line"),
+        (b'{"a":"\n"}', "not JSON"),
+        (b"[" * 100_000, "nested deeper|not JSON"),
+        (b'{"a":' + b"9" * 5000 + b"}", "not JSON"),
+        (b"", "not JSON"),
+    ],
+)
+def test_json_beyond_plain_data_is_refused(text: bytes, problem: str) -> None:
+    """Duplicate keys, non-finite numbers, lone surrogates and broken text are refused."""
+    with pytest.raises(Malformed, match=problem):
+        load_line(text)

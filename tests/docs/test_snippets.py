@@ -1,0 +1,98 @@
+"""Every Python snippet of the README and the docs runs, and prints what its page says.
+
+The snippets of a page run in order, share their names, and work in an empty folder. `ChatOpenAI` finds the example's
+loopback server where it looks for OpenAI's service, so the pages show the code that a user writes.
+
+To write the printed output anew after an edit: `pytest tests/docs --update-examples`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from pytest_examples import CodeExample, EvalExample, find_examples
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("packages/*/README.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+EXCERPT = re.compile(r'^```yaml \{file="(?P<file>[^"]+)"\}\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+SKIPPED = 0
+"""How many snippets are shown but not executed. It may only fall."""
+
+
+def name_of(page: Path) -> str:
+    """Return the path of a page inside the repository."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def is_skipped(example: CodeExample) -> bool:
+    """Whether a snippet says `{test="skip"}`."""
+    return example.prefix_settings().get("test") == "skip"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, without settings of ours in the environment."""
+    for variable in ("MODE", "CASSETTE_DIR", "UNUSED", "FREEZE", "REDACTION_KEY"):
+        monkeypatch.delenv(f"AGENTTAPE_{variable}", raising=False)
+    monkeypatch.chdir(tmp_path)
+    # Snippets run as `__main__`; the real one comes back after the test.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    # The remedy of an error names the test that a reader would run, not this one.
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "tests/test_weather.py::test_weather (call)")
+    return tmp_path
+
+
+@pytest.fixture
+def as_printed(project: Path) -> Callable[[str], str]:
+    """Shorten what depends on where a page is run: the folder, and the file that a snippet was written to."""
+
+    def shortened(text: str) -> str:
+        text = re.sub(rf"{re.escape(str(project))}/\w+_\d+_\d+\.py", "app.py", text)
+        return text.replace(f"{project}/", "")
+
+    return shortened
+
+
+@pytest.fixture
+def openai(monkeypatch: pytest.MonkeyPatch) -> object:
+    """The loopback server, where `ChatOpenAI` looks for OpenAI's service."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    with import_module("weather_agent.server").OpenAILoopback() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "any-text")
+        yield server
+
+
+@pytest.mark.usefixtures("openai")
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_page_is_true(
+    page: Path, project: Path, as_printed: Callable[[str], str], eval_example: EvalExample
+) -> None:
+    """The snippets of a page run in order and print what it shows; its excerpts stand in the cassettes they wrote."""
+    eval_example.set_config(line_length=100)
+    eval_example.print_callback = as_printed
+    run = eval_example.run_print_update if eval_example.update_examples else eval_example.run_print_check
+    names: dict[str, object] = {}
+    for example in find_examples(page):
+        if not is_skipped(example):
+            names = run(example, module_globals=names)
+    for excerpt in EXCERPT.finditer(page.read_text(encoding="utf-8")):
+        assert excerpt["text"] in (project / excerpt["file"]).read_text(encoding="utf-8")
+
+
+def test_no_more_snippets_are_skipped() -> None:
+    """A snippet that is not executed can become wrong unnoticed: their number never grows."""
+    assert sum(is_skipped(example) for page in PAGES for example in find_examples(page)) == SKIPPED
+
+
+def test_shown_cassettes_are_excerpts() -> None:
+    """A YAML block outside the format's specification names the cassette that it is an excerpt of."""
+    for page in PAGES:
+        if page.name != "0001-cassette-format.md":
+            text = page.read_text(encoding="utf-8")
+            assert text.count("```yaml") == len(EXCERPT.findall(text)), name_of(page)
