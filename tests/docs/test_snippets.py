@@ -42,8 +42,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     # Snippets run as `__main__`; the real one comes back after the test.
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    # The remedy of an error names the test that a reader would run, not this one.
-    monkeypatch.setenv("PYTEST_CURRENT_TEST", "tests/test_weather.py::test_weather (call)")
     return tmp_path
 
 
@@ -71,16 +69,26 @@ def openai(monkeypatch: pytest.MonkeyPatch) -> object:
 @pytest.mark.usefixtures("openai")
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_page_is_true(
-    page: Path, project: Path, as_printed: Callable[[str], str], eval_example: EvalExample
+    page: Path,
+    project: Path,
+    as_printed: Callable[[str], str],
+    eval_example: EvalExample,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The snippets of a page run in order and print what it shows; its excerpts stand in the cassettes they wrote."""
+    # The remedy of an error names the test that a reader would run, not this one. Here: pytest sets it for each phase.
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "tests/test_weather.py::test_weather (call)")
     eval_example.set_config(line_length=100)
     eval_example.print_callback = as_printed
     run = eval_example.run_print_update if eval_example.update_examples else eval_example.run_print_check
     names: dict[str, object] = {}
     for example in find_examples(page):
         if not is_skipped(example):
-            names = run(example, module_globals=names)
+            try:
+                names = run(example, module_globals=names)
+            except Exception as error:  # pytest cannot show the traceback that pytest-examples makes
+                shown = f"{example}: {type(error).__name__}: {error}"
+                raise pytest.fail.Exception(shown, pytrace=False) from None
     for excerpt in EXCERPT.finditer(page.read_text(encoding="utf-8")):
         assert excerpt["text"] in (project / excerpt["file"]).read_text(encoding="utf-8")
 

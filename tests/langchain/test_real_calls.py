@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_openai import ChatOpenAI
 
-from agenttape_core import open_cassette, use_cassette
+from agenttape_core import use_cassette
 from agenttape_langchain import ReplayChatModel, TapeCallbackHandler, tape
 
 from .conftest import SHARED, RealExchanges
@@ -111,14 +112,16 @@ def test_replay_model_parses_real_structured_output(real_exchanges: Start, tmp_p
     """`with_structured_output` of the stand-in finds what the real one got, and builds the schema of this process."""
     service = real_exchanges("parsed_pydantic_schema")
     handler = TapeCallbackHandler(tmp_path / "parsed.yaml")
-    CALLS["parsed_pydantic_schema"](partial(ChatOpenAI, base_url=service.base_url, api_key="x", callbacks=[handler]))
+    chat = partial(ChatOpenAI, base_url=service.base_url, api_key="x", callbacks=[handler])
+    plain, _ = CALLS["parsed_pydantic_schema"](chat)
     service.stop()
-    recorded = open_cassette(handler.path).interaction(1).outcome.value["$chat_result"]["message"]
-    answer = ReplayChatModel(handler.path).with_structured_output(Foo, include_raw=True).invoke("how are ya")
-    assert isinstance(answer, dict)
-    assert isinstance(answer["parsed"], Foo)
-    assert answer["parsed"].response in str(recorded["content"])
-    assert answer["parsing_error"] is None
+    assert isinstance(plain, AIMessage)
+    structured = ReplayChatModel(handler.path).with_structured_output(Foo, include_raw=True)
+    assert structured.invoke("how are ya") == {
+        "raw": plain,
+        "parsed": Foo(**json.loads(plain.text)),
+        "parsing_error": None,
+    }
 
 
 def seen(results: list[Result]) -> list[list[Any]]:

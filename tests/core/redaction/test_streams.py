@@ -106,3 +106,12 @@ def test_model_tokens_stay() -> None:
     """The tokens of a stream with log probabilities are no credentials."""
     chunks = [{"token": token, "logprob": -0.1} for token in ("Hel", "lo", " there")]
     assert Redactor("k").chunks(chunks) is chunks
+
+
+def test_short_and_long_forms_are_one_text() -> None:
+    """A secret is found when its pieces arrive as a tagged text and as the content of a tagged dict."""
+    redactor = Redactor("k")
+    chunks: list[Any] = [{"$chunk": f"it is {CANARY[:9]}"}, {"$chunk": {"content": f"{CANARY[9:]}.", "last": True}}]
+    redacted = redactor.chunks(chunks)
+    assert CANARY[9:] not in repr(redacted)
+    assert redacted[0]["$chunk"] + redacted[1]["$chunk"]["content"] == redactor.text(f"it is {CANARY}.")

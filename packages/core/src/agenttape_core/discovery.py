@@ -28,19 +28,22 @@ class Integrations:
     def connect(self) -> None:
         """Connect the integrations of every framework that is imported, and watch for the imports of the others."""
         with self._lock:
+            if self._open == 0:
+                self._connect_all()
             self._open += 1
-            if self._open > 1:
-                return
-            self._stack = ExitStack()
+
+    def _connect_all(self) -> None:
+        with ExitStack() as stack:
             for point in _installed():
                 if point.name in sys.modules:
-                    self._enter(point)
+                    stack.enter_context(point.load()())
                 else:
                     self._waiting.setdefault(point.name, []).append(point)
             if self._waiting:
                 finder = _ImportWatch(self)
                 sys.meta_path.insert(0, finder)
-                self._stack.callback(sys.meta_path.remove, finder)
+                stack.callback(sys.meta_path.remove, finder)
+            self._stack = stack.pop_all()
 
     def disconnect(self) -> None:
         """Undo `connect`; the last one disconnects for good."""
@@ -50,9 +53,6 @@ class Integrations:
                 self._waiting.clear()
                 self._stack.close()
 
-    def _enter(self, point: EntryPoint) -> None:
-        self._stack.enter_context(point.load()())
-
     def is_waiting_for(self, module: str) -> bool:
         """Whether an integration waits for this module to be imported."""
         return module in self._waiting
@@ -61,7 +61,7 @@ class Integrations:
         """Connect what waited for a module that has just been imported."""
         with self._lock:
             for point in self._waiting.pop(module, []) if self._open else []:
-                self._enter(point)
+                self._stack.enter_context(point.load()())
 
 
 class _ImportWatch(importlib.abc.MetaPathFinder):

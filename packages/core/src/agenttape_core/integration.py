@@ -17,7 +17,7 @@ process opens, or as soon as the framework is imported, and left with the last s
 from __future__ import annotations
 
 from agenttape_core.freeze import register_seam
-from agenttape_core.matching import Keyed, Position, current_branch, enter_branch, task_branch
+from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, rank_name, task_branch
 from agenttape_core.schema import TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.session import (
     Boundary,
@@ -37,6 +37,7 @@ from agenttape_core.standalone import Observation, open_replay
 
 __all__ = [
     "Boundary",
+    "Branch",
     "Crossing",
     "Keyed",
     "Observation",
@@ -55,6 +56,7 @@ __all__ = [
     "intercept_stream",
     "loaded_class",
     "open_replay",
+    "rank_name",
     "register_codecs",
     "register_scope",
     "register_seam",

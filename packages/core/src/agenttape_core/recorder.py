@@ -116,7 +116,7 @@ def finished_header(
         session: The session.
         target: The file that is written.
     """
-    timings = cassette.header.volatile.timings if cassette is not None else {}
+    timings = cassette.header.volatile.timings if cassette is not None and keep else {}
     volatile = header.volatile.model_copy(
         update={
             "packages": _versions(),

@@ -36,7 +36,7 @@ def open_replay(
     return Session(
         path,
         policy=Policy(Mode.NONE, recorded=True, exhausted=exhausted),
-        redactor=redactor_for(path, cassette.header, redact, settings.redaction_key),
+        redactor=redactor_for(path, cassette.preface, redact, settings.redaction_key),
         source=cassette,
         sink=None,
         remedy=lambda: ["record the agent again, and replay the new cassette"],
@@ -47,14 +47,19 @@ class Observation:
     """The recording of what a handler observes. It starts at the first interaction and can be flushed many times.
 
     Args:
-        path: The cassette; what is there already is replaced at the first flush.
+        name_or_path: The cassette; what is there already is replaced at the first flush.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
+
+    Raises:
+        ConfigurationError: If the suffix of the path, a rule or a setting is not valid.
     """
 
-    def __init__(self, path: Path, *, redact: bool | Sequence[Rule] = True, tags: Sequence[str] = ()) -> None:
-        self.path = path
-        self._settings = load_settings().chosen({"freeze": (), "tags": tags})
+    def __init__(
+        self, name_or_path: str | Path, *, redact: bool | Sequence[Rule] = True, tags: Sequence[str] = ()
+    ) -> None:
+        self._settings = load_settings().chosen({"freeze": (), "tags": tuple(tags)})
+        self.path = path = cassette_path(name_or_path, self._settings.cassette_dir)
         self._lock = Lock()
         self._redact = redact
         self._redactor = redactor_for(path, None, redact, self._settings.redaction_key)

@@ -1,36 +1,23 @@
-"""`use_cassette`: the one entry point. It composes files, freeze, guard and integrations around a session."""
+"""`use_cassette`: the one entry point."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
-import time
-import warnings
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from agenttape_core.config import OnError, Settings, Unused, cassette_path, load_settings
-from agenttape_core.discovery import integrations
-from agenttape_core.engine import Mode, Policy, parse_mode
-from agenttape_core.errors import (
-    CassetteNotFoundError,
-    ConfigurationError,
-    NetworkBlockedError,
-    SessionStateError,
-    UnusedInteractionsWarning,
-)
-from agenttape_core.freeze import Frozen, freezing
-from agenttape_core.guard import Guard, guarding
+from agenttape_core.config import OnError, Unused
+from agenttape_core.engine import Mode
+from agenttape_core.errors import ConfigurationError, SessionStateError
+from agenttape_core.lifecycle import Use
 from agenttape_core.matching import Exhausted
-from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for
 from agenttape_core.redaction import Rule
-from agenttape_core.remedy import caller, remedy_for
-from agenttape_core.schema import Header, Interaction
-from agenttape_core.session import Session, context_session, current_scope, executing
-from agenttape_core.storage import Cassette, Journal, leftover_journals, open_cassette
+from agenttape_core.remedy import caller
+from agenttape_core.session import Session
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -101,18 +88,14 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         self._chosen = {key: _checked(key, value) for key, value in chosen.items() if value is not None}
         self._redact = redact
         self._ambient = ambient
-        self._used: _Use | None = None
+        self._used: Use | None = None
         self._caller = caller() if mode is not None else None
 
     def __enter__(self) -> Session:
-        if self._used is not None:
-            raise SessionStateError("this use_cassette(...) is open already; make one for each block")
-        settings = load_settings().chosen(self._chosen)
-        path = cassette_path(self._name_or_path, settings.cassette_dir)
-        remedy = remedy_for(path, explicit_at=self._caller)
-        self._used = _Use(path, settings, redact=self._redact, ambient=self._ambient, remedy=remedy)
+        used = self._begin()
         try:
-            return self._used.open()
+            used.prepare()
+            return used.enter()
         except BaseException:
             self._used = None
             raise
@@ -120,19 +103,43 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
     def __exit__(
         self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> Literal[False]:
-        used, self._used = self._used, None
-        if used is None:
-            raise SessionStateError("this use_cassette(...) is not open")
-        used.close(error)
+        used = self._end()
+        used.leave()
+        used.settle(error)
+        used.judge(error)
         return False
 
     async def __aenter__(self) -> Session:
-        return self.__enter__()
+        used = self._begin()
+        try:
+            await asyncio.to_thread(used.prepare)  # reads and writes files, which an event loop must not wait for
+            return used.enter()
+        except BaseException:
+            self._used = None
+            raise
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> Literal[False]:
-        return self.__exit__(exc_type, error, traceback)
+        used = self._end()
+        used.leave()
+        await asyncio.to_thread(used.settle, error)
+        used.judge(error)
+        return False
+
+    def _begin(self) -> Use:
+        if self._used is not None:
+            raise SessionStateError("this use_cassette(...) is open already; make one for each block")
+        self._used = Use(
+            self._name_or_path, self._chosen, redact=self._redact, ambient=self._ambient, explicit_at=self._caller
+        )
+        return self._used
+
+    def _end(self) -> Use:
+        used, self._used = self._used, None
+        if used is None:
+            raise SessionStateError("this use_cassette(...) is not open")
+        return used
 
     def __call__(self, function: FunctionT) -> FunctionT:
         """Decorate a function or coroutine function: each call of it is one use of the cassette."""
@@ -171,175 +178,3 @@ def _decorated(function: Callable[..., Any], fresh: Callable[[], use_cassette]) 
             return function(*args, **kwargs)
 
     return use
-
-
-class _Use:
-    """One use of a cassette, from opening to closing."""
-
-    def __init__(
-        self,
-        path: Path,
-        settings: Settings,
-        *,
-        redact: bool | Sequence[Rule],
-        ambient: bool,
-        remedy: Callable[[], list[str]],
-    ) -> None:
-        self._path = path
-        self._settings = settings
-        self._redact = redact
-        self._ambient = ambient
-        self._remedy = remedy
-        self._around = ExitStack()
-        self._cassette: Cassette | None = None
-        self._journal: Journal | None = None
-        self._header: Header
-        self._session: Session
-
-    def open(self) -> Session:
-        settings = self._settings
-        mode = parse_mode(settings.mode)
-        self._cassette = self._read(mode)
-        policy = Policy(
-            mode,
-            recorded=self._cassette is not None,
-            live=frozenset(settings.live),
-            frozen=frozenset(settings.frozen),
-            exhausted=settings.exhausted,
-        )
-        prior = self._cassette.header if self._cassette is not None else None
-        redactor = redactor_for(self._path, prior, self._redact, settings.redaction_key)
-        self._header = new_header(self._path, prior, settings, redactor, replaces=policy.replaces)
-        if not policy.offline:
-            self._journal = Journal(self._target(policy), self._header)
-        self._session = Session(
-            self._path,
-            policy=policy,
-            redactor=redactor,
-            source=self._cassette or EMPTY,
-            sink=self._journal,
-            remedy=self._remedy,
-            ambient=self._ambient,
-        )
-        try:
-            self._enter(policy)
-        except BaseException:
-            self._around.close()
-            if self._journal is not None:
-                self._journal.abandon(keep=False)
-            raise
-        return self._session
-
-    def _read(self, mode: Mode) -> Cassette | None:
-        try:
-            return open_cassette(self._path)
-        except CassetteNotFoundError:
-            if mode is Mode.NONE:
-                remedy = "\n  ".join([*self._remedy(), *map(_recoverable, leftover_journals(self._path))])
-                raise CassetteNotFoundError(self._path, "there is no such cassette to replay", remedy=remedy) from None
-            return None
-
-    def _target(self, policy: Policy) -> Path:
-        if policy.records:
-            return self._path
-        stem, dot, suffixes = self._path.name.partition(".")
-        return self._path.with_name(f"{stem}.derived{dot}{suffixes}")
-
-    def _enter(self, policy: Policy) -> None:
-        session, frozen = self._session, self._header.freeze
-        if frozen.kinds:
-            clock = self._header.volatile.clock
-            session.frozen = Frozen(
-                kinds=frozen.kinds,
-                seed=frozen.seed,
-                clock=clock if clock is not None else time.time(),
-                scope=current_scope,
-            )
-        integrations.connect()
-        self._around.callback(integrations.disconnect)
-        self._around.enter_context(freezing(_frozen_here))
-        session.enter()
-        self._around.callback(session.leave)
-        if policy.offline:
-            guard = Guard(name=str(self._path), egress=self._settings.egress, on_block=self._blocked)
-            self._around.enter_context(guarding(guard, _may_reach_out))
-
-    def _blocked(self, error: NetworkBlockedError) -> None:
-        self._session.report.add_failure(blocked=str(error).partition("\n")[0])
-        if context_session() is self._session:
-            self._session.latch(error)
-
-    # -- the end -----------------------------------------------------------------------------------------------
-
-    def close(self, error: BaseException | None) -> None:
-        self._around.close()
-        session = self._session
-        session.find_unused()
-        failed = error if error is not None else session.failure
-        self._settle(failed)
-        if session.failure is not None and session.failure is not error:
-            if error is None or isinstance(error, Exception):
-                raise session.failure from error
-            error.add_note(f"AgentTape: {session.failure}")
-        if failed is None and not session.policy.records:
-            self._judge_unused()
-
-    def _settle(self, failed: BaseException | None) -> None:
-        """Write what was recorded, or put it aside."""
-        journal = self._journal
-        if journal is None:
-            return
-        session = self._session
-        if not session.report.executed and not session.policy.replaces:
-            journal.abandon(keep=False)
-        elif failed is None or self._settings.on_error == "keep":
-            keep = self._kept()
-            journal.commit(finished_header(self._header, self._cassette, keep, session, journal.target), keep)
-            session.source = open_cassette(journal.target)
-            for superseded in leftover_journals(journal.target):
-                superseded.unlink(missing_ok=True)
-        else:
-            left = journal.abandon(keep=bool(session.report.executed))
-            if left is not None:
-                failed.add_note(
-                    f"AgentTape: the run failed, so {journal.target} was left as it was; {_recoverable(left)}"
-                )
-
-    def _kept(self) -> list[Interaction]:
-        """Return the recordings that stay: all when adding to a cassette, else those that were served."""
-        if self._cassette is None:
-            return []
-        if self._session.policy.mode is Mode.NEW_EPISODES:
-            return list(self._cassette.interactions())
-        return [self._cassette.interaction(number) for number in self._session.used_numbers()]
-
-    def _judge_unused(self) -> None:
-        unused = self._session.unused_error()
-        if unused is None or self._settings.unused == "ignore":
-            return
-        if self._settings.unused == "fail":
-            raise unused
-        warnings.warn(str(unused), UnusedInteractionsWarning, stacklevel=4)
-
-
-def _recoverable(journal: Path) -> str:
-    return f"an unfinished recording is kept: agenttape_core.recover(Path({str(journal)!r})) makes a cassette of it"
-
-
-def _frozen_here() -> Frozen | None:
-    """Return what is frozen for the caller.
-
-    Inside a boundary that is really executed, time and ids are real. So they are in threads without a context: a
-    server that the test runs beside the agent must not draw from the agent's ids.
-    """
-    session = context_session()
-    if session is None or executing() is not None:
-        return None
-    frozen: Frozen | None = session.frozen
-    return frozen
-
-
-def _may_reach_out() -> bool:
-    """Whether the caller belongs to a session that may execute, so that another session's guard leaves it alone."""
-    session = context_session()
-    return session is not None and not session.policy.offline

@@ -59,18 +59,52 @@ def as_provider_sees(messages: Sequence[BaseMessage], *, traced: bool) -> Sequen
     """Return messages in one form, whether they come from a model's leaf call or from `on_chat_model_start`.
 
     The leaf gets them through `_normalize_messages`, callbacks through `_format_for_tracing`; the two touch content
-    blocks only. Applying the other one gives both the same form.
+    blocks only. What both leave of a block of media is the same, once the one that was not applied is, and files are
+    turned back.
     """
     if all(isinstance(message.content, str) for message in messages):
         return messages
-    if traced:
-        return _normalize_messages(messages)
-    return _format_for_tracing(list(messages))
+    seen = messages if traced else _format_for_tracing(list(messages))
+    return [_with_media(message) for message in _normalize_messages([_with_media(message) for message in seen])]
+
+
+def _with_media(message: BaseMessage) -> BaseMessage:
+    if isinstance(message.content, str):
+        return message
+    return message.model_copy(update={"content": [_media(block) for block in message.content]})
+
+
+def _media(block: Any) -> Any:
+    """Return a block of audio or a file without what one of the two functions put into it.
+
+    `_format_for_tracing` writes a file in the form of version 0, which `_normalize_messages` refuses to take back when
+    it has an id; the latter draws ids (`lc_...`) and collects what it does not know under `extras`.
+    """
+    if not isinstance(block, dict) or block.get("type") not in {"audio", "file"}:
+        return block
+    plain = dict(block)
+    if isinstance(plain.get("extras"), dict):
+        plain = {**plain.pop("extras"), **plain}
+    if plain.get("source_type") == "base64" and "data" in plain:
+        del plain["source_type"]
+        plain["base64"] = plain.pop("data")
+    if str(plain.get("id", "")).startswith("lc_"):
+        del plain["id"]
+    return plain
 
 
 def invocation_params(model: BaseChatModel, stop: list[str] | None, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return what callbacks are told as `invocation_params` for a call."""
     return model._get_invocation_params(stop=stop, **kwargs)
+
+
+def refused_arguments(error: BaseException) -> bool:
+    """Whether a tool raised while it checked its arguments, before its own code ran.
+
+    `BaseTool.run` calls `_to_args_and_kwargs` for that; the traceback of an error begins in `run` itself.
+    """
+    below = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    return below is not None and below.tb_frame.f_code.co_name == "_to_args_and_kwargs"
 
 
 PUBLIC_MODEL_CALLS = tuple(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from contextvars import Context
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -12,24 +15,30 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langchain_core.tools import BaseTool
 
 from agenttape_core.integration import (
+    Branch,
     current_branch,
     current_session,
     enter_branch,
-    register_codecs,
     register_scope,
     register_seam,
 )
 from agenttape_langchain._compat import PUBLIC_MODEL_CALLS, hook_handler
 from agenttape_langchain.alias import is_alias
 from agenttape_langchain.chat_models import tape_chat_model
-from agenttape_langchain.codec import CODECS
 from agenttape_langchain.positions import current_tree, scope
 from agenttape_langchain.tools import tape_tool
 
-register_codecs(CODECS)
+
+def _checkpoint_ids(frozen: Any, _: Any) -> Callable[..., Any]:
+    """Make checkpoint ids in one scope, in order: savers take the greatest id of a conversation for the latest."""
+    return functools.partial(frozen.next_uuid, "uuid6", 6, scope="checkpoints")
+
+
 register_scope(scope)
 for module in ("langchain_core.callbacks.manager", "langchain_core.tracers.event_stream"):  # where run ids are made
     register_seam(module, "uuid7", "uuid", lambda frozen, _: lambda: frozen.next_uuid("uuid7", 7))
+for module in ("langgraph.pregel._checkpoint", "langgraph.checkpoint.base"):  # where agents make checkpoint ids
+    register_seam(module, "uuid6", "uuid", _checkpoint_ids)
 
 
 @contextmanager
@@ -41,7 +50,10 @@ def integration() -> Iterator[None]:
             _patch(stack, BaseChatModel, name, _redirected(tape_chat_model))
         for name in ("run", "arun"):
             _patch(stack, BaseTool, name, _redirected(tape_tool))
-        _patch(stack, ContextThreadPoolExecutor, "map", _forking_map)
+        # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
+        _patch(stack, ContextThreadPoolExecutor, "map", lambda _: ThreadPoolExecutor.map)
+        _patch(stack, ContextThreadPoolExecutor, "submit", _forking(_is_context_pool))
+        _patch(stack, ThreadPoolExecutor, "submit", _forking(_is_bare_pool))
         yield
 
 
@@ -67,21 +79,43 @@ def _redirected(tape: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return wrap
 
 
-def _forking_map(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Give each item of a parallel map its branch where their order is still certain, before a thread starts."""
+def _forking(applies: Callable[[Any], bool]) -> Callable[[Any], Any]:
+    """Give what a thread pool is to do a branch of its own where the order is still certain: when it is submitted."""
 
-    @functools.wraps(real)
-    def map_(self: Any, fn: Callable[..., Any], *iterables: Any, **kwargs: Any) -> Any:
-        branch = current_branch()
-        if branch is None:
-            return real(self, fn, *iterables, **kwargs)
-        columns = [list(items) for items in iterables]
-        branches = branch.split(min(map(len, columns)))
-        return real(self, functools.partial(_call_in_branch, fn), branches, *columns, **kwargs)
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(real)
+        def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            branch = current_branch()
+            if branch is None or not applies(self):
+                return real(self, fn, *args, **kwargs)
+            context = getattr(fn, "__self__", None)
+            if isinstance(context, Context):  # the work brings its own context
+                context.run(enter_branch, branch.fork())
+                return real(self, fn, *args, **kwargs)
+            return real(self, functools.partial(_call_in_branch, fn, branch.fork()), *args, **kwargs)
 
-    return map_
+        return submit
+
+    return wrap
 
 
-def _call_in_branch(fn: Callable[..., Any], branch: Any, /, *args: Any) -> Any:
+def _is_context_pool(_: Any) -> bool:
+    return True
+
+
+def _is_bare_pool(pool: Any) -> bool:
+    """Whether a pool is used by plain threaded code: the event loop uses one for work that it then waits for."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return not isinstance(pool, ContextThreadPoolExecutor)
+    return False
+
+
+def _call_in_branch(fn: Callable[..., Any], branch: Branch, /, *args: Any, **kwargs: Any) -> Any:
+    before = current_branch()
     enter_branch(branch)
-    return fn(*args)
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        enter_branch(before)

@@ -10,16 +10,17 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.outputs import ChatGenerationChunk, ChatResult, LLMResult
 
-from agenttape_core import AgentTapeError, Rule
+from agenttape_core import Rule
 from agenttape_core.integration import Boundary, Crossing, Observation, Position, value_codec
-from agenttape_langchain._compat import as_provider_sees
+from agenttape_langchain._compat import as_provider_sees, refused_arguments
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.requests import chat_body, tool_body
-from agenttape_langchain.run_tree import RunTree, model_name
+from agenttape_langchain.run_tree import Run, RunTree, model_name
 from agenttape_langchain.tools import TOOL
 
 if TYPE_CHECKING:
@@ -39,24 +40,32 @@ class _Observed:
 class TapeCallbackHandler(RunTree):
     """Writes every model and tool call that it observes to a cassette, which can be replayed.
 
-    The file is complete whenever no observed run is open: after `invoke` returns, it is there. While runs are open,
-    a journal beside it holds every finished call, which a crash does not lose (`agenttape_core.recover`). A handler
-    only observes: it never changes or breaks a run. What it could not record is logged and kept in `errors`.
+    The file is complete whenever no observed run is open: after `invoke` returns, it is there; what ends later than
+    the run it belongs to is not part of it. While runs are open, a journal beside it holds every finished call, which
+    a crash does not lose (`agenttape_core.recover`). A handler only observes: it never changes or breaks a run. What
+    it could not record is logged and kept in `errors`. One handler may observe many runs, also at once; they all go
+    to its file, one after the other.
 
     Args:
-        path: The cassette: `.yaml` or `.jsonl`, also with `.gz`. What is there already is replaced.
+        path: The cassette: `.yaml` or `.jsonl`, also with `.gz`, or a bare name under the cassette folder. What is
+            there already is replaced.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
+
+    Raises:
+        ConfigurationError: If the path has another suffix, or a rule or setting is not valid.
     """
 
     raise_error = False
 
     def __init__(self, path: str | Path, *, redact: bool | Sequence[Rule] = True, tags: Sequence[str] = ()) -> None:
         super().__init__(Position())
-        self._observation = Observation(Path(path), redact=redact, tags=tags)
+        self._observation = Observation(path, redact=redact, tags=tags)
         self._observed: dict[UUID, _Observed] = {}
         self._parents: dict[UUID, UUID | None] = {}
-        self.errors: list[AgentTapeError] = []
+        self._outermost: set[UUID] = set()
+        self._gate = RLock()  # no run begins between the end of the last one and the writing of the file
+        self.errors: list[Exception] = []
 
     @property
     def path(self) -> Path:
@@ -68,30 +77,35 @@ class TapeCallbackHandler(RunTree):
         """Keep our errors out of the observed run, and not lose them."""
         try:
             yield
-        except AgentTapeError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is ours and not the run's
             self.errors.append(error)
             _log.error("TapeCallbackHandler(%s) could not record a call: %s", self.path, error)
 
-    def _begin(self, run_id: UUID, parent_run_id: UUID | None, name: str, *args: Any, **facts: Any) -> Any:
-        self._parents[run_id] = parent_run_id
-        return super()._begin(run_id, parent_run_id, name, *args, **facts)
+    def _begin(self, run_id: UUID, parent_run_id: UUID | None, name: str, *args: Any, **facts: Any) -> Run:
+        with self._gate:
+            if parent_run_id not in self._parents:
+                self._outermost.add(run_id)
+            self._parents[run_id] = parent_run_id
+            return super()._begin(run_id, parent_run_id, name, *args, **facts)
 
-    def _end(self, run_id: UUID) -> Any:
-        run = super()._end(run_id)
-        self._parents.pop(run_id, None)
-        if not self._parents:
-            with self._observing():
-                self._observation.flush()
+    def _end(self, run_id: UUID) -> Run | None:
+        with self._gate:
+            run = super()._end(run_id)
+            self._parents.pop(run_id, None)
+            self._outermost.discard(run_id)
+            if not self._outermost:
+                for abandoned in (self._runs, self._parents, self._observed):
+                    abandoned.clear()
+                with self._observing():
+                    self._observation.flush()
         return run
 
-    def _cross(self, boundary: Boundary, name: str, run_id: UUID, body: Callable[[], Any], *ids: str) -> None:
-        run = self.run(run_id)
-        assert run is not None
+    def _cross(self, boundary: Boundary, name: str, run_id: UUID, run: Run, body: Callable[[], Any]) -> None:
+        ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
         with self._observing():
+            around = self._crossing_around(run_id)
             session = self._observation.session
-            crossing = session.cross(
-                boundary, name, body(), position=run.position, ids=ids, parent=self._crossing_around(run_id)
-            )
+            crossing = session.cross(boundary, name, body(), position=run.position, ids=ids, parent=around)
             self._observed[run_id] = _Observed(crossing)
 
     def _crossing_around(self, run_id: UUID) -> Crossing | None:
@@ -115,29 +129,21 @@ class TapeCallbackHandler(RunTree):
         **kwargs: Any,
     ) -> None:
         """Note what a model is asked."""
-        super().on_chat_model_start(
-            serialized,
-            messages,
-            run_id=run_id,
-            parent_run_id=parent_run_id,
-            invocation_params=invocation_params,
-            **kwargs,
-        )
         name = model_name(serialized, kwargs)
-        self._cross(
-            CHAT,
-            name,
-            run_id,
-            lambda: chat_body(as_provider_sees(messages[0], traced=True), invocation_params or {}),
-        )
+        run = self._begin(run_id, parent_run_id, name, params=invocation_params)
+        asked = invocation_params or {}
+        self._cross(CHAT, name, run_id, run, lambda: chat_body(as_provider_sees(messages[0], traced=True), asked))
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **kwargs: Any) -> None:
         """Note a chunk as it is now: the run goes on to change it."""
-        observed = self._observed.get(run_id)
-        if observed is not None and isinstance(chunk, ChatGenerationChunk):
-            with self._observing():
+        observed = self._observed.pop(run_id, None)
+        if observed is None:
+            return
+        with self._observing():
+            if isinstance(chunk, ChatGenerationChunk):
                 observed.crossing.chunk_arrived()
                 observed.chunks.append(value_codec().encode(chunk))
+            self._observed[run_id] = observed  # not reached when a chunk cannot be kept: a stream with a hole is none
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
         """Record what a model answered."""
@@ -149,7 +155,7 @@ class TapeCallbackHandler(RunTree):
                     observed.crossing.streamed(observed.chunks, "exhausted", usage=CHAT.usage(result))
                 else:
                     observed.crossing.returned(result)
-        super().on_llm_end(response, run_id=run_id)
+        self._end(run_id)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Record that a model failed, or that its stream was broken or closed."""
@@ -162,7 +168,7 @@ class TapeCallbackHandler(RunTree):
                     observed.crossing.streamed(observed.chunks, "raised", error)
                 elif isinstance(error, Exception):
                     observed.crossing.raised(error)
-        super().on_llm_error(error, run_id=run_id)
+        self._end(run_id)
 
     # -- tools -------------------------------------------------------------------------------------------------
 
@@ -172,8 +178,7 @@ class TapeCallbackHandler(RunTree):
         run = self.run(run_id)
         assert run is not None
         name = str((serialized or {}).get("name", "tool"))
-        ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
-        self._cross(TOOL, name, run_id, lambda: tool_body(name, run.inputs), *ids)
+        self._cross(TOOL, name, run_id, run, lambda: tool_body(name, run.inputs))
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Record what a tool answered. A formatted message is recorded as it is: its parts cannot be told from it."""
@@ -181,12 +186,12 @@ class TapeCallbackHandler(RunTree):
         if observed is not None:
             with self._observing():
                 observed.crossing.returned(output)
-        super().on_tool_end(output, run_id=run_id)
+        self._end(run_id)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record that a tool failed."""
+        """Record that a tool failed; one that was given wrong arguments did not run, and will fail by itself again."""
         observed = self._observed.pop(run_id, None)
-        if observed is not None and isinstance(error, Exception):
+        if observed is not None and isinstance(error, Exception) and not refused_arguments(error):
             with self._observing():
                 observed.crossing.raised(error)
-        super().on_tool_error(error, run_id=run_id)
+        self._end(run_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenttape_core.integration import Session, current_branch, current_session
+from agenttape_core.integration import Session, current_session, rank_name, task_branch
 from agenttape_langchain._compat import enclosing_run_id
 from agenttape_langchain.run_tree import Run, RunTree
 
@@ -36,8 +36,11 @@ def enclosing_run(session: Session) -> Run | None:
 def scope() -> str | None:
     """Return a name of the strand of the run that is executing here: ids drawn in it are counted by it."""
     session = current_session()
-    run = enclosing_run(session) if session is not None else None
-    if run is None:
+    if session is None:
         return None
-    branch = current_branch()
-    return f"{run.position.address}|{branch.rank if branch is not None else ()}"
+    runs = [run for run in (enclosing_run(session), tree_of(session).chain()) if run is not None]
+    if not runs:
+        return None
+    position = max((run.position for run in runs), key=lambda position: len(position.order))
+    rank = position.rank_of(task_branch())
+    return f"{position.address}|{rank_name(rank)}"

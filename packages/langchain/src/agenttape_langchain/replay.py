@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -12,18 +12,18 @@ from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
+from langchain_core.runnables import Runnable, RunnableLambda, RunnableMap, RunnablePassthrough
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from langchain_core.utils.pydantic import is_basemodel_subclass
 from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core import ConfigurationError, Report
-from agenttape_core.integration import Crossing, Session, open_replay
+from agenttape_core.integration import Crossing, Session, open_replay, value_codec
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.requests import chat_body
-from agenttape_langchain.settings import Setting, format_meaning, meaning_of, setting_of
+from agenttape_langchain.settings import Setting, distinct_settings, format_meaning, meaning_of
 
 
 class ReplayChatModel(BaseChatModel):
@@ -31,12 +31,14 @@ class ReplayChatModel(BaseChatModel):
 
     It matches as strictly as a session does, on the whole request; only what belongs to the model itself (its name
     and sampling parameters) is taken from the recording. Tools and response formats may be spelled in any provider's
-    way. Each instance replays the cassette once from the start.
+    way. Each instance replays the cassette once from the start. To construct it reads every recorded chat once; a
+    call reads no more than its own answer.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
         model: Which model to be, where the cassette holds several.
         exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        options: What every chat model takes; give `output_version` as the recorded model had it.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
@@ -54,22 +56,27 @@ class ReplayChatModel(BaseChatModel):
         super().__init__(cassette=cassette, **options)
         self._session = open_replay(self.cassette, exhausted=self.exhausted)
         self._settings = self._recorded_settings()
-        if self.profile is None and any(setting.meaning[2] for setting in self._settings):
+        if self.profile is None and any(setting.meaning.response_format for setting in self._settings):
             self.profile = {"structured_output": True}
 
     def _recorded_settings(self) -> list[Setting]:
+        """Read each recorded chat once, and keep what they say besides their messages."""
         source = self._session.source
-        requests = [source.interaction(row.number).request for row in source.entries if row.kind == CHAT.kind]
-        settings: dict[str, Setting] = {}
-        for request in requests:
-            setting = setting_of(request)
-            if self.model in {None, setting.model}:
-                settings.setdefault(repr(sorted(setting.params.items())), setting)
+        requests = (source.interaction(row.number).request for row in source.entries if row.kind == CHAT.kind)
+        settings = distinct_settings(requests)
+        mine = [setting for setting in settings if self.model in {None, setting.model}]
         if not settings:
-            models = sorted({str(setting_of(request).model) for request in requests})
-            found = f"found chats of {', '.join(models)}" if models else "it holds no chat at all"
-            raise ConfigurationError(f"{self.cassette} holds no chat of the model {self.model!r}: {found}")
-        return list(settings.values())
+            raise ConfigurationError(
+                f"{self._session.path} holds no chat, so no model can be made of it\n"
+                "  record a run that calls a chat model, or name another cassette"
+            )
+        if not mine:
+            models = ", ".join(sorted({repr(setting.model) for setting in settings}))
+            raise ConfigurationError(
+                f"{self._session.path} holds no chat of the model {self.model!r}; it holds chats of {models}\n"
+                f"  name one of them: ReplayChatModel({str(self.cassette)!r}, model=...)"
+            )
+        return mine
 
     @property
     def report(self) -> Report:
@@ -91,13 +98,26 @@ class ReplayChatModel(BaseChatModel):
 
     def _cross(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]) -> Crossing:
         """Begin the crossing of a call, asked in the spelling of the recording that means the same."""
-        asked = {**kwargs, "stop": stop} if stop else kwargs
-        seen = as_provider_sees(messages, traced=False)
+        asked = self._plain({**kwargs, "stop": stop} if stop else kwargs)
         meaning = meaning_of(asked)
-        spelled = [setting.params for setting in self._settings if setting.meaning == meaning]
-        bodies = [chat_body(seen, params) for params in spelled or [{**self._settings[0].base, **asked}]]
-        known = (body for body in bodies if self._session.times_recorded(CHAT, body))
-        return self._session.cross(CHAT, self._name, next(known, bodies[0]), owner=self)
+        fitting = [setting.params for setting in self._settings if setting.fits(asked, meaning)]
+        seen = as_provider_sees(messages, traced=False)
+        bodies = [chat_body(seen, params) for params in fitting or [{**self._settings[0].base, **asked}]]
+        body = bodies[0] if len(bodies) == 1 else self._recorded(bodies)
+        return self._session.cross(CHAT, self._name, body, owner=self)
+
+    def _plain(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a call in the form in which recorded ones are: plain and redacted."""
+        body = chat_body((), asked)
+        del body["messages"]
+        plain: dict[str, Any] = self._session.redactor.value(value_codec().encode(body)) if body else body
+        return plain
+
+    def _recorded(self, bodies: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the spelling of a request that has a recording left, or one that ever had."""
+        known = [body for body in bodies if self._session.times_recorded(CHAT, body)]
+        left = (body for body in known if self._session.times_left(CHAT, body))
+        return next(left, (known or bodies)[0])
 
     def _generate(
         self,
@@ -146,14 +166,14 @@ class ReplayChatModel(BaseChatModel):
         self,
         tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
         *,
-        tool_choice: str | None = None,
+        tool_choice: str | dict[str, Any] | bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Bind tools as the recorded model did, in whatever spelling they are given."""
         spelled = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in tools]
         if tool_choice is not None:
             kwargs["tool_choice"] = tool_choice
-        return self.bind(tools=spelled, **kwargs)
+        return self.bind(**({"tools": spelled} if spelled else {}), **kwargs)
 
     def with_structured_output(
         self,
@@ -162,27 +182,56 @@ class ReplayChatModel(BaseChatModel):
         include_raw: bool = False,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, dict[str, Any] | BaseModel]:
-        """Ask for structured output in the way that was recorded: as a response format, or as a tool."""
-        json_mode = kwargs.get("method") == "json_mode"
-        wanted = ("json_object",) if json_mode else format_meaning(schema)
-        if wanted not in {setting.meaning[2] for setting in self._settings}:
-            return super().with_structured_output(schema, include_raw=include_raw)
-        name, *_ = wanted
-        spelled = {"type": name} if json_mode else {"type": "json_schema", "json_schema": _named_schema(schema)}
-        return _parsed(self.bind(response_format=spelled), _parser_for(schema), include_raw=include_raw)
+        """Ask for structured output in the way that was recorded: as a response format, or as a tool.
+
+        Args:
+            schema: As every chat model takes it.
+            include_raw: Likewise.
+            kwargs: `method` (`json_schema`, `function_calling`, `json_mode`) where the cassette holds several ways,
+                and what else the recorded model took.
+        """
+        method = kwargs.pop("method", None)
+        kwargs.pop("strict", None)
+        wanted = ("json_object",) if method == "json_mode" else format_meaning(schema)
+        recorded = {setting.meaning.response_format for setting in self._settings}
+        if method == "function_calling" or (method is None and wanted not in recorded):
+            return super().with_structured_output(schema, include_raw=include_raw, **kwargs)
+        tools = kwargs.pop("tools", ())
+        if method == "json_mode":
+            model = self.bind_tools(tools, response_format={"type": "json_object"}, **kwargs)
+            return _parsed(model, _parser_of_text(schema), include_raw=include_raw)
+        model = self.bind_tools(tools, response_format=_json_schema(schema), **kwargs)
+        return _parsed(model, _parser_of_answer(schema), include_raw=include_raw)
 
 
-def _named_schema(schema: Any) -> dict[str, Any]:
-    if isinstance(schema, dict) and "schema" in schema:
-        return schema
+def _json_schema(schema: Any) -> dict[str, Any]:
     plain = convert_to_json_schema(schema)
-    return {"name": plain.get("title"), "schema": plain}
+    return {"type": "json_schema", "json_schema": {"name": plain.get("title"), "schema": plain}}
 
 
-def _parser_for(schema: Any) -> Runnable[Any, Any]:
+def _parser_of_text(schema: Any) -> Runnable[Any, Any]:
     if isinstance(schema, type) and is_basemodel_subclass(schema):
         return PydanticOutputParser(pydantic_object=schema)
     return JsonOutputParser()
+
+
+def _parser_of_answer(schema: Any) -> Runnable[Any, Any]:
+    """Return what parses a whole answer: an object may ride along with the message, else its text is JSON."""
+    of_text = _parser_of_text(schema)
+    if not isinstance(of_text, PydanticOutputParser):
+        return of_text
+
+    def parse(message: AIMessage) -> Any:
+        parsed = message.additional_kwargs.get("parsed")
+        if isinstance(parsed, BaseModel) and not isinstance(parsed, schema):
+            parsed = parsed.model_dump(by_alias=True)
+        if isinstance(parsed, dict):
+            return schema(**parsed)
+        if parsed is None and message.tool_calls:
+            return None  # it asks for a tool before it answers
+        return of_text.invoke(message) if parsed is None else parsed
+
+    return RunnableLambda(parse).with_types(output_type=schema)
 
 
 def _parsed(model: Runnable[Any, Any], parser: Runnable[Any, Any], *, include_raw: bool) -> Runnable[Any, Any]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 import json
+import marshal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 
 from agenttape_core import AgentTapeError
 from agenttape_core.integration import Keyed, class_name, value_codec
 
-_SIMPLE = frozenset({AIMessage, HumanMessage, SystemMessage, ToolMessage})
+_AUTHORED = frozenset({HumanMessage, SystemMessage})
+_ANSWERED = frozenset({AIMessage, AIMessageChunk})
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
 _NOT_ASKED = frozenset(
     {
@@ -56,19 +58,35 @@ def tool_body(name: str, arguments: Any) -> dict[str, Any]:
 
 
 def _message_part(message: BaseMessage) -> Any:
-    """Return a message as it is sent; the id, the token counts and the response metadata are not."""
-    content = message.content
-    if type(content) is str and not message.additional_kwargs and type(message) in _SIMPLE:
-        if type(message) is ToolMessage:
-            key: tuple[str | None, ...] = ("tool", content, message.tool_call_id, message.name, message.status)
-        elif isinstance(message, AIMessage):
-            if message.tool_calls or message.invalid_tool_calls:
-                return _plain_message(message)
-            key = ("assistant", content, message.name)
-        else:
-            key = (message.type, content, message.name)
-        return Keyed(key, lambda: _plain_message(message))
-    return _plain_message(message)
+    """Return a message as it is sent; the id, the token counts and the response metadata are not.
+
+    An agent sends the same messages again on each call, so a key of all that counts is made instead wherever that is
+    cheap.
+    """
+    key = _message_key(message)
+    return Keyed(key, message, _plain_message) if key is not None else _plain_message(message)
+
+
+def _message_key(message: Any) -> tuple[Any, ...] | None:
+    kind, content = type(message), message.content
+    if type(content) is not str:
+        return None
+    if kind in _ANSWERED:
+        extra = _exact((message.tool_calls, message.invalid_tool_calls, message.additional_kwargs))
+        return (kind, content, message.name, extra) if extra is not None else None
+    if message.additional_kwargs:
+        return None
+    if kind in _AUTHORED:
+        return (kind, content, message.name)
+    return (kind, content, message.name, message.tool_call_id, message.status) if kind is ToolMessage else None
+
+
+def _exact(value: Any) -> bytes | None:
+    """Return bytes that are equal only for equal values, or nothing for values that have no such form."""
+    try:
+        return marshal.dumps(value, 2)
+    except ValueError:
+        return None
 
 
 def _plain_message(message: BaseMessage) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 
-from agenttape_core.integration import Position, current_branch, task_branch
+from agenttape_core.integration import Position, task_branch
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -32,6 +32,17 @@ class Run:
     tool_call_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A chain that began in a context, and the one around it."""
+
+    tree: RunTree
+    run_id: UUID
+    run: Run
+    outer: _Chain | None
+
+
+_chains: ContextVar[_Chain | None] = ContextVar("agenttape_chains", default=None)
 _announced: ContextVar[tuple[tuple[RunTree, Run], ...]] = ContextVar("agenttape_announced", default=())
 
 
@@ -80,7 +91,7 @@ class RunTree(BaseCallbackHandler):
         **facts: Any,
     ) -> Run:
         parent = self.run(parent_run_id)
-        branch = task_branch() if parent is None else current_branch()
+        branch = task_branch()
         above = parent.position if parent is not None else self._root
         run = Run(above.child(branch=branch, **_place(name, tags or (), metadata or {})), **facts)
         self._runs[run_id] = run
@@ -103,7 +114,23 @@ class RunTree(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a chain, an agent, a graph or one of its nodes."""
-        self._begin(run_id, parent_run_id, _name(serialized, kwargs), tags, metadata)
+        run = self._begin(run_id, parent_run_id, _name(serialized, kwargs), tags, metadata)
+        _chains.set(_Chain(self, run_id, run, self._open_chain()))
+
+    def chain(self) -> Run | None:
+        """Return the innermost chain that began in this context and is still open.
+
+        What a graph does for a node after its function has returned, such as writing the state, is not told to belong
+        to the node's run in any other way.
+        """
+        chain = self._open_chain()
+        return chain.run if chain is not None else None
+
+    def _open_chain(self) -> _Chain | None:
+        chain = _chains.get()
+        while chain is not None and (chain.tree is not self or chain.run_id not in self._runs):
+            chain = chain.outer
+        return chain
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
@@ -112,6 +139,38 @@ class RunTree(BaseCallbackHandler):
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
         self._end(run_id)
+
+    def on_retriever_start(
+        self,
+        serialized: dict[str, Any] | None,
+        query: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Begin a retrieval."""
+        self._begin(run_id, parent_run_id, _name(serialized, kwargs))
+
+    def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """End it."""
+        self._end(run_id)
+
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """End it."""
+        self._end(run_id)
+
+    def on_llm_start(
+        self,
+        serialized: dict[str, Any] | None,
+        prompts: list[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Begin a call of a text model."""
+        self._begin(run_id, parent_run_id, model_name(serialized, kwargs))
 
     def on_chat_model_start(
         self,

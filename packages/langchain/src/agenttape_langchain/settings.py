@@ -7,16 +7,31 @@ it is bound to by names and fields, and then asks in the recorded spelling.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 
-_PER_CALL = frozenset(
-    {"messages", "tools", "tool_choice", "parallel_tool_calls", "response_format", "stop", "functions", "function_call"}
-)
-Meaning = tuple[Any, ...]
+_SPELLED = frozenset({"tools", "tool_choice", "response_format", "stop"})
+_OF_THE_SPELLING = frozenset({"parallel_tool_calls", "strict", "functions", "function_call"})
+"""What providers add to a call when they spell tools and formats."""
+
+
+class Meaning(NamedTuple):
+    """What the parameters of a call mean, whatever their spelling.
+
+    Args:
+        tools: Each tool's name, description and fields, as sorted JSON texts.
+        choice: Which tool must be called: `required` for any, a name, or nothing.
+        response_format: The name and fields of the format that is asked for.
+        stop: The stop words.
+    """
+
+    tools: tuple[str, ...]
+    choice: Any
+    response_format: tuple[Any, ...] | None
+    stop: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +40,7 @@ class Setting:
 
     Args:
         params: All of the request but the messages.
-        meaning: What the per-call ones mean, whatever their spelling.
+        meaning: What those with several spellings mean.
     """
 
     params: Mapping[str, Any]
@@ -39,62 +54,92 @@ class Setting:
 
     @property
     def base(self) -> dict[str, Any]:
-        """The parameters that belong to the model and not to the call."""
-        return {key: value for key, value in self.params.items() if key not in _PER_CALL}
+        """The parameters with one spelling only: those of the model, and of the call such as `temperature`."""
+        return {key: value for key, value in self.params.items() if key not in _SPELLED | _OF_THE_SPELLING}
+
+    def fits(self, asked: Mapping[str, Any], meaning: Meaning) -> bool:
+        """Whether a call with these parameters may have been made in this setting.
+
+        Args:
+            asked: The parameters of the call, plain; what it does not give is the model's own.
+            meaning: What they mean.
+        """
+        return self.meaning == meaning and all(
+            key in self.params and self.params[key] == value
+            for key, value in asked.items()
+            if key not in _SPELLED | _OF_THE_SPELLING
+        )
 
 
-def setting_of(request: Mapping[str, Any]) -> Setting:
-    """Return the setting of a recorded request."""
-    params = {key: value for key, value in request.items() if key != "messages"}
-    return Setting(params, meaning_of(params))
+def distinct_settings(requests: Iterable[Mapping[str, Any]]) -> list[Setting]:
+    """Return the settings of recorded requests, each once; the fewer parameters, the earlier.
+
+    So a call that gives no temperature is first looked for among those that were recorded without one.
+    """
+    settings: dict[str, Setting] = {}
+    known: tuple[Any, ...] = ()
+    for request in requests:
+        params = {key: value for key, value in request.items() if key != "messages"}
+        if (*params, *map(id, params.values())) == known:  # a continuation shares the parts of what it continues
+            continue
+        known = (*params, *map(id, params.values()))
+        text = json.dumps(params, sort_keys=True)
+        if text not in settings:
+            settings[text] = Setting(params, meaning_of(params))
+    return sorted(settings.values(), key=lambda setting: len(setting.params))
 
 
 def meaning_of(params: Mapping[str, Any]) -> Meaning:
-    """Return what the per-call parameters mean: the tools, the choice among them, the response format, the stops."""
-    tools = tuple(sorted(json.dumps(_tool(tool), sort_keys=True) for tool in params.get("tools") or ()))
+    """Return what the tools, the choice among them, the response format and the stop words mean."""
+    tools = [_tool(tool) for tool in params.get("tools") or ()]
     stop = params.get("stop")
-    return (
-        tools,
-        _choice(params.get("tool_choice")) if tools else None,
-        format_meaning(params.get("response_format")),
-        tuple([stop] if isinstance(stop, str) else stop or ()),
+    return Meaning(
+        tools=tuple(sorted(json.dumps(tool, sort_keys=True) for tool in tools)),
+        choice=_choice(params.get("tool_choice"), tools) if tools else None,
+        response_format=format_meaning(params.get("response_format")),
+        stop=tuple([stop] if isinstance(stop, str) else stop or ()),
     )
 
 
-def _tool(tool: Any) -> Any:
-    """Return the name, description and fields of a tool; strictness and layout are the provider's."""
+def _tool(tool: Any) -> list[Any]:
+    """Return the type, name, description and fields of a tool; strictness and layout are the provider's.
+
+    A tool that the provider itself runs (`{"type": "web_search"}`) has one spelling: it means all that it says.
+    """
     if not isinstance(tool, Mapping):
         tool = convert_to_openai_tool(tool)
-    function = tool.get("function", tool)
-    schema = function.get("parameters") or function.get("input_schema") or {}
-    described = " ".join(str(function.get("description", "")).split())
-    return [tool.get("type", "function"), function.get("name"), described, _fields(schema)]
+    kind = tool.get("type", "function")
+    body = tool[kind] if isinstance(tool.get(kind), Mapping) else tool
+    schema = body.get("parameters") or body.get("input_schema")
+    if schema is None and kind != "function":
+        return [kind, {key: value for key, value in body.items() if key != "type"}]
+    described = " ".join(str(body.get("description", "")).split())
+    return ["function", body.get("name"), described, _fields(schema)]
 
 
-def _fields(schema: Any) -> Any:
+def _fields(schema: Any) -> list[str]:
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     return sorted(properties) if isinstance(properties, Mapping) else []
 
 
-def _choice(choice: Any) -> Any:
+def _choice(choice: Any, tools: list[list[Any]]) -> Any:
+    """Return which tool must be called; where there is one only, its name says no more than `required`."""
     if isinstance(choice, Mapping):
         choice = (choice.get("function") or choice).get("name") or choice.get("type")
     if choice in {None, False, "auto"}:
         return None
-    return "required" if choice in {"any", "required", True} else choice
+    only = tools[0][1] if len(tools) == 1 else None
+    return "required" if choice in {"any", "required", True, only} else choice
 
 
-def format_meaning(response_format: Any) -> Any:
+def format_meaning(response_format: Any) -> tuple[Any, ...] | None:
     """Return the name and fields of a response format, as a provider's dict, a JSON schema or a class."""
     if response_format is None:
         return None
-    if isinstance(response_format, Mapping) and response_format.get("type") in {"json_object", "text"}:
+    if not isinstance(response_format, Mapping):
+        response_format = convert_to_json_schema(response_format)
+    elif response_format.get("type") in {"json_object", "text"}:
         return (response_format["type"],)
-    if isinstance(response_format, Mapping):
-        inner = response_format.get("json_schema", response_format)
-        schema = inner.get("schema", inner)
-        name = inner.get("name") or schema.get("title")
-    else:
-        schema = convert_to_json_schema(response_format)
-        name = schema.get("title")
-    return (name, tuple(_fields(schema)))
+    inner = response_format.get("json_schema", response_format)
+    schema = inner.get("schema") or inner.get("parameters") or inner
+    return (inner.get("name") or schema.get("title"), tuple(_fields(schema)))

@@ -41,6 +41,19 @@ class Policy:
         """Whether nothing at all may be executed."""
         return not self.records and not self.live
 
+    @property
+    def serves(self) -> bool:
+        """Whether anything may be served."""
+        return not self.replaces or (self.recorded and bool(self.frozen))
+
+    def is_frozen(self, kind: str, name: str) -> bool:
+        """Whether a boundary is only ever served."""
+        return kind in self.frozen or name in self.frozen
+
+    def is_live(self, kind: str, name: str) -> bool:
+        """Whether a boundary is executed in any mode. What is named as both is frozen."""
+        return (kind in self.live or name in self.live) and not self.is_frozen(kind, name)
+
 
 @dataclass(frozen=True, slots=True)
 class Serve:
@@ -76,13 +89,11 @@ def decide(policy: Policy, question: Question, address: str, recordings: Recordi
         address: Where it is asked.
         recordings: What the cassette holds; a recording that is served is marked as used.
     """
-    names = {question.kind, question.name}
-    frozen = not names.isdisjoint(policy.frozen)
-    if not frozen:
-        if not names.isdisjoint(policy.live):
-            return Execute(live=True)
-        if policy.replaces:
-            return Execute(live=False)
+    frozen = policy.is_frozen(question.kind, question.name)
+    if policy.is_live(question.kind, question.name):
+        return Execute(live=True)
+    if policy.replaces and not frozen:
+        return Execute(live=False)
     found = recordings.take(question.fingerprint, address, policy.exhausted)
     if found is not None:
         return Serve(found)

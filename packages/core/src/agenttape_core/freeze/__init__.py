@@ -12,7 +12,9 @@ What is covered, and how:
 - `uuid.uuid1` and `uuid4` (`uuid6` and `uuid7` where Python has them): replaced inside the function object, so every
   reference is covered, default factories and class attributes from before the session included.
 
-What is never frozen: `perf_counter`, `monotonic`, `sleep`, the event loop's clock, `random.Random(...)` instances of
+- `time.sleep` and `asyncio.sleep` really sleep, and let the frozen clock pass by as much.
+
+What is never frozen: `perf_counter`, `monotonic`, the event loop's clock, `random.Random(...)` instances of
 one's own, `random.SystemRandom`, `secrets`, `os.urandom`, and file times.
 
 Limits. A *direct* reference to a builtin that was taken before the session and is not a module's global cannot be
@@ -20,7 +22,8 @@ reached: `field(default_factory=datetime.now)` or `default_factory=time.time` in
 argument, a closure (use `lambda: datetime.now()`). Neither can `now` of a subclass of `datetime`, C extensions, or
 pydantic's `PastDatetime`, which asks the system. Within a session `type(x) == datetime` holds, `type(x) is datetime`
 does not, and an enum cannot derive from the stand-in of `date`. The modules in `modules.SKIPPED` keep their direct
-references. A loop that waits for `time.time` to pass a deadline never ends: such code wants `monotonic`.
+references. A loop that waits for `time.time` to pass a deadline and
+never sleeps does not end: such code wants `monotonic`.
 """
 
 from agenttape_core.freeze.frozen import KINDS, Frozen, Lookup

@@ -1,4 +1,4 @@
-"""The functions of `time` that tell the moment. Those that measure spans are left alone."""
+"""The functions of `time` that tell the moment, and the one that lets it pass. Those that measure spans stay."""
 
 from __future__ import annotations
 
@@ -41,6 +41,14 @@ def _strftime(frozen: Frozen, real: Real) -> Callable[..., str]:
     return lambda form, *moment: real(form, *moment or (_localtime(frozen.clock),))
 
 
+def _sleep(frozen: Frozen, real: Real) -> Callable[[float], None]:
+    def sleep(seconds: float, /) -> None:
+        real(seconds)
+        frozen.pass_time(seconds)
+
+    return sleep
+
+
 _REPLACEMENTS: dict[str, Replacement] = {
     "time": _time,
     "time_ns": _time_ns,
@@ -49,6 +57,7 @@ _REPLACEMENTS: dict[str, Replacement] = {
     "ctime": _of_seconds,
     "asctime": _asctime,
     "strftime": _strftime,
+    "sleep": _sleep,
 }
 
 STAND_INS = tuple(StandIn(getattr(time, name), "clock", by) for name, by in _REPLACEMENTS.items())

@@ -31,7 +31,9 @@ class Frozen:
     Args:
         kinds: Which of `KINDS` are frozen.
         seed: What ids and random numbers are derived from; kept in the cassette's header.
-        clock: The constant moment, in seconds since the epoch.
+        clock: The moment at which the session begins, in seconds since the epoch. It passes only while the session's
+            own code sleeps: what waits for a moment to come does not wait for ever, and what the run does between two
+            sleeps happens at one moment, in every run.
         scope: Gives the scope of the calling context.
 
     Raises:
@@ -42,7 +44,8 @@ class Frozen:
         check_kinds(kinds)
         self.kinds = frozenset(kinds)
         self.seed = seed
-        self.clock = clock
+        self._began = clock
+        self._slept = 0.0
         self._scope = scope
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._ticks: Counter[str] = Counter()
@@ -51,9 +54,19 @@ class Frozen:
         self._lock = threading.RLock()
 
     @property
+    def clock(self) -> float:
+        """The frozen moment in seconds since the epoch."""
+        return self._began + self._slept
+
+    @property
     def clock_ns(self) -> int:
-        """The constant moment in nanoseconds since the epoch, exact to the microsecond, as `datetime` is."""
-        return round(self.clock * 1_000_000) * 1_000
+        """The frozen moment in nanoseconds since the epoch, exact to the microsecond, as `datetime` is."""
+        return _nanoseconds(self.clock)
+
+    def pass_time(self, seconds: float) -> None:
+        """Move the frozen clock on; called when a sleep of the session's own code has ended."""
+        with self._lock:
+            self._slept += max(0.0, seconds)
 
     def next_bytes(self, maker: str, size: int) -> bytes:
         """Give the next pseudo-random bytes of a maker in the current scope.
@@ -65,11 +78,17 @@ class Frozen:
         return self._next(maker, ask(self._scope), size)
 
     def next_uuid(
-        self, maker: str, version: int, *, node: int | None = None, clock_seq: int | None = None
+        self,
+        maker: str,
+        version: int,
+        *,
+        node: int | None = None,
+        clock_seq: int | None = None,
+        scope: str | None = None,
     ) -> uuid.UUID:
         """Give the next id of a maker in the current scope, with the version and variant bits of RFC 9562.
 
-        The time in versions 1, 6 and 7 is the frozen clock in milliseconds plus the number of such ids that the
+        The time in versions 1, 6 and 7 is the session's beginning in milliseconds plus the number of such ids that the
         scope has taken before, from any maker: within a scope these ids sort in the order in which they were made.
         Ids of different scopes are not ordered among each other, because no order between them is deterministic.
 
@@ -78,15 +97,17 @@ class Frozen:
             version: 1, 4, 6 or 7.
             node: 48 bits for the node of versions 1 and 6, instead of derived ones.
             clock_seq: 14 bits for the clock sequence of versions 1 and 6, instead of derived ones.
+            scope: A scope to draw in, instead of the current one: ids drawn in one scope are in order.
 
         Raises:
             ConfigurationError: The version is none of these.
         """
         if version not in VERSIONS:
             raise ConfigurationError(f"cannot derive ids of UUID version {version}; expected one of {VERSIONS}")
-        scope = ask(self._scope)
+        if scope is None:
+            scope = ask(self._scope)
         tick = self._tick(scope) if version in TIME_ORDERED else 0
-        milliseconds = self.clock_ns // 1_000_000 + tick
+        milliseconds = _nanoseconds(self._began) // 1_000_000 + tick
         return uuid_from(self._next(maker, scope, 16), version, milliseconds, node, clock_seq)
 
     def random_source(self) -> random.Random:
@@ -111,6 +132,10 @@ class Frozen:
             if stream is None:
                 stream = self._streams[scope, maker] = _Stream(self.seed, scope, maker)
             return stream.next(size)
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1_000_000) * 1_000
 
 
 class _Stream:

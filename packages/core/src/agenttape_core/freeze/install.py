@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import SessionStateError
-from agenttape_core.freeze import dates, ids
+from agenttape_core.freeze import dates, ids, sleeping
 from agenttape_core.freeze.frozen import Lookup, check_kinds
 from agenttape_core.freeze.modules import Places
 from agenttape_core.freeze.seams import SeamFinder, Seams
@@ -56,6 +56,7 @@ class _Installation:
         installed.lookup = lookup
         dates.teach_pickle()
         ids.swap_in()
+        sleeping.swap_in()
         for name in self._seams.modules():
             self._seams.fill(name)
         self._places.fill()
@@ -66,6 +67,7 @@ class _Installation:
             sys.meta_path.remove(self._finder)
         self._places.clear(self._seams.clear())
         ids.swap_out()
+        sleeping.swap_out()
         dates.unteach_pickle()
         installed.lookup = None
 

@@ -18,19 +18,16 @@ from __future__ import annotations
 
 import json
 import marshal
-import re
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
+from agenttape_core.matching.ids import RUN_SPECIFIC_ID
 from agenttape_core.schema import Plain
 
-_RUN_SPECIFIC_ID = re.compile(
-    r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{32})(?![0-9A-Za-z])"
-)
 _CACHED_PARTS = 8192
 _KEYABLE = (str, int, float, bool, list, dict, tuple, bytes, type(None))
 
@@ -40,17 +37,15 @@ def canonical_json(plain: Plain) -> str:
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Keyed:
-    """A part of a request that is costly to build, with a cheap key that stands for its exact content.
-
-    Args:
-        key: Hashable, and different whenever the part is.
-        make: Builds the part as plain data.
-    """
+class Keyed(NamedTuple):
+    """A part of a request that is costly to build, with a cheap key that stands for its exact content."""
 
     key: Hashable
-    make: Callable[[], Plain]
+    """Different whenever the part is."""
+    source: Any
+    """What the part is built of."""
+    build: Callable[[Any], Plain]
+    """Builds the part as plain data of its source; called once per distinct key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,30 +109,33 @@ class Canonicaliser:
             UnrecordableValueError: If a value cannot be written as plain data.
         """
         parts = {
-            key: [self._part(item) for item in body[key]] if isinstance(body[key], list) else self._part(body[key])
+            key: [self._part(key, item) for item in body[key]]
+            if isinstance(body[key], list)
+            else self._part(key, body[key])
             for key in sorted(body)
         }
         numbers: dict[str, int] = {}
-        lines = [kind, *_lines(parts, numbers)]
-        fingerprint = sha256("\n".join(lines).encode()).hexdigest()[:32]
+        fingerprint = sha256("\n".join(_lines(kind, parts, numbers)).encode()).hexdigest()[:32]
         return Question(kind, name, fingerprint, (*numbers, *ids), parts)
 
-    def _part(self, value: Any) -> Part:
-        if type(value) is Keyed:
-            key: Hashable = value.key
-        else:
-            key = _content_key(value)
-        if key is not None:
-            part = self._cache.get(key)
-            if part is not None:
-                return part
-        part = _digest(self._plain(value.make() if type(value) is Keyed else value))
-        if key is not None:
-            with self._lock:
-                self._cache[key] = part
-                if len(self._cache) > _CACHED_PARTS:
-                    self._cache.popitem(last=False)
+    def _part(self, name: str, value: Any) -> Part:
+        content = value.key if type(value) is Keyed else _content_key(value)
+        key = (name, content)
+        part = self._cache.get(key) if content is not None else None
+        if part is None:
+            built = value.build(value.source) if type(value) is Keyed else value
+            # The name goes along, because it may say that its value is a secret.
+            (plain,) = self._plain({name: built}).values()
+            part = _digest(plain)
+            if content is not None:
+                self._remember(key, part)
         return part
+
+    def _remember(self, key: Hashable, part: Part) -> None:
+        with self._lock:
+            self._cache[key] = part
+            if len(self._cache) > _CACHED_PARTS:
+                self._cache.popitem(last=False)
 
 
 def _content_key(value: Any) -> bytes | None:
@@ -156,54 +154,23 @@ def _content_key(value: Any) -> bytes | None:
 
 def _digest(plain: Plain) -> Part:
     text = canonical_json(plain)
-    ids = tuple(_RUN_SPECIFIC_ID.findall(text))
+    ids = tuple(RUN_SPECIFIC_ID.findall(text))
     if ids:
-        text = _RUN_SPECIFIC_ID.sub("<id>", text)
+        text = RUN_SPECIFIC_ID.sub("<id>", text)
     return Part(plain, sha256(text.encode()).hexdigest(), ids)
 
 
-def _lines(parts: Mapping[str, Part | list[Part]], numbers: dict[str, int]) -> Iterator[str]:
+def _lines(kind: str, parts: Mapping[str, Part | list[Part]], numbers: dict[str, int]) -> list[str]:
+    lines = [kind]
     for key, part in parts.items():
-        if not isinstance(part, list):
-            yield _line(key, part, numbers)
-            continue
-        yield f"{key}[]"
-        for item in part:
-            yield _line(f"{key}[]", item, numbers)
+        if isinstance(part, Part):
+            lines.append(_line(key, part, numbers))
+        else:
+            key = f"{key}[]"  # noqa: PLW2901 - the key of an item says that it is one
+            lines.append(key)
+            lines += [f"{key} {item.digest}" if not item.ids else _line(key, item, numbers) for item in part]
+    return lines
 
 
 def _line(key: str, part: Part, numbers: dict[str, int]) -> str:
-    if not part.ids:
-        return f"{key} {part.digest}"
     return " ".join([key, part.digest, *(str(numbers.setdefault(item, len(numbers))) for item in part.ids)])
-
-
-def substitute_ids(plain: Plain, recorded: Sequence[str], live: Sequence[str]) -> Plain:
-    """Return plain data with each recorded run-specific id replaced by the live one at the same place.
-
-    A model that echoes an id of its prompt answers with the recorded id; the run that is being replayed knows only
-    its own. Ids that look like no other word (UUIDs, 32 hex digits) are replaced anywhere in a text, others only
-    where they are the whole of it.
-    """
-    mapping = {old: new for old, new in zip(recorded, live, strict=False) if old != new}
-    if not mapping:
-        return plain
-    unmistakable = [re.escape(old) for old in mapping if _RUN_SPECIFIC_ID.fullmatch(old)]
-    pattern = re.compile("|".join(unmistakable)) if unmistakable else None
-
-    def replace(text: str) -> str:
-        if text in mapping:
-            return mapping[text]
-        return pattern.sub(lambda match: mapping[match[0]], text) if pattern is not None else text
-
-    return _substituted(plain, replace)
-
-
-def _substituted(plain: Plain, replace: Callable[[str], str]) -> Plain:
-    if isinstance(plain, str):
-        return replace(plain)
-    if isinstance(plain, list):
-        return [_substituted(item, replace) for item in plain]
-    if isinstance(plain, dict):
-        return {replace(key): _substituted(item, replace) for key, item in plain.items()}
-    return plain

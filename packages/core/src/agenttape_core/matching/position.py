@@ -10,47 +10,62 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from threading import Lock
 from typing import Any
 
-Order = tuple[tuple[int, tuple[int, ...], str, int], ...]
-"""Sorts positions: per level the start among its siblings, the branch, the label, the count."""
+Order = tuple[tuple[int, tuple[int, ...], int, str, int], ...]
+"""Sorts positions: per level the start among its siblings, the branch, the start in that branch, the label, the count."""
 
 
 class Branch:
-    """One of several concurrent strands of a run, told apart by creation order. Thread-safe.
+    """One of several concurrent strands of a run, told apart by the order in which they were forked. Thread-safe.
 
     Args:
         rank: The indices of the branch and of those it came from, outermost first.
+        task: The asyncio task that runs in it, if one does; every other task that asks gets a fork.
     """
 
-    __slots__ = ("_lock", "_owner", "_tasks", "rank")
+    __slots__ = ("_forks", "_lock", "_task", "rank")
 
-    def __init__(self, rank: tuple[int, ...] = ()) -> None:
+    def __init__(self, rank: tuple[int, ...] = (), task: asyncio.Task[Any] | None = None) -> None:
         self.rank = rank
-        self._tasks = 0
-        self._owner: weakref.ref[asyncio.Task[Any]] | None = None
+        self._forks = 0
+        self._task: Callable[[], asyncio.Task[Any] | None] | None = weakref.ref(task) if task is not None else None
         self._lock = Lock()
 
-    def split(self, count: int) -> list[Branch]:
-        """Return a branch for each item of a parallel map. The first stands in for this one, as in `of_task`."""
-        return [Branch((*self.rank, index)) for index in range(count)]
+    @property
+    def name(self) -> str:
+        """What tells it from its siblings. The first fork is called like the branch that it came from."""
+        return rank_name(self.rank)
+
+    def fork(self, task: asyncio.Task[Any] | None = None) -> Branch:
+        """Return a new branch for a strand that begins here."""
+        with self._lock:
+            index = self._forks
+            self._forks += 1
+        return Branch((*self.rank, index), task)
 
     def of_task(self, task: asyncio.Task[Any]) -> Branch:
-        """Return the branch of an asyncio task: this one for the first task that asks, a new one for each other."""
+        """Return the branch of an asyncio task that runs in a context of this branch.
+
+        A branch that began outside any event loop belongs to the first task that asks: most likely the main one.
+        """
         with self._lock:
-            owner = self._owner() if self._owner is not None else None
-            if owner is task:
+            if self._task is None or ((owner := self._task()) is not None and owner.get_loop().is_closed()):
+                self._task = lambda: task  # kept alive: which task asks second must not depend on when this one ends
+                self._forks = max(self._forks, 1)
+            if self._task() is task:
                 return self
-            if owner is None or owner.get_loop().is_closed():
-                self._owner = weakref.ref(task)
-                return self
-            self._tasks += 1
-            branch = Branch((*self.rank, self._tasks))
-        branch._owner = weakref.ref(task)
-        return branch
+        return self.fork(task)
+
+
+def rank_name(rank: tuple[int, ...]) -> str:
+    """Return a rank as text, without the zeros at its end: a strand that is alone has no name."""
+    while rank and rank[-1] == 0:
+        rank = rank[:-1]
+    return ".".join(map(str, rank))
 
 
 _branch: ContextVar[Branch | None] = ContextVar("agenttape_branch", default=None)
@@ -71,14 +86,23 @@ def task_branch() -> Branch | None:
     branch = _branch.get()
     if branch is None:
         return None
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return branch
+    task = _current_task()
     if task is not None and (mine := branch.of_task(task)) is not branch:
         _branch.set(mine)
         return mine
     return branch
+
+
+def new_branch() -> Branch:
+    """Return a branch that the asyncio task of the caller, if there is one, runs in."""
+    return Branch(task=_current_task())
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 class Position:
@@ -90,13 +114,14 @@ class Position:
         branch: The branch in force where the position began.
     """
 
-    __slots__ = ("_counts", "_groups", "_lock", "_started", "address", "branch", "order")
+    __slots__ = ("_counts", "_groups", "_lock", "_started", "_steps", "address", "branch", "order")
 
     def __init__(self, address: str = "", order: Order = (), branch: Branch | None = None) -> None:
         self.address = address
         self.order = order
         self.branch = branch
         self._started = 0
+        self._steps: dict[tuple[int, ...], int] = {}
         self._counts: dict[str, int] = {}
         self._groups: dict[Hashable, int] = {}
         self._lock = Lock()
@@ -110,29 +135,28 @@ class Position:
             label: What it is: the name of a model, tool, chain or node.
             at: Its place among its siblings, when the framework says so (a superstep).
             group: Siblings of one group run concurrently: they share the place of the first of them to start.
-            branch: The branch it runs in, when that tells it from concurrent siblings.
+            branch: The branch it runs in, which tells it from concurrent siblings unless `at` or `group` do.
         """
-        rank = self._relative(branch)
-        label = _escaped(label) + ("~" + ".".join(map(str, rank)) if rank else "")
+        rank = self.rank_of(branch) if at is None and group is None else ()
+        label = _escaped(label) + ("~" + name if (name := rank_name(rank)) else "")
         with self._lock:
             started = self._started
             self._started += 1
             if at is None and (group is not None or rank):
                 at = self._groups.setdefault(group if group is not None else "branches", started)
+            within = self._steps[rank] = self._steps.get(rank, 0) + 1 if rank else 0
             count = self._counts[label] = self._counts.get(label, 0) + 1
         name = label if count == 1 else f"{label}#{count}"
         address = f"{self.address}/{name}" if self.address else name
-        step = (started if at is None else at, rank, label, count)
+        step = (started if at is None else at, rank, within, label, count)
         return Position(address, (*self.order, step), branch or self.branch)
 
-    def _relative(self, branch: Branch | None) -> tuple[int, ...]:
+    def rank_of(self, branch: Branch | None) -> tuple[int, ...]:
+        """Return the rank of a branch, seen from this position."""
         if branch is None or branch is self.branch:
             return ()
         rank, mine = branch.rank, self.branch.rank if self.branch is not None else ()
-        rank = rank[len(mine) :] if rank[: len(mine)] == mine else rank
-        while rank and rank[-1] == 0:
-            rank = rank[:-1]
-        return rank
+        return rank[len(mine) :] if rank[: len(mine)] == mine else rank
 
 
 _ESCAPES = str.maketrans({char: f"%{ord(char):02X}" for char in "%/#~\n\r\t"})

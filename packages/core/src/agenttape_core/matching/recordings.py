@@ -102,6 +102,11 @@ class Recordings:
         outcomes = self._by_fingerprint.get(fingerprint)
         return len(outcomes.numbers) if outcomes is not None else 0
 
+    def left(self, fingerprint: str) -> int:
+        """Return how many of them were not handed out yet."""
+        outcomes = self._by_fingerprint.get(fingerprint)
+        return sum(number not in self._taken for number in outcomes.waiting) if outcomes is not None else 0
+
     def unused(self, numbers: Iterable[int]) -> list[int]:
         """Return those that were not handed out and are not below one that was.
 

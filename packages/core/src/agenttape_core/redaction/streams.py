@@ -66,7 +66,8 @@ def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Re
         return on_text(path, kind, plain)
     if isinstance(plain, list):
         return [
-            _walk(item, (*path, _position(item, number)), kind, on_text, redactor) for number, item in enumerate(plain)
+            _walk(item, (*path, place_in_list(item, number)), kind, on_text, redactor)
+            for number, item in enumerate(plain)
         ]
     if not isinstance(plain, dict):
         return redact_denied(plain, kind, redactor) if kind else plain
@@ -76,14 +77,22 @@ def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Re
             piece = base64.b64decode(body).decode("latin-1")
             return {tag: _base64(on_text((*path, tag), kind or _BYTES, piece))}
         if tag.startswith("$"):
-            return {tag: _walk(body, (*path, tag), kind, on_text, redactor)}
+            return {tag: _walk(body, (*path, *place_below_tag(tag, body)), kind, on_text, redactor)}
     return {
         redactor.text(key): _walk(item, (*path, key), denied_kind(plain, key, redactor), on_text, redactor)
         for key, item in plain.items()
     }
 
 
-def _position(item: Any, number: int) -> Any:
+def place_below_tag(tag: str, body: Any) -> Path:
+    """Return the step of a path to what a tag holds.
+
+    A tagged text is the short form of a tagged dict with nothing but `content`; streams mix the two.
+    """
+    return (tag, "content") if isinstance(body, str) else (tag,)
+
+
+def place_in_list(item: Any, number: int) -> Any:
     """Return what a list's item is known by: providers number the blocks of a stream themselves."""
     index = item.get("index") if isinstance(item, dict) else None
     return ("index", index) if isinstance(index, int | str) else number

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
-from agenttape_core.matching import Found, Position, Question, substitute_ids
+from agenttape_core.matching import Found, IdMap, Position, Question
 from agenttape_core.schema import Interaction, Outcome, Plain, RecordedError, Timing, Usage
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.current import _executing
@@ -98,7 +98,7 @@ class Crossing:
             raise self._error(outcome.error)
         if outcome.status == "returned":
             return self._value(outcome.value)
-        chunks = [self._value(chunk) for chunk in outcome.chunks or ()]
+        chunks = list(self._chunks(outcome))
         self._end_of_stream(outcome, len(chunks))
         return self.boundary.join(chunks)
 
@@ -110,10 +110,8 @@ class Crossing:
         if outcome.status == "returned":
             yield from self.boundary.split(self._value(outcome.value))
             return
-        chunks = outcome.chunks or ()
-        for chunk in chunks:
-            yield self._value(chunk)
-        self._end_of_stream(outcome, len(chunks))
+        yield from self._chunks(outcome)
+        self._end_of_stream(outcome, len(outcome.chunks or ()))
 
     def _end_of_stream(self, outcome: Outcome, read: int) -> None:
         if outcome.ended == "raised":
@@ -125,22 +123,33 @@ class Crossing:
 
     def _outcome(self) -> Outcome:
         assert self.found is not None
-        return self.session.source.outcome(self.found.number)
+        with self.session.latching():
+            return self.session.source.outcome(self.found.number)
+
+    def _ids(self) -> IdMap:
+        assert self.found is not None
+        live = self.question.ids
+        return IdMap(self.session.source.ids(self.found.number) if live else (), live)
 
     def _value(self, plain: Plain) -> Any:
-        return value_codec().decode(self._live(plain))
+        """Return a recorded value with the ids and the secrets of this run in the place of the recorded ones."""
+        with self.session.latching():
+            return value_codec().decode(self.session.redactor.rehydrate(self._ids().value(plain)))
+
+    def _chunks(self, outcome: Outcome) -> Iterator[Any]:
+        """Yield recorded chunks likewise, each decoded when it is asked for."""
+        with self.session.latching():
+            chunks = self._ids().chunks(outcome.chunks or ())
+        for chunk in chunks:
+            with self.session.latching():
+                value = value_codec().decode(self.session.redactor.rehydrate(chunk))
+            yield value
 
     def _error(self, record: RecordedError | None) -> Exception:
         assert record is not None
-        live = RecordedError.model_construct(**self._live(dict(record)))
-        return rebuild_error(live, value_codec())
-
-    def _live(self, plain: Plain) -> Plain:
-        """Return recorded data with the ids and the secrets of this run in place of the recorded ones."""
-        assert self.found is not None
-        if self.question.ids:
-            plain = substitute_ids(plain, self.session.source.ids(self.found.number), self.question.ids)
-        return self.session.redactor.rehydrate(plain)
+        with self.session.latching():
+            plain = self.session.redactor.rehydrate(self._ids().value(dict(record)))
+            return rebuild_error(RecordedError.model_construct(**plain), value_codec())
 
     # -- executed ----------------------------------------------------------------------------------------------
 
@@ -150,11 +159,14 @@ class Crossing:
 
         Hold it only while the real code runs, never across a `yield`: the caller's own code runs there.
         """
-        token = _executing.set(self)
+        outside = _executing.get()
+        _executing.set(self)
         try:
             yield
         finally:
-            _executing.reset(token)
+            # An abandoned coroutine is closed in the context of whoever collects it, where nothing was set.
+            if _executing.get() is self:
+                _executing.set(outside)
 
     def is_inside(self, owner: Any) -> bool:
         """Whether this crossing or one around it belongs to the owner."""
@@ -175,13 +187,13 @@ class Crossing:
         Raises:
             UnrecordableValueError: If the value has no codec.
         """
-        with self.session.recording():
+        with self.session.latching():
             plain = self.session.redactor.value(value_codec().encode(value))
             self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage(value)))
 
     def raised(self, error: Exception) -> None:
         """Record that the call raised."""
-        with self.session.recording():
+        with self.session.latching():
             self._record(Outcome(status="raised", error=self._redacted(error)))
 
     def streamed(
@@ -199,7 +211,7 @@ class Crossing:
             error: What broke it.
             usage: The token counts of the whole.
         """
-        with self.session.recording():
+        with self.session.latching():
             record = self._redacted(error) if error is not None else None
             redacted = self.session.redactor.chunks(list(chunks))
             self._record(Outcome(status="streamed", chunks=redacted, ended=ended, error=record, usage=usage))

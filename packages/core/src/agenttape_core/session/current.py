@@ -52,12 +52,14 @@ def enter(session: Session) -> None:
     _current.set(session)
 
 
-def leave(session: Session) -> None:
-    """Undo `enter`, also from another context than the one that entered."""
+def leave(session: Session) -> bool:
+    """Undo `enter`, also from another context than the one that entered; whether this context had it as current."""
     with _lock:
         _open.remove(session)
-    if _current.get() is session:
+    mine = _current.get() is session
+    if mine:
         _current.set(session.outer)
+    return mine
 
 
 def register_scope(provider: Callable[[], str | None]) -> None:
@@ -72,4 +74,4 @@ def current_scope() -> str:
         if scope is not None:
             return scope
     branch = task_branch()
-    return ".".join(map(str, branch.rank)) if branch is not None else ""
+    return branch.name if branch is not None else ""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn
 
 from agenttape_core.engine import Execute, Mode, Policy, Refuse, decide
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, UnusedInteractionsError
+from agenttape_core.errors import (
+    AgentTapeError,
+    AgentTapeHalt,
+    CassetteError,
+    CassetteMissError,
+    UnusedInteractionsError,
+)
 from agenttape_core.matching import (
     Branch,
     Candidate,
@@ -22,6 +28,7 @@ from agenttape_core.matching import (
     current_branch,
     enter_branch,
     nearest,
+    new_branch,
     task_branch,
 )
 from agenttape_core.redaction import Redactor
@@ -78,6 +85,7 @@ class Session:
         self._canonical = Canonicaliser(lambda value: redactor.value(value_codec().encode(value)))
         self._numbers = itertools.count(1)
         self._latched: AgentTapeError | AgentTapeHalt | None = None
+        self._unfinished: set[Callable[[], None]] = set()
         self._lock = Lock()
         self._branch_outside: Branch | None = None
 
@@ -108,7 +116,7 @@ class Session:
         """Make this the current session."""
         self.outer = current.context_session()
         self._branch_outside = current_branch()
-        enter_branch(Branch())
+        enter_branch(new_branch())
         current.enter(self)
 
     def leave(self) -> None:
@@ -145,7 +153,7 @@ class Session:
             CassetteMissError: If the call may be neither served nor executed.
             UnrecordableValueError: If the body cannot be written.
         """
-        with self.recording():
+        with self.latching():
             question = self._canonical.question(boundary.kind, name, body, ids)
         parent = parent or current.executing()
         if parent is not None and parent.session is not self:
@@ -168,14 +176,17 @@ class Session:
         """Return how often a request was recorded, whether or not its recordings are used already."""
         return self._recordings.recorded(self._canonical.question(boundary.kind, "", body).fingerprint)
 
+    def times_left(self, boundary: Boundary, body: Mapping[str, Any]) -> int:
+        """Return how many recordings of a request are not used yet."""
+        return self._recordings.left(self._canonical.question(boundary.kind, "", body).fingerprint)
+
     def refuse(self, question: Question, position: Position, reason: str) -> NoReturn:
         """Raise a miss that explains itself, and remember it even if someone eats it."""
         where = f"{question.kind} {question.name} at {position.address}"
         summary = f"no recording for {where}: {reason}"
-        near = nearest(question, position.address, map(_candidate, self.source.entries), self._request)
         lines = [
             f"cassette  {self.path} ({len(self._recordings)} interactions, mode {self.policy.mode.value})",
-            *(near.lines() if near is not None else [f"nearest   none: no {question.kind} was recorded"]),
+            *self._nearest(question, position),
             *(f"{'to fix' if n == 0 else '':<10}{line}" for n, line in enumerate(self._remedy())),
         ]
         miss = CassetteMissError(summary, "\n".join(f"  {line}" for line in lines))
@@ -183,13 +194,20 @@ class Session:
         self.latch(miss)
         raise miss
 
+    def _nearest(self, question: Question, position: Position) -> list[str]:
+        try:
+            near = nearest(question, position.address, map(_candidate, self.source.entries), self._request)
+        except CassetteError as error:  # a record that cannot be read must not hide the miss
+            return [f"nearest   unknown: {error}"]
+        return near.lines() if near is not None else [f"nearest   none: no {question.kind} was recorded"]
+
     def _request(self, number: int) -> Any:
         return self.source.interaction(number).request
 
     # -- recording ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
+    def latching(self) -> Iterator[None]:
         """Latch our own errors of this block: an agent that eats them must not end green."""
         try:
             yield
@@ -199,9 +217,11 @@ class Session:
 
     def keep(self, interaction: Interaction, timing: Timing, order: Order) -> None:
         """Hand a finished interaction to the sink. One that ends after the session is not part of it."""
-        if self._sink is not None and not self.closed:
-            self._sink.append(interaction, timing, order)
-            with self._lock:
+        if self._sink is None:
+            return
+        with self._lock:
+            if not self.closed:
+                self._sink.append(interaction, timing, order)
                 self._kept.append((order, interaction))
 
     # -- the end -----------------------------------------------------------------------------------------------
@@ -221,8 +241,8 @@ class Session:
         if self.policy.replaces:
             return
         rows = {row.number: row for row in self.source.entries}
-        live = [n for n, row in rows.items() if self.policy.live.isdisjoint({row.kind, row.name})]
-        self.report.close([_crossed(rows[number]) for number in self._recordings.unused(live)])
+        served = [number for number, row in rows.items() if not self.policy.is_live(row.kind, row.name)]
+        self.report.close([_crossed(rows[number]) for number in self._recordings.unused(served)])
 
     def used_numbers(self) -> list[int]:
         """Return the recordings that were served, with all that lies inside them, in the order of the file."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Literal
 
-from agenttape_core.schema import Plain
+from agenttape_core.schema import Plain, Usage
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.crossing import Crossing
 
@@ -45,25 +47,60 @@ async def aintercept(crossing: Crossing, execute: Callable[[], Awaitable[Any]]) 
 
 
 class _Stream:
-    """What arrived on a stream so far; records it exactly once, however it ends."""
+    """What arrived on a real stream so far; records it exactly once, however it ends.
+
+    Only what the real stream raises is its error. A reader that stops, by closing the stream or by raising where a
+    chunk was handed to it, leaves a closed stream behind; so does one that still waits when the session ends.
+    """
 
     def __init__(self, crossing: Crossing) -> None:
         self._crossing = crossing
         self._chunks: list[Plain] = []
-        self._values: list[Any] = []
+        self._open = True
+        self._lock = Lock()
+        crossing.session.watch(self.close)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Run a step of the real stream inside."""
+        try:
+            with self._crossing.executing():
+                yield
+        except Exception as error:
+            self._end("raised", error)
+            raise
+        except BaseException:
+            self._finish()  # an interruption is not an outcome: it leaves no record
+            raise
 
     def arrived(self, chunk: Any) -> None:
+        """Keep a chunk before the reader can change it."""
         self._crossing.chunk_arrived()
-        with self._crossing.session.recording():
-            plain = value_codec().encode(chunk)
-        self._chunks.append(plain)
+        with self._crossing.session.latching():
+            self._chunks.append(value_codec().encode(chunk))
 
-    def ended(self, how: Ended, error: Exception | None = None) -> None:
-        usage = None
-        if how == "exhausted" and self._chunks:
-            decode = value_codec().decode
-            usage = self._crossing.boundary.usage(self._crossing.boundary.join([decode(c) for c in self._chunks]))
-        self._crossing.streamed(self._chunks, how, error, usage)
+    def exhaust(self) -> None:
+        """Record that nothing more came."""
+        decode = value_codec().decode
+        with self._crossing.session.latching():
+            join = self._crossing.boundary.join
+            usage = self._crossing.boundary.usage(join([decode(c) for c in self._chunks])) if self._chunks else None
+        self._end("exhausted", usage=usage)
+
+    def close(self) -> None:
+        """Record that the reader stopped."""
+        self._end("closed")
+
+    def _end(self, how: Ended, error: Exception | None = None, usage: Usage | None = None) -> None:
+        if self._finish():
+            self._crossing.streamed(self._chunks, how, error, usage)
+
+    def _finish(self) -> bool:
+        """Note that the stream is over; whether it was not before."""
+        with self._lock:
+            first, self._open = self._open, False
+        self._crossing.session.unwatch(self.close)
+        return first
 
 
 def intercept_stream(crossing: Crossing, execute: Callable[[], Iterator[Any]]) -> Iterator[Any]:
@@ -72,32 +109,23 @@ def intercept_stream(crossing: Crossing, execute: Callable[[], Iterator[Any]]) -
         yield from crossing.replay_chunks()
         return
     stream = _Stream(crossing)
-    chunks = iter(())
-    try:
-        with crossing.executing():
-            chunks = iter(execute())
-        while True:
-            with crossing.executing():
-                chunk = next(chunks, _DONE)
-            if chunk is _DONE:
-                break
+    with stream.reading():
+        chunks = iter(execute())
+    while True:
+        with stream.reading():
+            chunk = next(chunks, _DONE)
+        if chunk is _DONE:
+            break
+        try:
             stream.arrived(chunk)
             yield chunk
-    except GeneratorExit:
-        stream.ended("closed")
-        _close(crossing, chunks)
-        raise
-    except Exception as error:
-        stream.ended("raised", error)
-        raise
-    stream.ended("exhausted")
-
-
-def _close(crossing: Crossing, chunks: Any) -> None:
-    with crossing.executing():
-        close = getattr(chunks, "close", None)
-        if close is not None:
-            close()
+        except BaseException:
+            stream.close()
+            with crossing.executing():
+                if (close := getattr(chunks, "close", None)) is not None:
+                    close()
+            raise
+    stream.exhaust()
 
 
 async def aintercept_stream(crossing: Crossing, execute: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
@@ -107,28 +135,20 @@ async def aintercept_stream(crossing: Crossing, execute: Callable[[], AsyncItera
             yield chunk
         return
     stream = _Stream(crossing)
-    with crossing.executing():
-        chunks = execute()
-    try:
-        while True:
-            with crossing.executing():
-                chunk = await anext(chunks, _DONE)
-            if chunk is _DONE:
-                break
+    with stream.reading():
+        chunks = aiter(execute())
+    while True:
+        with stream.reading():
+            chunk = await anext(chunks, _DONE)
+        if chunk is _DONE:
+            break
+        try:
             stream.arrived(chunk)
             yield chunk
-    except GeneratorExit:
-        stream.ended("closed")
-        await _aclose(crossing, chunks)
-        raise
-    except Exception as error:
-        stream.ended("raised", error)
-        raise
-    stream.ended("exhausted")
-
-
-async def _aclose(crossing: Crossing, chunks: Any) -> None:
-    with crossing.executing():
-        close = getattr(chunks, "aclose", None)
-        if close is not None:
-            await close()
+        except BaseException:
+            stream.close()
+            with crossing.executing():
+                if (close := getattr(chunks, "aclose", None)) is not None:
+                    await close()
+            raise
+    stream.exhaust()

@@ -1,0 +1,40 @@
+"""`asyncio.sleep`, replaced inside its function object, so that every reference to it is covered: see `ids`."""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from typing import Any, TypeVar, cast
+
+from agenttape_core.freeze.stand_in import active
+
+T = TypeVar("T")
+
+
+async def _sleep(delay: float, result: Any = None) -> Any:
+    from agenttape_core.freeze.sleeping import sleep_and_pass  # this code runs with the globals of `asyncio.tasks`
+
+    return await sleep_and_pass(delay, result)
+
+
+_SLEEP = cast("types.FunctionType", asyncio.sleep)
+_REAL = types.FunctionType(_SLEEP.__code__, _SLEEP.__globals__, "sleep", _SLEEP.__defaults__)
+
+
+async def sleep_and_pass(delay: float, result: T) -> T:
+    """Sleep for real, then let the frozen clock of the caller's session pass by as much."""
+    slept: T = await _REAL(delay, result)
+    frozen = active("clock")
+    if frozen is not None:
+        frozen.pass_time(delay)
+    return slept
+
+
+def swap_in() -> None:
+    """Make `asyncio.sleep` move the caller's frozen clock."""
+    _SLEEP.__code__ = _sleep.__code__
+
+
+def swap_out() -> None:
+    """Give `asyncio.sleep` its own code back."""
+    _SLEEP.__code__ = _REAL.__code__

@@ -1,0 +1,207 @@
+"""One use of a cassette, from opening to closing: files, freeze, guard and integrations around a session."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.config import Settings, cassette_path, load_settings
+from agenttape_core.discovery import integrations
+from agenttape_core.engine import Mode, Policy, parse_mode
+from agenttape_core.errors import CassetteNotFoundError, NetworkBlockedError, UnusedInteractionsWarning
+from agenttape_core.freeze import Frozen, freezing
+from agenttape_core.guard import Guard, guarding
+from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for
+from agenttape_core.redaction import Rule
+from agenttape_core.remedy import remedy_for
+from agenttape_core.schema import Header, Interaction
+from agenttape_core.session import Session, context_session, current_scope, executing
+from agenttape_core.storage import Cassette, Journal, leftover_journals, open_cassette
+
+
+class Use:
+    """One use of a cassette, from opening to closing. `prepare` and `settle` touch files, the others do not."""
+
+    def __init__(
+        self,
+        name_or_path: str | Path,
+        options: dict[str, Any],
+        *,
+        redact: bool | Sequence[Rule],
+        ambient: bool,
+        explicit_at: str | None,
+    ) -> None:
+        self._name_or_path = name_or_path
+        self._options = options
+        self._redact = redact
+        self._ambient = ambient
+        self._explicit_at = explicit_at
+        self._around = ExitStack()
+        self._cassette: Cassette | None = None
+        self._journal: Journal | None = None
+        self._settings: Settings
+        self._path: Path
+        self._remedy: Callable[[], list[str]]
+        self._header: Header
+        self._session: Session
+
+    def prepare(self) -> None:
+        """Read the settings and the cassette, and start the journal of what will be recorded."""
+        self._settings = settings = load_settings().chosen(self._options)
+        self._path = cassette_path(self._name_or_path, settings.cassette_dir)
+        self._remedy = remedy_for(self._path, explicit_at=self._explicit_at)
+        mode = parse_mode(settings.mode)
+        self._cassette = self._read(mode)
+        policy = Policy(
+            mode,
+            recorded=self._cassette is not None,
+            live=frozenset(settings.live),
+            frozen=frozenset(settings.frozen),
+            exhausted=settings.exhausted,
+        )
+        prior = self._cassette.preface if self._cassette is not None else None
+        redactor = redactor_for(self._path, prior, self._redact, settings.redaction_key)
+        self._header = new_header(self._path, prior, settings, redactor, replaces=policy.replaces)
+        if not policy.offline:
+            self._journal = Journal(self._target(policy), self._header)
+        self._session = Session(
+            self._path,
+            policy=policy,
+            redactor=redactor,
+            source=self._cassette or EMPTY,
+            sink=self._journal,
+            remedy=self._remedy,
+            ambient=self._ambient,
+        )
+
+    def enter(self) -> Session:
+        """Make the session the current one, with everything around it."""
+        try:
+            self._enter(self._session.policy)
+        except BaseException:
+            self._around.close()
+            if self._journal is not None:
+                self._journal.abandon(keep=False)
+            raise
+        return self._session
+
+    def _read(self, mode: Mode) -> Cassette | None:
+        try:
+            return open_cassette(self._path)
+        except CassetteNotFoundError:
+            if mode is Mode.NONE:
+                remedy = "\n  ".join([*self._remedy(), *map(_recoverable, leftover_journals(self._path))])
+                raise CassetteNotFoundError(self._path, "there is no such cassette to replay", remedy=remedy) from None
+            return None
+
+    def _target(self, policy: Policy) -> Path:
+        if policy.records:
+            return self._path
+        stem, dot, suffixes = self._path.name.partition(".")
+        return self._path.with_name(f"{stem}.derived{dot}{suffixes}")
+
+    def _enter(self, policy: Policy) -> None:
+        session, frozen = self._session, self._header.freeze
+        if frozen.kinds:
+            clock = self._header.volatile.clock
+            session.frozen = Frozen(
+                kinds=frozen.kinds,
+                seed=frozen.seed,
+                clock=clock if clock is not None else time.time(),
+                scope=current_scope,
+            )
+        integrations.connect()
+        self._around.callback(integrations.disconnect)
+        self._around.enter_context(freezing(_frozen_here))
+        session.enter()
+        self._around.callback(session.leave)
+        if policy.offline:
+            guard = Guard(name=str(self._path), egress=self._settings.egress, on_block=self._blocked)
+            self._around.enter_context(guarding(guard, _may_reach_out))
+
+    def _blocked(self, error: NetworkBlockedError) -> None:
+        self._session.report.add_failure(blocked=str(error).partition("\n")[0])
+        if context_session() is self._session:
+            self._session.latch(error)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """End the session: what surrounds it is taken down, and nothing more is served or executed."""
+        self._around.close()
+        self._session.find_unused()
+
+    def settle(self, error: BaseException | None) -> None:
+        """Write what was recorded, or put it aside when the run failed."""
+        if self._journal is not None:
+            self._settle(self._journal, error if error is not None else self._session.failure)
+
+    def judge(self, error: BaseException | None) -> None:
+        """Raise what the run did not raise by itself: a failure that it ate, or what it never asked for."""
+        failure = self._session.failure
+        if failure is not None and failure is not error:
+            if error is None or isinstance(error, Exception):
+                raise failure from error
+            error.add_note(f"AgentTape: {failure}")
+        if failure is None and error is None and not self._session.policy.records:
+            self._judge_unused()
+
+    def _settle(self, journal: Journal, failed: BaseException | None) -> None:
+        session = self._session
+        if not session.report.executed and not session.policy.replaces:
+            journal.abandon(keep=False)
+        elif failed is None or self._settings.on_error == "keep":
+            keep = self._kept()
+            journal.commit(finished_header(self._header, self._cassette, keep, session, journal.target), keep)
+            session.source = open_cassette(journal.target)
+            for superseded in leftover_journals(journal.target):
+                superseded.unlink(missing_ok=True)
+        else:
+            left = journal.abandon(keep=bool(session.report.executed))
+            if left is not None:
+                failed.add_note(
+                    f"AgentTape: the run failed, so {journal.target} was left as it was; {_recoverable(left)}"
+                )
+
+    def _kept(self) -> list[Interaction]:
+        """Return the recordings that stay: all when adding to a cassette, else those that were served."""
+        if self._cassette is None:
+            return []
+        if self._session.policy.mode is Mode.NEW_EPISODES:
+            return list(self._cassette.interactions())
+        return [self._cassette.interaction(number) for number in self._session.used_numbers()]
+
+    def _judge_unused(self) -> None:
+        unused = self._session.unused_error()
+        if unused is None or self._settings.unused == "ignore":
+            return
+        if self._settings.unused == "fail":
+            raise unused
+        warnings.warn(str(unused), UnusedInteractionsWarning, stacklevel=4)
+
+
+def _recoverable(journal: Path) -> str:
+    return f"an unfinished recording is kept: agenttape_core.recover(Path({str(journal)!r})) makes a cassette of it"
+
+
+def _frozen_here() -> Frozen | None:
+    """Return what is frozen for the caller.
+
+    Inside a boundary that is really executed, time and ids are real. So they are in threads without a context: a
+    server that the test runs beside the agent must not draw from the agent's ids.
+    """
+    session = context_session()
+    if session is None or executing() is not None:
+        return None
+    frozen: Frozen | None = session.frozen
+    return frozen
+
+
+def _may_reach_out() -> bool:
+    """Whether the caller belongs to a session that may execute, so that another session's guard leaves it alone."""
+    session = context_session()
+    return session is not None and not session.policy.offline

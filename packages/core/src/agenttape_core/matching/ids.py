@@ -1,0 +1,95 @@
+"""Run-specific ids: finding them in requests, and putting this run's into recorded answers.
+
+A model that echoes an id of its prompt answers with the recorded id; the run that is being replayed knows only its
+own. Ids that look like no other word (UUIDs, 32 hex digits) are replaced anywhere in a text, others only where they
+are the whole of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from agenttape_core.redaction.streams import place_below_tag, place_in_list
+from agenttape_core.schema import Plain
+
+RUN_SPECIFIC_ID = re.compile(
+    r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{32})(?![0-9A-Za-z])"
+)
+"""A UUID, or a word of 32 hex digits."""
+
+OnText = Callable[[tuple[Any, ...], str], str]
+
+
+class IdMap:
+    """The ids of a recorded request and those of the live one, place by place.
+
+    Args:
+        recorded: The ids of the recorded request in order of first appearance.
+        live: The ids of the live one.
+    """
+
+    def __init__(self, recorded: Sequence[str], live: Sequence[str]) -> None:
+        self._live = {old: new for old, new in zip(recorded, live, strict=False) if old != new}
+        words = [re.escape(old) for old in self._live if RUN_SPECIFIC_ID.fullmatch(old)]
+        self._words = re.compile("|".join(words)) if words else None
+
+    def value(self, plain: Plain) -> Plain:
+        """Return plain data with the live ids in the place of the recorded ones."""
+        return _walked(plain, (), lambda _, text: self._text(text)) if self._live else plain
+
+    def chunks(self, chunks: Sequence[Plain]) -> Sequence[Plain]:
+        """Return the chunks of a stream likewise; an id may be split between chunks."""
+        if not self._live:
+            return chunks
+        pieces: dict[tuple[Any, ...], list[str]] = {}
+
+        def note(path: tuple[Any, ...], text: str) -> str:
+            pieces.setdefault(path, []).append(text)
+            return text
+
+        for chunk in chunks:
+            _walked(chunk, (), note)
+        replaced = {path: iter(self._pieces(texts)) for path, texts in pieces.items()}
+        return [_walked(chunk, (), lambda path, _: next(replaced[path])) for chunk in chunks]
+
+    def _text(self, text: str) -> str:
+        if text in self._live:
+            return self._live[text]
+        return self._words.sub(lambda match: self._live[match[0]], text) if self._words is not None else text
+
+    def _pieces(self, pieces: list[str]) -> Iterator[str]:
+        """Yield the pieces of a text; a replaced id stands where the recorded one started."""
+        matches = list(self._words.finditer("".join(pieces))) if self._words is not None and len(pieces) > 1 else []
+        start = 0
+        for piece in pieces:
+            end = start + len(piece)
+            yield self._cut(piece, start, end, matches) if matches else self._text(piece)
+            start = end
+
+    def _cut(self, piece: str, start: int, end: int, matches: list[re.Match[str]]) -> str:
+        kept, at = [], start
+        for match in matches:
+            if match.end() <= at or match.start() >= end:
+                continue
+            kept.append(piece[at - start : max(match.start(), at) - start])
+            if match.start() >= start:
+                kept.append(self._live[match[0]])
+            at = min(match.end(), end)
+        return "".join([*kept, piece[at - start :]])
+
+
+def _walked(plain: Plain, path: tuple[Any, ...], on_text: OnText) -> Plain:
+    if isinstance(plain, str):
+        return on_text(path, plain)
+    if isinstance(plain, list):
+        return [_walked(item, (*path, place_in_list(item, n)), on_text) for n, item in enumerate(plain)]
+    if not isinstance(plain, dict):
+        return plain
+    return {
+        on_text((*path, key, None), key): _walked(
+            item, (*path, *(place_below_tag(key, item) if key.startswith("$") else (key,))), on_text
+        )
+        for key, item in plain.items()
+    }

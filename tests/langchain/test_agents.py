@@ -1,0 +1,451 @@
+"""Agents of LangChain and LangGraph replay as the same run: messages with ids, chunks and events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+from langchain.agents import AgentState, create_agent
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    ModelCallLimitMiddleware,
+    SummarizationMiddleware,
+    TodoListMiddleware,
+    dynamic_prompt,
+    wrap_model_call,
+    wrap_tool_call,
+)
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain.tools import InjectedState, InjectedToolCallId, ToolRuntime
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import ToolException, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.types import Command, interrupt
+from pydantic import BaseModel
+
+from agenttape_core import use_cassette
+from agenttape_langchain import tape
+
+from .fakes import NativeChat, StreamingChat, World, calling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from langchain_core.messages import BaseMessage
+    from langchain_core.tools import BaseTool
+
+QUESTION = {"messages": [("user", "Count to ten.")]}
+TURNS = 10
+
+
+def counting(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+    """Call `count` nine times, twice at once every third time, then answer."""
+    turn = sum(isinstance(message, AIMessage) for message in messages) + 1
+    if turn >= TURNS:
+        return AIMessage(f"counted, says call {number}")
+    calls = [("count", {"n": turn * 10 + i}) for i in range(2 if turn % 3 == 0 else 1)]
+    return calling(*calls, number=number, text=f"turn {turn}")
+
+
+def count_tool(world: World) -> BaseTool:
+    @tool
+    def count(n: int) -> str:
+        """Count."""
+        return f"{n} is happening {world.reach('tool')}"
+
+    return count
+
+
+def counting_agent(world: World, wrap: Callable[[Any], Any] = lambda obj: obj) -> Any:
+    """An agent of ten turns and twelve tool calls."""
+    model = wrap(NativeChat(world=world, reply=counting))
+    return create_agent(model, [wrap(count_tool(world))], system_prompt="You count.")
+
+
+CALLS = TURNS + 12
+
+
+def invoke(agent: Any) -> Any:
+    return agent.invoke(QUESTION)
+
+
+async def ainvoke(agent: Any) -> Any:
+    return await agent.ainvoke(QUESTION)
+
+
+async def run(agent: Any, *, is_async: bool) -> Any:
+    """What the agent's run ends with."""
+    return await ainvoke(agent) if is_async else invoke(agent)
+
+
+@pytest.mark.parametrize("way", ["ambient", "taped"])
+@pytest.mark.parametrize("recorded_async", [False, True])
+async def test_ten_turns(recorded_async: bool, way: str, world: World, tmp_path: Path) -> None:
+    """Ten turns replay with everything served, twice in a row, sync and async, however they were recorded."""
+    ambient = way == "ambient"
+    agent = counting_agent(world) if ambient else counting_agent(world, tape)
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all", ambient=ambient) as recording:
+        recorded = await run(agent, is_async=recorded_async)
+    assert len(recording.report.executed) == len(world.reached) == CALLS
+    assert len(recorded["messages"]) == 1 + CALLS
+    world.gone = True
+    for is_async in (recorded_async, recorded_async, not recorded_async):
+        with use_cassette(path, ambient=ambient) as replay:
+            replayed = await run(agent, is_async=is_async)
+        assert str(replay.report) == f"{CALLS} served, 0 executed"
+        assert {served.rung for served in replay.report.served} == {"address"}
+        assert replayed == recorded
+
+
+STREAMS: dict[str, dict[str, Any]] = {
+    "values": {"stream_mode": "values"},
+    "updates": {"stream_mode": "updates"},
+    "messages": {"stream_mode": "messages"},
+    "all": {"stream_mode": ["values", "updates", "messages", "custom"]},
+    "tasks": {"stream_mode": "tasks"},
+    "debug": {"stream_mode": "debug"},
+}
+
+
+@pytest.mark.parametrize("mode", STREAMS)
+async def test_streams(mode: str, world: World, tmp_path: Path) -> None:
+    """What an agent streams is equal on replay, part by part, sync and async."""
+    agent = sequential_agent(world)
+    options = STREAMS[mode]
+    path = tmp_path / "agent.yaml"
+
+    async def read() -> list[Any]:
+        return [list(agent.stream(QUESTION, **options)), [part async for part in agent.astream(QUESTION, **options)]]
+
+    with use_cassette(path, mode="all"):
+        recorded = await read()
+    world.gone = True
+    with use_cassette(path):
+        assert await read() == recorded
+
+
+def sequential_agent(world: World) -> Any:
+    """An agent whose tools never run at once, so that its events have one order."""
+
+    def one_by_one(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        turn = sum(isinstance(message, AIMessage) for message in messages) + 1
+        if turn == 4:
+            return AIMessage(f"all is counted, says call {number}")
+        return calling(("count", {"n": turn}), number=number, text=f"turn {turn}")
+
+    return create_agent(NativeChat(world=world, reply=one_by_one), [count_tool(world)])
+
+
+async def test_events(world: World, tmp_path: Path) -> None:
+    """The events of a run are equal on replay, run ids included."""
+    agent = sequential_agent(world)
+    path = tmp_path / "agent.yaml"
+
+    async def read() -> list[Any]:
+        return [event async for event in agent.astream_events(QUESTION, version="v2")]
+
+    with use_cassette(path, mode="all"):
+        recorded = await read()
+    world.gone = True
+    with use_cassette(path):
+        assert await read() == recorded
+
+
+async def test_streamed_serves_invoked_and_back(world: World, tmp_path: Path) -> None:
+    """An agent recorded while it streamed its tokens replays with `invoke`, and the other way round."""
+    agent = sequential_agent(world)
+    for number, (first, second) in enumerate([("messages", "values"), ("values", "messages")]):
+        path = tmp_path / f"{number}.yaml"
+        world.gone = False
+
+        def texts(mode: str) -> list[str]:
+            if mode == "values":
+                return [message.text for message in agent.invoke(QUESTION)["messages"] if message.text]
+            joined: dict[str, str] = {}
+            for message, _ in agent.stream(QUESTION, stream_mode="messages"):
+                joined[message.id] = joined.get(message.id, "") + message.text
+            return [QUESTION["messages"][0][1], *(text for text in joined.values() if text)]
+
+        with use_cassette(path, mode="all"):
+            recorded = texts(first)
+        world.gone = True
+        with use_cassette(path):
+            assert texts(second) == recorded
+
+
+async def test_with_a_checkpointer(world: World, tmp_path: Path) -> None:
+    """A conversation of two turns on a thread replays with the same messages and the same ids."""
+    agent = create_agent(NativeChat(world=world, reply=counting), [count_tool(world)], checkpointer=InMemorySaver())
+    path = tmp_path / "agent.yaml"
+
+    async def talk(thread: str) -> list[Any]:
+        config: Any = {"configurable": {"thread_id": thread}}
+        first = agent.invoke(QUESTION, config)
+        second = await agent.ainvoke({"messages": [("user", "Thanks.")]}, config)
+        return [first, second]
+
+    with use_cassette(path, mode="all"):
+        recorded = await talk("recorded")
+    world.gone = True
+    with use_cassette(path):
+        assert await talk("replayed") == recorded
+
+
+# -- tools that need the graph -------------------------------------------------------------------------------------
+
+
+class CityState(AgentState[Any]):
+    """A state with a field that tools read and write."""
+
+    city: str
+
+
+async def test_injected_state_and_runtime(world: World, tmp_path: Path) -> None:
+    """Tools that take state, runtime or their call's id, and tools that write state, replay; the state is equal."""
+
+    @tool
+    def here(unit: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+        """Where am I?"""
+        return f"{state['city']} {unit} {world.reach('tool')}"
+
+    @tool
+    def move(to: str, runtime: ToolRuntime[Any, Any]) -> Command[Any]:
+        """Move."""
+        said = ToolMessage(f"from {runtime.state['city']}: {world.reach('tool')}", tool_call_id=runtime.tool_call_id)
+        return Command(update={"city": to, "messages": [said]})
+
+    @tool
+    def sign(name: str, call_id: Annotated[str, InjectedToolCallId]) -> str:
+        """Sign."""
+        return f"{name} {call_id} {world.reach('tool')}"
+
+    script = [("here", {"unit": "km"}), ("move", {"to": "Rome"}), ("here", {"unit": "km"}), ("sign", {"name": "n"})]
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        turn = sum(isinstance(message, AIMessage) for message in messages)
+        return calling(script[turn], number=number) if turn < len(script) else AIMessage(f"done {number}")
+
+    agent = create_agent(StreamingChat(world=world, reply=reply), [here, move, sign], state_schema=CityState)
+    asked = {**QUESTION, "city": "Paris"}
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all") as recording:
+        recorded = await agent.ainvoke(asked)
+    assert recorded["city"] == "Rome"
+    assert [row.request["arguments"] for row in recording.interactions if row.kind == "tool"] == [a for _, a in script]
+    world.gone = True
+    for _ in range(2):
+        with use_cassette(path):
+            assert agent.invoke(asked) == recorded
+
+
+async def test_failing_tools(world: World, tmp_path: Path) -> None:
+    """Errors that become messages for the model, and arguments that do not fit, replay equal."""
+
+    @tool
+    def fail(n: int) -> str:
+        """Fail."""
+        raise ToolException(f"failure {world.reach('tool')}")
+
+    fail.handle_tool_error = True
+    script = [("fail", {"n": 1}), ("fail", {"n": "not a number"}), ("unknown", {})]
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        turn = sum(isinstance(message, AIMessage) for message in messages)
+        return calling(script[turn], number=number) if turn < len(script) else AIMessage(f"done {number}")
+
+    agent = create_agent(StreamingChat(world=world, reply=reply), [fail])
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = agent.invoke(QUESTION)
+    failed = [message for message in recorded["messages"] if isinstance(message, ToolMessage)]
+    assert [message.status for message in failed] == ["error"] * 3
+    world.gone = True
+    with use_cassette(path):
+        assert await agent.ainvoke(QUESTION) == recorded
+
+
+async def test_sub_agent_as_a_tool(world: World, tmp_path: Path) -> None:
+    """An agent inside a tool is recorded below the tool, and not asked when the tool is served."""
+    inner = sequential_agent(world)
+
+    @tool
+    def delegate(task: str) -> str:
+        """Let another agent do it."""
+        return str(inner.invoke({"messages": [("user", task)]})["messages"][-1].text)
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage(f"done {number}")
+        return calling(("delegate", {"task": "count"}), number=number)
+
+    agent = create_agent(StreamingChat(world=world, reply=reply), [delegate])
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all") as recording:
+        recorded = agent.invoke(QUESTION)
+    rows = {row.number: row for row in recording.interactions}
+    (outer,) = (row for row in rows.values() if row.name == "delegate")
+    assert sum(row.parent == outer.number for row in rows.values()) == 7
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert await agent.ainvoke(QUESTION) == recorded
+    assert str(replay.report) == "3 served, 0 executed"
+
+
+async def test_sub_agent_in_a_live_tool(world: World, tmp_path: Path) -> None:
+    """When the tool itself runs, the agent inside it is served from its own recordings."""
+    inner = sequential_agent(world)
+
+    @tool
+    def delegate(task: str) -> str:
+        """Let another agent do it."""
+        return str(inner.invoke({"messages": [("user", task)]})["messages"][-1].text)
+
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = delegate.invoke({"task": "count"})
+    world.gone = True
+    with use_cassette(path, live={"delegate"}, unused="ignore") as replay:
+        assert delegate.invoke({"task": "count"}) == recorded
+    assert str(replay.report).startswith("7 served, 1 executed")
+
+
+# -- other ways to build an agent ----------------------------------------------------------------------------------
+
+
+def hand_made(world: World) -> Any:
+    """The classic graph of a model node and a tool node."""
+    tools = [count_tool(world)]
+    model = StreamingChat(world=world, reply=counting).bind_tools(tools)
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+    builder.add_node("tools", ToolNode(tools))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_edge("tools", "model")
+    return builder.compile()
+
+
+async def test_hand_made_graph(world: World, tmp_path: Path) -> None:
+    """A graph with `ToolNode` replays sync and async."""
+    graph = hand_made(world)
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = graph.invoke(QUESTION)
+    world.gone = True
+    for is_async in (False, True):
+        with use_cassette(path) as replay:
+            assert await run(graph, is_async=is_async) == recorded
+        assert str(replay.report) == f"{CALLS} served, 0 executed"
+
+
+@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+async def test_react_agent(world: World, tmp_path: Path) -> None:
+    """The older prebuilt agent replays too."""
+    from langgraph.prebuilt import create_react_agent
+
+    agent = create_react_agent(StreamingChat(world=world, reply=counting), [count_tool(world)], prompt="You count.")
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = await agent.ainvoke(QUESTION)
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert agent.invoke(QUESTION) == recorded
+    assert str(replay.report) == f"{CALLS} served, 0 executed"
+
+
+class Verdict(BaseModel):
+    """What an agent concludes."""
+
+    good: bool
+    why: str
+
+
+@pytest.mark.parametrize("strategy", [ToolStrategy, ProviderStrategy])
+async def test_structured_response(strategy: Any, world: World, tmp_path: Path) -> None:
+    """An agent's structured response comes back as an object of its class."""
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        answer = {"good": True, "why": f"call {number}"}
+        if strategy is ToolStrategy:
+            return calling(("Verdict", answer), number=number)
+        return AIMessage(Verdict(**answer).model_dump_json())
+
+    agent = create_agent(StreamingChat(world=world, reply=reply), [], response_format=strategy(Verdict))
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = agent.invoke(QUESTION)
+    assert recorded["structured_response"] == Verdict(good=True, why="call 1")
+    world.gone = True
+    with use_cassette(path):
+        assert await agent.ainvoke(QUESTION) == recorded
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_middleware(is_async: bool, world: World, tmp_path: Path) -> None:
+    """Middleware runs on replay, and what it asks of models is served: prompts, summaries, todos, limits."""
+    ran: list[str] = []
+
+    class Noting(AgentMiddleware[Any, Any]):
+        def before_model(self, state: Any, runtime: Any) -> None:
+            ran.append("before")
+
+        def after_model(self, state: Any, runtime: Any) -> None:
+            ran.append("after")
+
+    model = NativeChat(world=world, reply=counting)
+    agent = create_agent(
+        model,
+        [count_tool(world)],
+        middleware=[
+            Noting(),
+            TodoListMiddleware(),
+            ModelCallLimitMiddleware(run_limit=20),
+            SummarizationMiddleware(StreamingChat(world=world), trigger=("messages", 12), keep=("messages", 6)),
+            dynamic_prompt(lambda request: f"There are {len(request.messages)} messages."),
+        ],
+    )
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all") as recording:
+        recorded = await run(agent, is_async=is_async)
+    asked = [row.name for row in recording.interactions]
+    assert "StreamingChat" in asked, "a summary was made"
+    noted, ran[:] = list(ran), []
+    world.gone = True
+    with use_cassette(path):
+        assert await run(agent, is_async=is_async) == recorded
+    assert ran == noted
+
+
+async def test_interrupt_and_resume(world: World, tmp_path: Path) -> None:
+    """A tool that interrupts is not an outcome: it is asked again on resumption, and that is what is recorded."""
+
+    @tool
+    def approve(what: str) -> str:
+        """Ask a person."""
+        answer = interrupt(f"may I {what}?")
+        return f"{answer} {world.reach('tool')}"
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage(f"done {number}")
+        return calling(("approve", {"what": "go"}), number=number)
+
+    agent = create_agent(StreamingChat(world=world, reply=reply), [approve], checkpointer=InMemorySaver())
+    path = tmp_path / "agent.yaml"
+
+    async def talk(thread: str) -> tuple[Any, Any]:
+        config: Any = {"configurable": {"thread_id": thread}}
+        first = agent.invoke(QUESTION, config)
+        return first["__interrupt__"][0].value, await agent.ainvoke(Command(resume="yes"), config)
+
+    with use_cassette(path, mode="all") as recording:
+        recorded = await talk("recorded")
+    assert recorded[0] == "may I go?"
+    assert [row.kind for row in recording.interactions].count("tool") in {1, 2}
+    world.gone = True
+    with use_cassette(path):
+        assert await talk("replayed") == recorded

@@ -1,0 +1,513 @@
+"""Every kind of tool is recorded, and replayed without running."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import pytest
+from langchain.tools import InjectedState, InjectedToolCallId, ToolRuntime
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool, Tool, ToolException, tool
+from langgraph.types import Command
+from pydantic import BaseModel, Field, ValidationError
+
+from agenttape_core import CassetteMissError, UnrecordableValueError, use_cassette
+from agenttape_langchain import tape
+
+from .fakes import NativeChat, StreamingChat, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class Place(BaseModel):
+    """What a tool may be asked for, and what it may give."""
+
+    city: str
+    population: int = 0
+
+
+@dataclass
+class Point:
+    """A plain dataclass."""
+
+    x: int
+    tags: tuple[str, ...]
+
+
+class Mood(Enum):
+    """An enumeration."""
+
+    GOOD = "good"
+
+
+def call(name: str, **args: Any) -> ToolCall:
+    """What a model asks of a tool."""
+    return ToolCall(name=name, args=args, id="call_1", type="tool_call")
+
+
+# -- kinds of tools ------------------------------------------------------------------------------------------------
+
+
+def decorated(world: World) -> BaseTool:
+    @tool
+    def shout(text: str, times: int = 1) -> str:
+        """Say it loud."""
+        return f"{text.upper() * times} {world.reach('tool')}"
+
+    return shout
+
+
+def decorated_async(world: World) -> BaseTool:
+    @tool
+    async def shout(text: str, times: int = 1) -> str:
+        """Say it loud."""
+        return f"{text.upper() * times} {world.reach('tool')}"
+
+    return shout
+
+
+def structured(world: World) -> BaseTool:
+    def shout(text: str, times: int = 1) -> str:
+        return f"{text.upper() * times} {world.reach('sync')}"
+
+    async def ashout(text: str, times: int = 1) -> str:
+        return f"{text.upper() * times} {world.reach('async')}"
+
+    return StructuredTool.from_function(shout, ashout, name="shout", description="Say it loud.")
+
+
+def from_class(world: World) -> BaseTool:
+    class Shout(BaseTool):
+        name: str = "shout"
+        description: str = "Say it loud."
+
+        def _run(self, text: str, times: int = 1) -> str:
+            return f"{text.upper() * times} {world.reach('tool')}"
+
+    return Shout()
+
+
+def from_class_with_both(world: World) -> BaseTool:
+    class Shout(BaseTool):
+        name: str = "shout"
+        description: str = "Say it loud."
+
+        def _run(self, text: str, times: int = 1, run_manager: Any = None) -> str:
+            return f"{text.upper() * times} {world.reach('sync')}"
+
+        async def _arun(self, text: str, times: int = 1, run_manager: Any = None) -> str:
+            return self._run(text, times)
+
+    return Shout()
+
+
+KINDS: dict[str, Callable[[World], BaseTool]] = {
+    "decorated": decorated,
+    "decorated async": decorated_async,
+    "structured": structured,
+    "class": from_class,
+    "class with both": from_class_with_both,
+}
+ONLY_ASYNC = {"decorated async"}
+
+
+@pytest.mark.parametrize("way", ["ambient", "taped"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_tool_replays(kind: str, way: str, world: World, tmp_path: Path) -> None:
+    """A tool's answer is served, sync and async, by a call, by arguments and by a tool call of a model."""
+    real = KINDS[kind](world)
+    shout, ambient = (real, True) if way == "ambient" else (tape(real), False)
+    path = tmp_path / "tool.yaml"
+
+    async def run() -> list[Any]:
+        answers = [await shout.ainvoke({"text": "a"}), await shout.ainvoke(call("shout", text="b", times=2))]
+        answers += [await shout.arun({"text": "c"})]
+        if kind not in ONLY_ASYNC:
+            answers += [shout.invoke({"text": "d"}), shout.invoke(call("shout", text="e")), shout.run({"text": "f"})]
+        return answers
+
+    with use_cassette(path, mode="all", ambient=ambient) as recording:
+        recorded = await run()
+    assert recorded[0] == "A 1"
+    assert recorded[1] == ToolMessage("BB 2", tool_call_id="call_1", name="shout")
+    assert [row.kind for row in recording.interactions] == ["tool"] * len(recorded)
+    assert recording.interactions[0].request == {"name": "shout", "arguments": {"text": "a"}}
+    world.gone = True
+    for _ in range(2):
+        with use_cassette(path, ambient=ambient) as replay:
+            assert await run() == recorded
+        assert len(replay.report.served) == len(recorded)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ONLY_ASYNC])
+@pytest.mark.parametrize("recorded_async", [True, False])
+async def test_sync_serves_async_and_back(kind: str, recorded_async: bool, world: World, tmp_path: Path) -> None:
+    """A recording of `invoke` serves `ainvoke`, and the other way round."""
+    shout = KINDS[kind](world)
+    path = tmp_path / "tool.yaml"
+
+    async def ask(*, is_async: bool) -> Any:
+        return await shout.ainvoke({"text": "a"}) if is_async else shout.invoke({"text": "a"})
+
+    with use_cassette(path, mode="all"):
+        recorded = await ask(is_async=recorded_async)
+    world.gone = True
+    with use_cassette(path):
+        assert await ask(is_async=not recorded_async) == recorded
+
+
+def test_taped_tool_is_what_it_was(world: World) -> None:
+    """A taped tool is of the same class, with the same name, schema and way of being called."""
+    real = structured(world)
+    taped = tape(real)
+    assert isinstance(taped, StructuredTool)
+    assert tape(taped) is taped
+    assert (taped.name, taped.description, taped.args) == (real.name, real.description, real.args)
+    assert taped.tool_call_schema.model_json_schema() == real.tool_call_schema.model_json_schema()
+    assert taped.get_input_schema() == real.get_input_schema()
+    assert taped.invoke({"text": "a"}) == "A 1", "outside a session it works"
+    real.description = "changed"
+    assert taped.description == "changed"
+
+
+def test_single_argument_tool(world: World, tmp_path: Path) -> None:
+    """The old one-string tools take their bare string."""
+    old = Tool("echo", lambda text: f"{text} {world.reach('tool')}", "Echo.")
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all") as recording:
+        recorded = [old.run("hello"), old.invoke({"__arg1": "again"})]
+    assert recording.interactions[0].request["name"] == "echo"
+    world.gone = True
+    with use_cassette(path):
+        assert [old.run("hello"), old.invoke({"__arg1": "again"})] == recorded
+
+
+# -- values --------------------------------------------------------------------------------------------------------
+
+VALUES: dict[str, Any] = {
+    "text": "plain",
+    "nothing": None,
+    "number": 3.5,
+    "dict": {"a": [1, None], 2: "int key", "nested": {"t": (1, 2)}},
+    "list": [1, "two", {"three": 3}],
+    "tuple": (1, (2, "x")),
+    "set": {1, 2},
+    "bytes": b"\x00\xff",
+    "datetime": datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
+    "date": date(2026, 1, 2),
+    "decimal": Decimal("1.10"),
+    "uuid": UUID(int=7),
+    "path": PurePosixPath("a/b"),
+    "enum": Mood.GOOD,
+    "pydantic": Place(city="Paris", population=2),
+    "list of pydantic": [Place(city="Paris"), Place(city="Rome")],
+    "dataclass": Point(1, ("t",)),
+    "document": [Document("text", metadata={"n": 1}, id="d1")],
+    "message": AIMessage("said by a sub agent", id="m1"),
+    "content blocks": [{"type": "text", "text": "a"}, {"type": "image", "url": "http://x"}],
+    "odd text": "\x85 \u2028 \r\n \ud800 \U0001f600 - [] # : 'x'\t",
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_keep_their_type(name: str, world: World, tmp_path: Path) -> None:
+    """Whatever a tool returns comes back equal and of the same type."""
+
+    @tool
+    def give(what: str) -> Any:
+        """Give something."""
+        world.reach("tool")
+        return VALUES[what]
+
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all"):
+        message = give.invoke(call("give", what=name))
+        give.invoke({"what": name})
+    world.gone = True
+    with use_cassette(path):
+        assert give.invoke(call("give", what=name)) == message
+        bare = give.invoke({"what": name})
+    assert bare == VALUES[name]
+    assert type(bare) is type(VALUES[name])
+
+
+def test_content_and_artifact(world: World, tmp_path: Path) -> None:
+    """A tool's artifact comes back beside its content."""
+
+    @tool(response_format="content_and_artifact")
+    def fetch(url: str) -> tuple[str, Any]:
+        """Fetch it."""
+        return f"page {world.reach('tool')}", {"raw": b"\x01", "place": Place(city=url)}
+
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = [fetch.invoke(call("fetch", url="u")), fetch.invoke({"url": "u"})]
+    assert recorded[0].artifact == {"raw": b"\x01", "place": Place(city="u")}
+    world.gone = True
+    with use_cassette(path):
+        assert [fetch.invoke(call("fetch", url="u")), fetch.invoke({"url": "u"})] == recorded
+
+
+def test_command(world: World, tmp_path: Path) -> None:
+    """A tool that answers with a command for the graph gives the same command, with the id of the live call."""
+
+    @tool
+    def hand_over(to: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Hand over."""
+        world.reach("tool")
+        return Command(goto=to, update={"messages": [ToolMessage("done", tool_call_id=tool_call_id)]}, graph=Command.PARENT)
+
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = hand_over.invoke(call("hand_over", to="b"))
+    world.gone = True
+    with use_cassette(path):
+        assert hand_over.invoke(call("hand_over", to="b")) == recorded
+    with use_cassette(path):
+        live = hand_over.invoke({**call("hand_over", to="b"), "id": "call_other"})
+    assert live.update["messages"][0].tool_call_id == "call_other"
+
+
+def test_complex_arguments(world: World, tmp_path: Path) -> None:
+    """Arguments that a schema turns into objects are recorded as the model gave them."""
+
+    @tool
+    def visit(place: Place, on: date, moods: list[Mood]) -> str:
+        """Visit a place."""
+        return f"{place.city} {on:%Y} {moods[0].name} {world.reach('tool')}"
+
+    asked = {"place": {"city": "Paris"}, "on": "2026-01-02", "moods": ["good"]}
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all") as recording:
+        recorded = visit.invoke(asked)
+    assert recorded == "Paris 2026 GOOD 1"
+    assert recording.interactions[0].request["arguments"] == asked
+    world.gone = True
+    with use_cassette(path):
+        assert visit.invoke(asked) == recorded
+
+
+def test_injected_config_is_not_asked(world: World, tmp_path: Path) -> None:
+    """What the framework injects is no part of the request: another user's config finds the same recording."""
+
+    @tool
+    def who(config: RunnableConfig) -> str:
+        """Tell who asks."""
+        return f"{config['configurable']['user']} {world.reach('tool')}"
+
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = who.invoke({}, config={"configurable": {"user": "ada"}})
+    world.gone = True
+    with use_cassette(path):
+        assert who.invoke({}, config={"configurable": {"user": "bob"}}) == recorded == "ada 1"
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("handle", [True, "it is broken", lambda error: f"handled: {error}"])
+def test_handled_errors(handle: Any, world: World, tmp_path: Path) -> None:
+    """A tool's own error handler runs again on the recorded error."""
+
+    def fail(how: str) -> str:
+        """Fail."""
+        raise ToolException(f"{how} {world.reach('tool')}")
+
+    failing = StructuredTool.from_function(fail, handle_tool_error=handle)
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all") as recording:
+        recorded = failing.invoke(call("fail", how="badly"))
+    assert recording.interactions[0].outcome.status == "raised"
+    assert recorded.status == "error"
+    world.gone = True
+    with use_cassette(path):
+        assert failing.invoke(call("fail", how="badly")) == recorded
+
+
+class QuotaError(Exception):
+    """An error with attributes and a constructor of its own."""
+
+    def __init__(self, left: int, *, code: str) -> None:
+        self.left = left
+        self.code = code
+        super().__init__(f"{left} left ({code})")
+
+
+@pytest.mark.parametrize("error", [ValueError("bad", 3), KeyError("k"), QuotaError(2, code="Q1"), OSError(2, "gone")])
+async def test_errors_are_raised_again(error: Exception, world: World, tmp_path: Path) -> None:
+    """An error comes back as its own type, with its message, arguments and attributes."""
+
+    @tool
+    def fail() -> str:
+        """Fail."""
+        world.reach("tool")
+        raise error
+
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all"), pytest.raises(type(error)):
+        fail.invoke({})
+    world.gone = True
+    with use_cassette(path), pytest.raises(type(error)) as caught:
+        await fail.ainvoke({})
+    assert type(caught.value) is type(error)
+    assert str(caught.value) == str(error)
+    assert caught.value.args == error.args
+    assert vars(caught.value) == vars(error)
+
+
+def test_validation_is_the_frameworks_own(world: World, tmp_path: Path) -> None:
+    """Arguments that do not fit are refused before the boundary, on record and on replay."""
+    shout = tape(decorated(world))
+    lenient = shout.model_copy(update={"handle_validation_error": "wrong arguments"})
+    path = tmp_path / "tool.yaml"
+
+    def run() -> Any:
+        with pytest.raises(ValidationError):
+            shout.invoke({"times": "many"})
+        return lenient.invoke(call("shout", times="many"))
+
+    with use_cassette(path, mode="all") as recording:
+        recorded = run()
+    assert recorded.content == "wrong arguments"
+    assert recording.interactions == []
+    with use_cassette(path):
+        assert run() == recorded
+
+
+# -- what happens inside a tool ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["ambient", "taped"])
+async def test_model_inside_a_tool(way: str, world: World, tmp_path: Path) -> None:
+    """What a tool asks of a model and of tools is recorded below it, and lies inside it when the tool is served."""
+    ambient = way == "ambient"
+    model, inner = NativeChat(world=world), decorated(world)
+    if not ambient:
+        model, inner = tape(model), tape(inner)
+
+    @tool
+    def research(topic: str) -> str:
+        """Ask a model."""
+        return model.invoke(topic).text + inner.invoke({"text": "x"})
+
+    outer = research if ambient else tape(research)
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all", ambient=ambient) as recording:
+        recorded = outer.invoke({"topic": "t"})
+    rows = {row.name: row for row in recording.interactions}
+    assert rows["research"].parent is None
+    assert rows["NativeChat"].parent == rows["shout"].parent == rows["research"].number
+    assert rows["NativeChat"].address.startswith(rows["research"].address + "/")
+    world.gone = True
+    with use_cassette(path, ambient=ambient) as replay:
+        assert await outer.ainvoke({"topic": "t"}) == recorded
+    assert str(replay.report) == "1 served, 0 executed"
+
+
+async def test_tool_that_calls_itself(world: World, tmp_path: Path) -> None:
+    """A tool whose parts delegate to each other is recorded once; a tool that asks another is not taken for it."""
+
+    @tool
+    def leaf(n: int) -> str:
+        """Count."""
+        return f"leaf {n} {world.reach('tool')}"
+
+    class Both(BaseTool):
+        name: str = "both"
+        description: str = "Delegates."
+
+        def _run(self, n: int) -> str:
+            return str(leaf.invoke({"n": n}))
+
+        async def _arun(self, n: int) -> str:
+            return self._run(n)
+
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all") as recording:
+        recorded = await Both().ainvoke({"n": 1})
+    assert sorted(row.name for row in recording.interactions) == ["both", "leaf"]
+    world.gone = True
+    with use_cassette(path):
+        assert Both().invoke({"n": 1}) == recorded
+
+
+@pytest.mark.parametrize("way", ["ambient", "taped"])
+def test_bare_thread_is_served(way: str, world: World, tmp_path: Path) -> None:
+    """A thread that was started without a context belongs to the only open session."""
+    real = decorated(world)
+    shout, ambient = (real, True) if way == "ambient" else (tape(real), False)
+    model = StreamingChat(world=world) if ambient else tape(StreamingChat(world=world))
+    answers: list[Any] = []
+    path = tmp_path / "tool.yaml"
+
+    def ask() -> None:
+        thread = threading.Thread(
+            target=lambda: answers.append((shout.invoke({"text": "a"}), model.invoke("hello").text))
+        )
+        thread.start()
+        thread.join()
+
+    with use_cassette(path, mode="all", ambient=ambient):
+        ask()
+    world.gone = True
+    with use_cassette(path, ambient=ambient) as replay:
+        ask()
+    assert answers[0] == answers[1]
+    assert str(replay.report) == "2 served, 0 executed"
+
+
+@pytest.mark.parametrize("way", ["ambient", "taped"])
+def test_unrecorded_tool_is_a_miss(way: str, world: World, tmp_path: Path) -> None:
+    """A tool that was not recorded, or not with these arguments, is never executed."""
+    real = decorated(world)
+    shout, ambient = (real, True) if way == "ambient" else (tape(real), False)
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all", ambient=ambient):
+        shout.invoke({"text": "hello"})
+    world.gone = True
+    with pytest.raises(CassetteMissError) as miss, use_cassette(path, ambient=ambient):
+        shout.invoke({"text": "goodbye"})
+    assert "tool shout" in str(miss.value)
+    assert "hello" in str(miss.value)
+    assert "goodbye" in str(miss.value)
+
+
+def test_live_tool(world: World, tmp_path: Path) -> None:
+    """A tool named as live is executed in a replay, and nothing else is."""
+    shout, model = decorated(world), StreamingChat(world=world)
+    path = tmp_path / "tool.yaml"
+
+    def run() -> Any:
+        return model.invoke("hello").text, shout.invoke({"text": "a"})
+
+    with use_cassette(path, mode="all"):
+        recorded = run()
+    with use_cassette(path, live={"shout"}) as replay:
+        replayed = run()
+    assert replayed == (recorded[0], "A 3")
+    assert str(replay.report) == "1 served, 1 executed"
+
+
+def test_value_that_cannot_be_kept(world: World, tmp_path: Path) -> None:
+    """A tool that returns what no cassette can hold fails the recording, with the type and what to do."""
+
+    @tool
+    def give() -> Any:
+        """Give a lock."""
+        return threading.Lock()
+
+    with pytest.raises(UnrecordableValueError, match="lock"), use_cassette(tmp_path / "tool.yaml", mode="all"):
+        give.invoke({})
+    assert not (tmp_path / "tool.yaml").exists()
