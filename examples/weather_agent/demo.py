@@ -6,7 +6,9 @@ and exits with 1 when one of its proofs fails.
 
 from __future__ import annotations
 
+import os
 import sys
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import indent, shorten
@@ -24,20 +26,25 @@ if TYPE_CHECKING:
 PROMPT = "What is the weather in Paris? I pay in EUR and want a postcard."
 EDITED = PROMPT.replace("Paris", "Oslo")
 MODEL_DELAY_S = 0.005
-EXCERPT_LINES = 22
 WIDTH = 110
 
 INTRODUCTION = f"""\
 AgentTape: record an agent's run once, replay it offline, identically
 ======================================================================
 
-An ordinary LangChain agent: create_agent, ChatOpenAI, and three tools.
+The agent is an ordinary one: LangChain's create_agent, ChatOpenAI, and three tools.
     get_weather      slow: takes 0.8 s
     lookup_rate      broken: always raises, and the agent has to cope
     send_postcard    has a side effect: adds a line to outbox.txt
-Its model service is a small server on this machine. It never gives the same answer twice.
-The prompt:  {PROMPT}
-"""
+Its code (agent.py) does not know AgentTape. Its model is a small server on this machine that speaks
+OpenAI's protocol and never gives the same answer twice: without a recording, no two runs are equal.
+
+Prompt: {PROMPT}"""
+CLOSING = """
+ALL PROOFS HOLD. The replay ran the agent's own code; models, tools and network were never reached.
+Next: README.md shows how one line does this for a test of yours."""
+HINT = """\
+    In a test of yours the command is your test's, and re-records it:  AGENTTAPE_MODE=all pytest tests/test_trip.py"""
 
 
 class Story:
@@ -63,47 +70,43 @@ class Story:
         replayed = self.replay()
         self.compare(recorded, replayed)
         self.miss()
-        if self.failed:
-            print("FAILED:", ", ".join(self.failed))
-        else:
-            print("ALL PROOFS HOLD. The replay ran the agent's real code, and nothing outside it was touched.")
+        print(f"\nFAILED: {', '.join(self.failed)}" if self.failed else CLOSING)
         return not self.failed
 
     def record(self) -> Run:
         """Run the agent against the live service, with the recorder on."""
-        step(1, "RECORD", 'with use_cassette("weather", mode="once"): ...')
+        step(1, "RECORD", 'with use_cassette("weather", mode="once"): agent.invoke(...)')
         with use_cassette("weather", mode="once", cassette_dir=self.cassettes) as cassette:
             run = perform(self.agent, PROMPT)
-        print("    The same question, asked in three ways; three different answers:")
+        print("    The prompt is sent three times, in the three ways of calling an agent. The answers:")
         for way, answer in run.answers.items():
-            print(f"      {way:<16}{shorten(answer, WIDTH - 22)}")
+            print(f"      {way:<16}{shorten(answer, WIDTH - 22, placeholder=' ...')}")
         calls, lines = self.server.calls, len(self.sent())
-        self.check("calls that the model service answered", calls, calls > 0)
-        self.check("postcards sent, lines in outbox.txt", lines, lines == len(run.answers))
-        self.check(
-            "model and tool calls on the cassette", len(cassette.report.executed), bool(cassette.report.executed)
-        )
+        executed = Counter(crossed.kind for crossed in cassette.report.executed)
+        self.check("model calls that the server answered", calls, calls > 0)
+        self.check("postcards sent (lines in outbox.txt)", lines, lines == len(run.answers))
+        recorded = f"{executed['chat']} + {executed['tool']}"
+        self.check("model + tool calls on the cassette", recorded, executed["chat"] == calls and executed["tool"] > 0)
         fact("time", f"{run.seconds:.2f} s")
         self.show(Path(cassette.path))
         return run
 
     def show(self, path: Path) -> None:
-        """Show the beginning of the cassette."""
-        lines = path.read_text("utf-8").splitlines()
+        """Show two interactions of the cassette: a tool's, and what is new in the request of the model after it."""
+        text = path.read_text("utf-8")
         size = path.stat().st_size / 1000
-        step(
-            2,
-            "THE CASSETTE",
-            f"cassettes/{path.name}, {size:.1f} kB, {len(lines)} lines: made for git and for reviewers",
-        )
-        for line in lines[:EXCERPT_LINES]:
-            print("    |", line[: WIDTH - 6])
-        print("    | ...")
+        step(2, "THE CASSETTE", f"cassettes/{path.name}: {size:.0f} kB of YAML, to be read in reviews and kept in git")
+        _, _, tool, model, *_ = text.split("\n---\n")
+        print(indent(f"---\n{tool}", "    | "))
+        request, _, _ = model.partition("\noutcome:")
+        print(indent(f"---\n{request}", "    | "))
+        print("    | outcome: ...")
+        print("    A request that continues an earlier one is kept as what is new in it. Secrets are never kept.")
 
     def replay(self) -> Run:
         """Run the same code with the service gone; the cassette answers."""
-        step(3, "REPLAY", 'with use_cassette("weather"): ...')
-        print("    The model service is shut down and the network is guarded. Same code, same question.")
+        step(3, "REPLAY", 'with use_cassette("weather"): agent.invoke(...)')
+        print("    The server is shut down and the network is guarded. Same code, same prompt, three ways again.")
         calls, connections, lines = self.server.calls, self.connections.count, self.sent()
         with use_cassette("weather", cassette_dir=self.cassettes) as cassette:
             run = perform(self.agent, PROMPT)
@@ -111,40 +114,41 @@ class Story:
         self.check("live model calls", self.server.calls - calls, self.server.calls == calls)
         self.check("sockets connected", self.connections.count - connections, self.connections.count == connections)
         self.check("postcards sent (outbox.txt is untouched)", len(self.sent()) - len(lines), self.sent() == lines)
-        self.check("model and tool calls that ran for real", len(report.executed), not report.executed)
-        self.check("served from the cassette", len(report.served), bool(report.served))
-        self.check("on the cassette but never asked for", len(report.unused), not report.unused)
+        self.check("model and tool calls executed", len(report.executed), not report.executed)
+        self.check("model and tool calls served from the cassette", len(report.served), bool(report.served))
+        self.check("recorded calls never asked for", len(report.unused), not report.unused)
         fact("time", f"{run.seconds:.2f} s")
         return run
 
     def compare(self, recorded: Run, replayed: Run) -> None:
         """Prove that both runs are equal in all that a caller can see."""
-        step(4, "PROOF", "the recorded run against the replayed one")
+        step(4, "PROOF", "what the caller saw, recorded / replayed")
         for label, name in (
             ("messages of invoke(), with their ids", "messages"),
             ("chunks of stream(), with their ids", "chunks"),
             ("events of astream_events(), in order", "events"),
-            ("the three different answers", "answers"),
+            ("answers, word for word", "answers"),
         ):
             left, right = getattr(recorded, name), getattr(replayed, name)
             self.check(label, f"{len(left)} / {len(right)}", left == right)
             if left != right:
                 print(indent(first_difference(left, right), " " * 6))
-        times = f"{recorded.seconds:.2f} s -> {replayed.seconds:.2f} s"
-        fact("time", f"{times} ({recorded.seconds / replayed.seconds:.0f} times as fast)")
+        faster = f"{recorded.seconds / replayed.seconds:.0f} times as fast"
+        fact("time", f"{recorded.seconds:.2f} s / {replayed.seconds:.2f} s", faster)
 
     def miss(self) -> None:
-        """Edit one word of the prompt: the cassette can not know the answer, and says so."""
-        step(5, "EDIT THE PROMPT", "Paris becomes Oslo; nobody recorded that")
+        """Edit one word of the prompt: the cassette cannot know the answer, and says so."""
+        step(5, "EDIT THE PROMPT", "Paris becomes Oslo, which nobody recorded: the run stops at once, and says why")
         missed = ""
         try:
             with use_cassette("weather", cassette_dir=self.cassettes):
                 ask(self.agent, EDITED)
         except CassetteMissError as error:
-            missed = str(error)
+            missed = str(error).replace(str(self.cassettes.parent) + os.sep, "")
         print(indent(missed or "(no miss)", "    | "))
-        self.check("the run stopped, and the message names the word", "Oslo", "Oslo" in missed and "Paris" in missed)
-        print()
+        print(HINT)
+        named = all(part in missed for part in ("interaction 1", "[-Paris-]", "{+Oslo+}", "AGENTTAPE_MODE="))
+        self.check("recording, words and command are named", "yes" if named else "no", named)
 
     def check(self, label: str, value: object, ok: bool) -> None:
         """Print a proof and remember when it does not hold."""
@@ -164,7 +168,7 @@ def step(number: int, title: str, remark: str) -> None:
 
 def fact(label: str, value: object, verdict: str = "") -> None:
     """Print a fact in aligned columns."""
-    print(f"    {label:<48}{value!s:>12}   {verdict}".rstrip())
+    print(f"    {label:<48}{value!s:>16}   {verdict}".rstrip())
 
 
 def first_difference(left: Any, right: Any, place: str = "") -> str:
@@ -182,8 +186,14 @@ def first_difference(left: Any, right: Any, place: str = "") -> str:
 
 def main() -> int:
     """Run the demonstration; the exit code."""
-    with TemporaryDirectory(prefix="agenttape-demo-") as folder:
-        return 0 if Story(Path(folder)).tell() else 1
+    for variable in [name for name in os.environ if name.startswith("AGENTTAPE_")]:
+        del os.environ[variable]  # the story is the same whatever mode its reader has set
+    try:
+        with TemporaryDirectory(prefix="agenttape-demo-") as folder:
+            return 0 if Story(Path(folder)).tell() else 1
+    except KeyboardInterrupt:
+        print("\nInterrupted. Nothing is left behind.")
+        return 130
 
 
 if __name__ == "__main__":

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import agenttape_core.errors
+from agenttape_core.matching.ids import RUN_SPECIFIC_ID
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -82,5 +86,41 @@ def test_every_page_is_reachable_from_the_index() -> None:
 
 def test_no_page_names_a_machine() -> None:
     """No page holds a path of the machine that it was written on."""
-    for page in PAGES:
-        assert not re.search(r"(?<![\w./])/(?:tmp|home|root|work|Users)/", page.read_text(encoding="utf-8")), name_of(page)
+    place = re.compile(r"(?<![\w./])/(?:tmp|home|root|work|Users)/")
+    assert [name_of(page) for page in PAGES if place.search(page.read_text(encoding="utf-8"))] == []
+
+
+UUID = "3f2b8c1e-9a4d-4c7b-8e5f-0a1b2c3d4e5f"
+PIECES = (
+    UUID,
+    UUID.upper(),
+    UUID.replace("-", ""),
+    UUID.replace("-", "").upper(),
+    "\\n",
+    "\\\\",
+    "\\u00e9",
+    "z",
+    "0",
+    "-",
+    " ",
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join))
+def test_run_specific_ids_are_specified(text: str) -> None:
+    """The expression on the page about fingerprints finds the ids that the library finds."""
+    page = (ROOT / "docs" / "fingerprint.md").read_text(encoding="utf-8")
+    printed = re.search(r"^```text\n(.*)\n```$", page, re.MULTILINE)
+    assert printed is not None
+    assert re.findall(printed[1], text) == RUN_SPECIFIC_ID.findall(text)
+
+
+def test_every_layer_is_explained() -> None:
+    """The page for contributors lists the layers of core as the linter checks them, top to bottom."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    contracts = settings["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract.get("containers") == ["agenttape_core"])
+    rows = re.findall(r"^\| (`.*`) \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
+    explained = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    names = " : ".join(layers).split(" : ")
+    assert explained[-len(names) :] == names

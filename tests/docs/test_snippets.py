@@ -47,10 +47,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def as_printed(project: Path) -> Callable[[str], str]:
-    """Shorten what depends on where a page is run: the folder, and the file that a snippet was written to."""
+    """Make the same text of what a page prints everywhere: without its folder, its files and its process."""
 
     def shortened(text: str) -> str:
-        text = re.sub(rf"{re.escape(str(project))}/\w+_\d+_\d+\.py", "app.py", text)
+        text = re.sub(rf"{re.escape(str(project))}/[\w-]+_\d+_\d+\.py", "app.py", text)
+        text = re.sub(r"\(process \d+\)", "(process 4711)", text)
         return text.replace(f"{project}/", "")
 
     return shortened
@@ -90,7 +91,8 @@ def test_page_is_true(
                 shown = f"{example}: {type(error).__name__}: {error}"
                 raise pytest.fail.Exception(shown, pytrace=False) from None
     for excerpt in EXCERPT.finditer(page.read_text(encoding="utf-8")):
-        assert excerpt["text"] in (project / excerpt["file"]).read_text(encoding="utf-8")
+        written = (project / excerpt["file"]).read_text(encoding="utf-8")
+        assert excerpt["text"] in written, f"{page.name} shows what is not in {excerpt['file']}:\n{written}"
 
 
 def test_no_more_snippets_are_skipped() -> None:

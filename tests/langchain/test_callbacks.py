@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import logging
+import re
 import subprocess
 import sys
 import textwrap
@@ -195,10 +196,13 @@ def told(value: Any) -> Any:
 
 
 def identity(path: Path) -> list[tuple[str, str, str, str, str | None]]:
-    """What each interaction of a cassette is, where it stands, and inside of which other."""
+    """What each interaction of a cassette is, where it stands, and inside of which other.
+
+    Without the marks of concurrent branches (`~1`), which only a session can tell apart before they start.
+    """
     recorded = list(open_cassette(path).interactions())
-    names = {interaction.number: interaction.address for interaction in recorded}
-    return sorted((i.kind, i.name, i.address, i.fingerprint, names.get(i.parent or 0)) for i in recorded)
+    places = {interaction.number: re.sub(r"~[\d.]+", "", interaction.address) for interaction in recorded}
+    return sorted((i.kind, i.name, places[i.number], i.fingerprint, places.get(i.parent or 0)) for i in recorded)
 
 
 @pytest.fixture
@@ -234,7 +238,8 @@ def test_observed_run_replays(name: str, way: str, world: World, handler: TapeCa
     with use_cassette(handler.path) as replay:
         replayed = WAYS[way](run, None)
     assert outcome(replayed) == outcome(observed)
-    assert {crossed.rung for crossed in replay.report.served} == {"address"}
+    rungs = {crossed.rung for crossed in replay.report.served}
+    assert rungs <= {"address", "fingerprint"} if name == "parallel" else rungs == {"address"}
     assert replay.report.executed == replay.report.unused == ()
 
 

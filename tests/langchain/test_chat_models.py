@@ -11,7 +11,8 @@ from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.runnables import ConfigurableField, RunnableBinding
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import ConfigurableField, RunnableBinding, RunnableLambda
 from langchain_openai import ChatOpenAI
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import BaseModel, Field
@@ -386,6 +387,28 @@ async def test_models_made_by_name(loopback: OpenAILoopback, tmp_path: Path, mon
     loopback.stop()
     with use_cassette(path):
         assert await run() == recorded
+
+
+@pytest.mark.parametrize("recorded_async", [False, True])
+async def test_chain_across_sync_and_async(recorded_async: bool, world: World, tmp_path: Path) -> None:
+    """A chain recorded by threads replays in tasks with the same ids and addresses, and the other way round."""
+    model = NativeChat(world=world)
+    prompt = ChatPromptTemplate.from_messages([("system", "Be kind."), ("user", "{question}")])
+    chain = prompt | model | RunnableLambda(lambda answer: [HumanMessage(answer.text)]) | model
+    path = tmp_path / "chain.yaml"
+
+    async def run(*, is_async: bool) -> list[Any]:
+        asked = {"question": QUESTION}
+        if is_async:
+            return [await chain.ainvoke(asked), [c async for c in chain.astream(asked)]]
+        return [chain.invoke(asked), list(chain.stream(asked))]
+
+    with use_cassette(path, mode="all"):
+        recorded = await run(is_async=recorded_async)
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert await run(is_async=not recorded_async) == recorded
+    assert {served.rung for served in replay.report.served} == {"address"}
 
 
 @each_way

@@ -78,7 +78,7 @@ def test_recorded_calls_replay_without_the_service(
 
 @pytest.mark.parametrize("name", CALLS)
 def test_observed_calls_replay_without_the_service(name: str, real_exchanges: Start, tmp_path: Path) -> None:
-    """What a callback handler saw of real calls is a cassette that gives the same results, with the observed ids."""
+    """What a handler saw of real calls gives the same results, with all ids: to a session, and to a stand-in model."""
     service = real_exchanges(name)
     calls = RunnableLambda(lambda _: CALLS[name](partial(ChatOpenAI, base_url=service.base_url, api_key="x")))
     handler = TapeCallbackHandler(tmp_path / f"{name}.yaml")
@@ -91,20 +91,12 @@ def test_observed_calls_replay_without_the_service(name: str, real_exchanges: St
     assert {crossed.rung for crossed in replay.report.served} == {"address"}
     assert replay.report.executed == replay.report.unused == ()
 
-
-@pytest.mark.parametrize("name", CALLS)
-def test_replay_model_answers_as_the_real_one_did(name: str, real_exchanges: Start, tmp_path: Path) -> None:
-    """A model made of the cassette gives the recorded messages and chunks to the same code, with no client at all."""
-    service = real_exchanges(name)
-    handler = TapeCallbackHandler(tmp_path / f"{name}.yaml")  # it keeps the ids that no provider gave
-    observed = CALLS[name](partial(ChatOpenAI, base_url=service.base_url, api_key="x", callbacks=[handler]))
-    service.stop()
     models = {version: ReplayChatModel(handler.path, output_version=version) for version in (None, "v1")}
 
-    def chat(output_version: str | None = None, **_: Any) -> Any:
+    def stand_in(output_version: str | None = None, **_: Any) -> Any:
         return models["v1" if output_version == "v1" else None]
 
-    assert seen(CALLS[name](chat)) == seen(observed)
+    assert seen(CALLS[name](stand_in)) == seen(observed)
     assert sum(len(model.report.served) for model in models.values()) == len(service.exchanges)
 
 

@@ -60,6 +60,13 @@ def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Path:
     return Path(cassette_dir) / path.with_name(f"{path.name}.yaml")
 
 
+def stem_of(path: Path) -> str:
+    """Return the name of a cassette file without its `SUFFIXES`; other dots are part of the name."""
+    while path.suffix in SUFFIXES:
+        path = path.with_suffix("")
+    return path.name
+
+
 def load_settings(start: Path | None = None, environment: dict[str, str] | None = None) -> Settings:
     """Return the settings of the project around a folder.
 

@@ -33,6 +33,7 @@ class Integrations:
             self._open += 1
 
     def _connect_all(self) -> None:
+        self._waiting.clear()  # what an attempt that failed has left
         with ExitStack() as stack:
             for point in _installed():
                 if point.name in sys.modules:

@@ -91,12 +91,13 @@ class UnrecordableValueError(AgentTapeError):
     def __init__(self, where: str, value_type: type, why: str = "no codec is known for this type") -> None:
         self.where = where
         self.value_type = value_type
+        self.why = why
         name = f"{value_type.__module__}.{value_type.__qualname__}"
         super().__init__(
             f"cannot record the value at {where}: {name} ({why})\n"
             "  return plain data (str, int, float, bool, None, bytes, list, tuple, set, dict, datetime, uuid, "
             "pydantic model, dataclass, enum) from this boundary,\n"
-            "  or register a codec for the type: agenttape_core.integration.register_codec(TypeCodec(...))"
+            "  or register a codec for the type: agenttape_core.integration.register_codecs([TypeCodec(...)])"
         )
 
 
@@ -135,7 +136,11 @@ class ReplayedError(AgentTapeError):
 
     def __init__(self, type_name: str, message: str) -> None:
         self.type_name = type_name
-        super().__init__(f"{type_name}: {message}")
+        # Not super(): one that also derives from a recorded base keeps what that base made of the recorded arguments.
+        Exception.__init__(self, f"{type_name}: {message}")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class AgentTapeHalt(BaseException):

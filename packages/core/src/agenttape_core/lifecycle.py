@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.config import Settings, cassette_path, load_settings
+from agenttape_core.config import Settings, cassette_path, load_settings, stem_of
 from agenttape_core.discovery import integrations
 from agenttape_core.engine import Mode, Policy, parse_mode
 from agenttape_core.errors import CassetteNotFoundError, NetworkBlockedError, UnusedInteractionsWarning
@@ -48,6 +48,7 @@ class Use:
         self._remedy: Callable[[], list[str]]
         self._header: Header
         self._session: Session
+        self._problem: Exception | None = None
 
     def prepare(self) -> None:
         """Read the settings and the cassette, and start the journal of what will be recorded."""
@@ -64,7 +65,8 @@ class Use:
             exhausted=settings.exhausted,
         )
         prior = self._cassette.preface if self._cassette is not None else None
-        redactor = redactor_for(self._path, prior, self._redact, settings.redaction_key)
+        key = settings.redaction_key or (prior.redaction.key if prior is not None else None)
+        redactor = redactor_for(self._path, prior if policy.serves else None, self._redact, key)
         self._header = new_header(self._path, prior, settings, redactor, replaces=policy.replaces)
         if not policy.offline:
             self._journal = Journal(self._target(policy), self._header)
@@ -83,11 +85,16 @@ class Use:
         try:
             self._enter(self._session.policy)
         except BaseException:
-            self._around.close()
-            if self._journal is not None:
-                self._journal.abandon(keep=False)
+            with ExitStack() as undo:
+                undo.callback(self.abandon)
+                undo.push(self._around)
             raise
         return self._session
+
+    def abandon(self) -> None:
+        """Give up before the session has begun."""
+        if self._journal is not None:
+            self._journal.abandon(keep=False)
 
     def _read(self, mode: Mode) -> Cassette | None:
         try:
@@ -101,8 +108,8 @@ class Use:
     def _target(self, policy: Policy) -> Path:
         if policy.records:
             return self._path
-        stem, dot, suffixes = self._path.name.partition(".")
-        return self._path.with_name(f"{stem}.derived{dot}{suffixes}")
+        stem = stem_of(self._path)
+        return self._path.with_name(f"{stem}.derived{self._path.name.removeprefix(stem)}")
 
     def _enter(self, policy: Policy) -> None:
         session, frozen = self._session, self._header.freeze
@@ -132,22 +139,39 @@ class Use:
 
     def leave(self) -> None:
         """End the session: what surrounds it is taken down, and nothing more is served or executed."""
-        self._around.close()
+        try:
+            self._around.close()
+        except Exception as problem:  # noqa: BLE001 - raised by `judge`, once the journal is settled
+            self._problem = problem
         self._session.find_unused()
 
     def settle(self, error: BaseException | None) -> None:
         """Write what was recorded, or put it aside when the run failed."""
-        if self._journal is not None:
-            self._settle(self._journal, error if error is not None else self._session.failure)
+        journal = self._journal
+        if journal is None:
+            return
+        try:
+            failures = (error, self._session.failure, self._problem)
+            self._settle(journal, next((failed for failed in failures if failed is not None), None))
+        except Exception as problem:  # noqa: BLE001 - raised by `judge`, which knows what it must not replace
+            self._problem = problem
+        finally:
+            left = journal.abandon(keep=True)
+            if left is not None and self._problem is not None:
+                self._problem.add_note(f"AgentTape: {_recoverable(left)}")
 
     def judge(self, error: BaseException | None) -> None:
-        """Raise what the run did not raise by itself: a failure that it ate, or what it never asked for."""
-        failure = self._session.failure
-        if failure is not None and failure is not error:
-            if error is None or isinstance(error, Exception):
+        """Raise what the run did not raise by itself: a failure that it ate, or what it never asked for.
+
+        An exception that must end the program (an interruption, a cancellation, a halt of ours) stays what it is.
+        """
+        failed = [failure for failure in (self._session.failure, self._problem) if failure not in (None, error)]
+        for failure in failed:
+            if failure is not None and (error is None or isinstance(error, Exception)):
                 raise failure from error
-            error.add_note(f"AgentTape: {failure}")
-        if failure is None and error is None and not self._session.policy.records:
+            if error is not None:
+                error.add_note(f"AgentTape: {failure}")
+        if not failed and error is None and not self._session.policy.records:
             self._judge_unused()
 
     def _settle(self, journal: Journal, failed: BaseException | None) -> None:
@@ -162,17 +186,21 @@ class Use:
                 superseded.unlink(missing_ok=True)
         else:
             left = journal.abandon(keep=bool(session.report.executed))
-            if left is not None:
+            if left is not None and failed is not self._problem:
                 failed.add_note(
                     f"AgentTape: the run failed, so {journal.target} was left as it was; {_recoverable(left)}"
                 )
 
     def _kept(self) -> list[Interaction]:
-        """Return the recordings that stay: all when adding to a cassette, else those that were served."""
+        """Return the recordings that stay.
+
+        When adding to a cassette, all that were not made anew by what is live; else those that were served.
+        """
         if self._cassette is None:
             return []
         if self._session.policy.mode is Mode.NEW_EPISODES:
-            return list(self._cassette.interactions())
+            again = self._session.executed_live()
+            return [item for item in self._cassette.interactions() if item.fingerprint not in again]
         return [self._cassette.interaction(number) for number in self._session.used_numbers()]
 
     def _judge_unused(self) -> None:

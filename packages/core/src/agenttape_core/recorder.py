@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from agenttape_core.config import Settings
+from agenttape_core.config import Settings, stem_of
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.schema import Freeze, Header, Interaction, Outcome, Redaction, Volatile
@@ -48,6 +48,12 @@ EMPTY = _Empty()
 def redactor_for(path: Path, prior: Header | None, redact: bool | Sequence[Rule], key: str | None) -> Redactor:
     """Return the redactor of a session: with the key of its cassette, so that equal secrets stay equal.
 
+    Args:
+        path: The cassette.
+        prior: The header of the recordings that are to match, if any are.
+        redact: The user's rules, or whether to redact at all.
+        key: The key that is held in the environment.
+
     Raises:
         ConfigurationError: If the cassette was recorded with a key or rules that are not given now.
     """
@@ -64,7 +70,7 @@ def redactor_for(path: Path, prior: Header | None, redact: bool | Sequence[Rule]
                 f"{path} was recorded with a redaction key that is not in the file\n"
                 "  set AGENTTAPE_REDACTION_KEY to the key it was recorded with"
             )
-        key = key or prior.redaction.key
+        key = prior.redaction.key or key
     return Redactor(key or new_key(), rules=rules, enabled=redact is not False)
 
 
@@ -87,14 +93,15 @@ def new_header(
     """
     if prior is not None and not replaces:
         return prior
-    name = path.name.partition(".")[0]
+    name = stem_of(path)
     now = time.time()
     return Header(
         name=name,
         tags=list(settings.tags),
         freeze=Freeze(kinds=sorted(settings.freeze), seed=f"agenttape:{name}" if settings.freeze else ""),
         redaction=Redaction(
-            key=None if settings.redaction_key else redactor.key, rules=[rule.name for rule in redactor.rules]
+            key=None if redactor.key == settings.redaction_key else redactor.key,
+            rules=[rule.name for rule in redactor.rules],
         ),
         volatile=Volatile(
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),

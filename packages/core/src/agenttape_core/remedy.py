@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from agenttape_core.redaction import Redactor, new_key
+
 _PACKAGE = str(Path(__file__).parent)
 _MAX_COMMAND = 200
 
@@ -49,4 +51,5 @@ def _this_command() -> str:
         return f"pytest {shlex.quote(test)}"
     words = [Path(sys.orig_argv[0]).name, *sys.orig_argv[1:]] if sys.orig_argv else ["python"]
     command = shlex.join(words)
-    return command if len(command) <= _MAX_COMMAND and "\n" not in command else "<your command>"
+    plain = len(command) <= _MAX_COMMAND and "\n" not in command and not Redactor(new_key()).contains_secret(command)
+    return command if plain else "<your command>"

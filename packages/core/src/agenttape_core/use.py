@@ -112,9 +112,10 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
     async def __aenter__(self) -> Session:
         used = self._begin()
         try:
-            await asyncio.to_thread(used.prepare)  # reads and writes files, which an event loop must not wait for
+            await _in_thread(used.prepare)
             return used.enter()
         except BaseException:
+            used.abandon()
             self._used = None
             raise
 
@@ -123,7 +124,7 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
     ) -> Literal[False]:
         used = self._end()
         used.leave()
-        await asyncio.to_thread(used.settle, error)
+        await _in_thread(functools.partial(used.settle, error))
         used.judge(error)
         return False
 
@@ -154,6 +155,17 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         again = use_cassette(self._name_or_path, redact=self._redact, ambient=self._ambient, **self._chosen)
         again._caller = self._caller
         return again
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    """Read and write files where no event loop waits for it, and to the end even if the caller is cancelled."""
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        working.exception()
+        raise
 
 
 def _checked(key: str, value: Any) -> Any:

@@ -12,7 +12,10 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models._utils import _normalize_messages
 from langchain_core.language_models.chat_models import _format_for_tracing
+from langchain_core.runnables import base as _runnables
+from langchain_core.runnables import fallbacks as _fallbacks
 from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.tools import base as _tools
 from langchain_core.tracers.context import _configure_hooks
 
 if TYPE_CHECKING:
@@ -116,3 +119,8 @@ PUBLIC_MODEL_CALLS = tuple(
 
 MODEL_LEAVES = ("_generate", "_agenerate", "_stream", "_astream")
 """The methods that a provider implements."""
+
+MODULES_WITH_STEPS = tuple(
+    module for module in (_runnables, _fallbacks, _tools) if hasattr(module, "coro_with_context")
+)
+"""Where `coro_with_context` is called: it makes a task of a step that its caller waits for at once."""

@@ -14,6 +14,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langchain_core.tools import BaseTool
 
+from agenttape_core import AgentTapeHalt
 from agenttape_core.integration import (
     Branch,
     current_branch,
@@ -21,11 +22,12 @@ from agenttape_core.integration import (
     enter_branch,
     register_scope,
     register_seam,
+    task_branch,
 )
-from agenttape_langchain._compat import PUBLIC_MODEL_CALLS, hook_handler
+from agenttape_langchain._compat import MODULES_WITH_STEPS, PUBLIC_MODEL_CALLS, hook_handler
 from agenttape_langchain.alias import is_alias
 from agenttape_langchain.chat_models import tape_chat_model
-from agenttape_langchain.positions import current_tree, scope
+from agenttape_langchain.positions import current_tree, here, scope
 from agenttape_langchain.tools import tape_tool
 
 
@@ -48,16 +50,19 @@ def integration() -> Iterator[None]:
         stack.callback(hook_handler(current_tree))
         for name in PUBLIC_MODEL_CALLS:
             _patch(stack, BaseChatModel, name, _redirected(tape_chat_model))
+        _patch(stack, BaseChatModel, "agenerate", _with_halts)
         for name in ("run", "arun"):
             _patch(stack, BaseTool, name, _redirected(tape_tool))
         # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
         _patch(stack, ContextThreadPoolExecutor, "map", lambda _: ThreadPoolExecutor.map)
+        for module in MODULES_WITH_STEPS:
+            _patch(stack, module, "coro_with_context", _lending)
         _patch(stack, ContextThreadPoolExecutor, "submit", _forking(_is_context_pool))
         _patch(stack, ThreadPoolExecutor, "submit", _forking(_is_bare_pool))
         yield
 
 
-def _patch(stack: ExitStack, cls: type, name: str, wrap: Callable[[Any], Any]) -> None:
+def _patch(stack: ExitStack, cls: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     real = getattr(cls, name)
     setattr(cls, name, wrap(real))
     stack.callback(setattr, cls, name, real)
@@ -85,18 +90,52 @@ def _forking(applies: Callable[[Any], bool]) -> Callable[[Any], Any]:
     def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(real)
         def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-            branch = current_branch()
-            if branch is None or not applies(self):
+            branch, session = current_branch(), current_session()
+            if branch is None or session is None or not applies(self):
                 return real(self, fn, *args, **kwargs)
+            fork = here(session).fork(branch)
             context = getattr(fn, "__self__", None)
             if isinstance(context, Context):  # the work brings its own context
-                context.run(enter_branch, branch.fork())
+                context.run(enter_branch, fork)
                 return real(self, fn, *args, **kwargs)
-            return real(self, functools.partial(_call_in_branch, fn, branch.fork()), *args, **kwargs)
+            return real(self, functools.partial(_call_in_branch, fn, fork), *args, **kwargs)
 
         return submit
 
     return wrap
+
+
+def _with_halts(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a miss out of `agenerate`.
+
+    There the framework expects an `Exception`: of any other that a call raised it asks for its generations, and fails
+    with an `AttributeError`, which a fallback or a retry would eat.
+    """
+
+    @functools.wraps(real)
+    async def agenerate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await real(self, *args, **kwargs)
+        except AttributeError as error:
+            if isinstance(error.obj, AgentTapeHalt):
+                raise error.obj from None
+            raise
+
+    return agenerate
+
+
+def _lending(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a step of a chain run in the strand of its chain: the framework makes it a task only to give it a context."""
+
+    @functools.wraps(real)
+    def coro_with_context(coro: Any, context: Context, *, create_task: bool = False) -> Any:
+        session = current_session()
+        branch = task_branch(here(session)) if session is not None else None
+        if branch is not None:
+            context.run(enter_branch, branch.lend())
+        return real(coro, context, create_task=create_task)
+
+    return coro_with_context
 
 
 def _is_context_pool(_: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenttape_core.integration import Session, current_session, rank_name, task_branch
+from agenttape_core.integration import Position, Session, current_session, rank_name, task_branch
 from agenttape_langchain._compat import enclosing_run_id
 from agenttape_langchain.run_tree import Run, RunTree
 
@@ -33,14 +33,17 @@ def enclosing_run(session: Session) -> Run | None:
     return tree_of(session).run(enclosing_run_id())
 
 
+def here(session: Session) -> Position:
+    """Return the position that the caller's code runs below."""
+    runs = (enclosing_run(session), tree_of(session).chain())
+    positions = [session.root, *(run.position for run in runs if run is not None)]
+    return max(positions, key=lambda position: len(position.order))
+
+
 def scope() -> str | None:
     """Return a name of the strand of the run that is executing here: ids drawn in it are counted by it."""
     session = current_session()
     if session is None:
         return None
-    runs = [run for run in (enclosing_run(session), tree_of(session).chain()) if run is not None]
-    if not runs:
-        return None
-    position = max((run.position for run in runs), key=lambda position: len(position.order))
-    rank = position.rank_of(task_branch())
-    return f"{position.address}|{rank_name(rank)}"
+    position = here(session)
+    return f"{position.address}|{rank_name(position.rank_of(task_branch(position)))}"

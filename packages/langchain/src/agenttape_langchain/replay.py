@@ -170,7 +170,7 @@ class ReplayChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Bind tools as the recorded model did, in whatever spelling they are given."""
-        spelled = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in tools]
+        spelled = [_spelled(tool) for tool in tools]
         if tool_choice is not None:
             kwargs["tool_choice"] = tool_choice
         return self.bind(**({"tools": spelled} if spelled else {}), **kwargs)
@@ -202,6 +202,13 @@ class ReplayChatModel(BaseChatModel):
             return _parsed(model, _parser_of_text(schema), include_raw=include_raw)
         model = self.bind_tools(tools, response_format=_json_schema(schema), **kwargs)
         return _parsed(model, _parser_of_answer(schema), include_raw=include_raw)
+
+
+def _spelled(tool: Any) -> dict[str, Any]:
+    """Return a tool as a provider's dict: objects, classes and plain JSON schemas are no such thing yet."""
+    if isinstance(tool, dict) and ("title" not in tool or "name" in tool):
+        return tool
+    return convert_to_openai_tool(tool)
 
 
 def _json_schema(schema: Any) -> dict[str, Any]:

@@ -91,9 +91,8 @@ class RunTree(BaseCallbackHandler):
         **facts: Any,
     ) -> Run:
         parent = self.run(parent_run_id)
-        branch = task_branch()
         above = parent.position if parent is not None else self._root
-        run = Run(above.child(branch=branch, **_place(name, tags or (), metadata or {})), **facts)
+        run = Run(above.child(branch=task_branch(above), **_place(name, tags or (), metadata or {})), **facts)
         self._runs[run_id] = run
         return run
 

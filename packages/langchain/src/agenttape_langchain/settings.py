@@ -126,10 +126,10 @@ def _choice(choice: Any, tools: list[list[Any]]) -> Any:
     """Return which tool must be called; where there is one only, its name says no more than `required`."""
     if isinstance(choice, Mapping):
         choice = (choice.get("function") or choice).get("name") or choice.get("type")
-    if choice in {None, False, "auto"}:
+    if choice in (None, False, "auto"):
         return None
-    only = tools[0][1] if len(tools) == 1 else None
-    return "required" if choice in {"any", "required", True, only} else choice
+    only = len(tools) == 1 and choice == tools[0][1]
+    return "required" if only or choice in ("any", "required", True) else choice
 
 
 def format_meaning(response_format: Any) -> tuple[Any, ...] | None:

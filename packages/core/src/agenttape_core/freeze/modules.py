@@ -68,9 +68,11 @@ class _Seen:
         self._others: dict[int, object] = {}
         self._contents: dict[int, dict[str, Any]] = {}
         self._sizes: dict[int, int] = {}
+        self._dead: list[int] = []
 
     def changed(self) -> list[tuple[types.ModuleType, dict[str, Any]]]:
         """Give the modules that are new or have another number of globals, and count them as searched."""
+        self._forget()
         fresh = set(map(id, list(sys.modules.values()))) - self._refs.keys() - self._others.keys()
         if list(map(len, self._contents.values())) != list(self._sizes.values()):
             fresh |= {key for key, content in list(self._contents.items()) if len(content) != self._sizes.get(key)}
@@ -84,14 +86,17 @@ class _Seen:
 
     def _note(self, key: int, module: types.ModuleType) -> dict[str, Any]:
         content = content_of(module)
-        self._refs[key] = weakref.ref(module, lambda _dead: self._forget(key))
+        self._refs[key] = weakref.ref(module, lambda _dead: self._dead.append(key))
         self._contents[key] = content
         self._sizes[key] = len(content)
         return content
 
-    def _forget(self, key: int) -> None:
-        for table in (self._refs, self._contents, self._sizes):
-            table.pop(key, None)
+    def _forget(self) -> None:
+        """Drop the modules that died. Only here: collection may strike while a table is being read."""
+        while self._dead:
+            key = self._dead.pop()
+            for table in (self._refs, self._contents, self._sizes):
+                table.pop(key, None)
 
 
 class Places:

@@ -119,11 +119,12 @@ class Canonicaliser:
         return Question(kind, name, fingerprint, (*numbers, *ids), parts)
 
     def _part(self, name: str, value: Any) -> Part:
-        content = value.key if type(value) is Keyed else _content_key(value)
-        key = (name, content)
+        keyed = type(value) is Keyed
+        content = value.key if keyed else _content_key(value)
+        key = (name, content, keyed)
         part = self._cache.get(key) if content is not None else None
         if part is None:
-            built = value.build(value.source) if type(value) is Keyed else value
+            built = value.build(value.source) if keyed else value
             # The name goes along, because it may say that its value is a secret.
             (plain,) = self._plain({name: built}).values()
             part = _digest(plain)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agenttape_core.schema import Plain
 
 _WORDS = re.compile(r"\s+|[^\s\w]|\w+")
-_CONTEXT_WORDS = 6
+_SPACED_WORDS = re.compile(r"\s*(?:\w+|[^\s\w])|\s+")
+_CONTEXT_WORDS = 12
+_CONTEXT = 80
+_GAP = " … "
 _MAX_TEXT = 300
+_MAX_WORDS = 120
+_MAX_ALIGNED = 250_000
 _MAX_COMPARED = 20_000
 
 
@@ -56,26 +61,44 @@ def differences(recorded: Plain, asked: Plain, path: str = "") -> Iterator[Diffe
 
 def differing_words(recorded: str, asked: str) -> tuple[str, str]:
     """Return both texts cut down to the words that differ, marked `[-so-]` and `{+so+}` as `git diff` does."""
-    old, new = _WORDS.findall(recorded[:_MAX_COMPARED]), _WORDS.findall(asked[:_MAX_COMPARED])
-    left, right = [], []
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    old, new = _WORDS.findall(recorded), _WORDS.findall(asked)
+    start = _common(old, new)
+    left = [_around(old[:start], first=True, last=False)]
+    right = list(left)
+    old, new = old[start:], new[start:]
+    end = _common(old[::-1], new[::-1])
+    rest = _around(old[len(old) - end :], first=False, last=True)
+    old, new = old[: len(old) - end], new[: len(new) - end]
+    long = len(old) * len(new) > _MAX_ALIGNED  # aligning is quadratic, unless frequent words do not count
+    if long:
+        old, new = _SPACED_WORDS.findall("".join(old)), _SPACED_WORDS.findall("".join(new))
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=long).get_opcodes():
         if tag == "equal":
-            left.append(_around(old[a:b], first=a == 0, last=b == len(old)))
-            right.append(_around(new[c:d], first=c == 0, last=d == len(new)))
+            kept = _around(old[a:b], first=False, last=False)
+            left.append(kept)
+            right.append(kept)
         else:
-            left.append("[-" + "".join(old[a:b]) + "-]" if a < b else "")
-            right.append("{+" + "".join(new[c:d]) + "+}" if c < d else "")
-    return _short("".join(left)), _short("".join(right))
+            left.append("[-" + _cut(old[a:b]) + "-]" if a < b else "")
+            right.append("{+" + _cut(new[c:d]) + "+}" if c < d else "")
+    return _short("".join([*left, rest])), _short("".join([*right, rest]))
+
+
+def _common(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return how many words both begin with."""
+    return next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
 
 
 def _around(words: list[str], *, first: bool, last: bool) -> str:
     """Keep the words next to a difference: the end of a leading run, the start of a trailing one, or both."""
-    keep = _CONTEXT_WORDS * 2
-    if len(words) <= keep * 2:
-        return "".join(words)
-    head = "" if first else "".join(words[:keep])
-    tail = "" if last else "".join(words[-keep:])
-    return f"{head} … {tail}"
+    text = "".join(words)
+    head = "" if first else "".join(words[:_CONTEXT_WORDS])[:_CONTEXT]
+    tail = "" if last else "".join(words[-_CONTEXT_WORDS:])[-_CONTEXT:]
+    return text if len(text) <= len(head) + len(tail) + len(_GAP) else f"{head}{_GAP}{tail}"
+
+
+def _cut(words: list[str]) -> str:
+    text = "".join(words)
+    return text if len(text) <= _MAX_WORDS else f"{text[: _MAX_WORDS - 1]}…"
 
 
 def _shown(value: Plain) -> str:
@@ -91,27 +114,25 @@ def _short(text: str) -> str:
 
 def likeness(recorded: Plain, asked: Plain) -> float:
     """Return how alike two requests are, from 0 to 1, by equal leaves and by common words in unequal ones."""
-    leaves, equal = 0, 0.0
-    unequal = {difference.path for difference in differences(recorded, asked)}
-    for path, text in _leaves(asked):
-        leaves += 1
-        equal += 0.0 if any(path.startswith(prefix) for prefix in unequal) else 1.0
-        if path in unequal:
-            words = set(_WORDS.findall(text))
-            equal += 0.9 * len(words & set(_WORDS.findall(_at(recorded, path)))) / (len(words) or 1)
+    leaves, equal = _compared(recorded, asked)
     return equal / leaves if leaves else 0.0
 
 
-def _leaves(value: Plain, path: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaves(item, f"{path}.{key}" if path else key)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _leaves(item, f"{path}[{index}]")
-    else:
-        yield path, str(value)
+def _compared(recorded: Plain, asked: Plain) -> tuple[int, float]:
+    """Return the number of leaves in what was asked, and how many of them the recording has."""
+    if isinstance(asked, dict | list):
+        other = recorded if type(recorded) is type(asked) else type(asked)()
+        pairs = [_compared(old, new) for old, new in _pairs(other, asked)]
+        return sum(leaves for leaves, _ in pairs), sum(equal for _, equal in pairs)
+    if type(recorded) is not type(asked):
+        return 1, 0.0
+    if recorded == asked or not isinstance(asked, str):
+        return 1, float(recorded == asked)
+    words = set(_WORDS.findall(asked[:_MAX_COMPARED]))
+    return 1, 0.9 * len(words & set(_WORDS.findall(recorded[:_MAX_COMPARED]))) / (len(words) or 1)
 
 
-def _at(value: Plain, path: str) -> str:
-    return next((text for other, text in _leaves(value) if other == path), "")
+def _pairs(recorded: Plain, asked: Plain) -> Iterator[tuple[Plain, Plain]]:
+    if isinstance(asked, dict):
+        return ((recorded.get(key, _ABSENT), item) for key, item in asked.items())
+    return ((recorded[n] if n < len(recorded) else _ABSENT, item) for n, item in enumerate(asked))

@@ -15,9 +15,13 @@ from agenttape_core.redaction.streams import place_below_tag, place_in_list
 from agenttape_core.schema import Plain
 
 RUN_SPECIFIC_ID = re.compile(
-    r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{32})(?![0-9A-Za-z])"
+    r"(?=[0-9a-fA-F]{8})(?:(?<![0-9A-Za-z])|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))"
+    r"(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{32})(?![0-9A-Za-z])"
 )
-"""A UUID, or a word of 32 hex digits."""
+"""A UUID, or a word of 32 hex digits. In JSON text the letter or digit before it may belong to an escape like `\\n`.
+
+The look-ahead says nothing new, but says it three times as fast.
+"""
 
 OnText = Callable[[tuple[Any, ...], str], str]
 

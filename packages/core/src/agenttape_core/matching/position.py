@@ -25,13 +25,16 @@ class Branch:
     Args:
         rank: The indices of the branch and of those it came from, outermost first.
         task: The asyncio task that runs in it, if one does; every other task that asks gets a fork.
+        lent: Whether it is the same strand as another branch of this rank, for a task that is waited for at once.
     """
 
-    __slots__ = ("_forks", "_lock", "_task", "rank")
+    __slots__ = ("_lock", "_task", "lent", "rank")
 
-    def __init__(self, rank: tuple[int, ...] = (), task: asyncio.Task[Any] | None = None) -> None:
+    def __init__(
+        self, rank: tuple[int, ...] = (), task: asyncio.Task[Any] | None = None, *, lent: bool = False
+    ) -> None:
         self.rank = rank
-        self._forks = 0
+        self.lent = lent
         self._task: Callable[[], asyncio.Task[Any] | None] | None = weakref.ref(task) if task is not None else None
         self._lock = Lock()
 
@@ -40,25 +43,22 @@ class Branch:
         """What tells it from its siblings. The first fork is called like the branch that it came from."""
         return rank_name(self.rank)
 
-    def fork(self, task: asyncio.Task[Any] | None = None) -> Branch:
-        """Return a new branch for a strand that begins here."""
-        with self._lock:
-            index = self._forks
-            self._forks += 1
-        return Branch((*self.rank, index), task)
+    def lend(self) -> Branch:
+        """Return this strand for the next task that asks: one that the task of this branch waits for at once."""
+        return Branch(self.rank, lent=True)
 
-    def of_task(self, task: asyncio.Task[Any]) -> Branch:
-        """Return the branch of an asyncio task that runs in a context of this branch.
+    def runs(self, task: asyncio.Task[Any]) -> bool:
+        """Whether the task runs in this branch."""
+        return self._task is not None and self._task() is task
 
-        A branch that began outside any event loop belongs to the first task that asks: most likely the main one.
-        """
+    def claim(self, task: asyncio.Task[Any]) -> bool:
+        """Let the task run in this branch, if no task does yet: it began outside any event loop, or was lent."""
         with self._lock:
-            if self._task is None or ((owner := self._task()) is not None and owner.get_loop().is_closed()):
-                self._task = lambda: task  # kept alive: which task asks second must not depend on when this one ends
-                self._forks = max(self._forks, 1)
-            if self._task() is task:
-                return self
-        return self.fork(task)
+            owner = self._task() if self._task is not None else None
+            if self._task is not None and (owner is None or not owner.get_loop().is_closed()):
+                return False
+            self._task = lambda: task  # kept alive: which task is the next must not depend on when this one ends
+            return True
 
 
 def rank_name(rank: tuple[int, ...]) -> str:
@@ -72,7 +72,7 @@ _branch: ContextVar[Branch | None] = ContextVar("agenttape_branch", default=None
 
 
 def current_branch() -> Branch | None:
-    """Return the branch that this context runs in, if it was ever forked."""
+    """Return the branch that this context runs in, if it belongs to a session."""
     return _branch.get()
 
 
@@ -81,21 +81,27 @@ def enter_branch(branch: Branch | None) -> None:
     _branch.set(branch)
 
 
-def task_branch() -> Branch | None:
-    """Return the branch of this context, forking it if this is another asyncio task than the one it belongs to."""
-    branch = _branch.get()
-    if branch is None:
-        return None
-    task = _current_task()
-    if task is not None and (mine := branch.of_task(task)) is not branch:
-        _branch.set(mine)
-        return mine
-    return branch
-
-
 def new_branch() -> Branch:
     """Return a branch that the asyncio task of the caller, if there is one, runs in."""
     return Branch(task=_current_task())
+
+
+def task_branch(position: Position) -> Branch | None:
+    """Return the branch of this context, forking it if this is another asyncio task than the one it belongs to.
+
+    Args:
+        position: What the caller runs below; forks are counted by it.
+    """
+    branch, task = _branch.get(), _current_task()
+    if branch is None or task is None or branch.runs(task):
+        return branch
+    if branch.claim(task):
+        if not branch.lent:
+            position.fork(branch)  # the first fork is named like the branch itself, which this task is now
+        return branch
+    mine = position.fork(branch, task)
+    _branch.set(mine)
+    return mine
 
 
 def _current_task() -> asyncio.Task[Any] | None:
@@ -114,7 +120,7 @@ class Position:
         branch: The branch in force where the position began.
     """
 
-    __slots__ = ("_counts", "_groups", "_lock", "_started", "_steps", "address", "branch", "order")
+    __slots__ = ("_counts", "_forks", "_groups", "_lock", "_started", "_steps", "address", "branch", "order")
 
     def __init__(self, address: str = "", order: Order = (), branch: Branch | None = None) -> None:
         self.address = address
@@ -122,6 +128,7 @@ class Position:
         self.branch = branch
         self._started = 0
         self._steps: dict[tuple[int, ...], int] = {}
+        self._forks: dict[tuple[int, ...], int] = {}
         self._counts: dict[str, int] = {}
         self._groups: dict[Hashable, int] = {}
         self._lock = Lock()
@@ -150,6 +157,18 @@ class Position:
         address = f"{self.address}/{name}" if self.address else name
         step = (started if at is None else at, rank, within, label, count)
         return Position(address, (*self.order, step), branch or self.branch)
+
+    def fork(self, branch: Branch, task: asyncio.Task[Any] | None = None) -> Branch:
+        """Return a new branch for a strand that begins below this position.
+
+        Args:
+            branch: The branch that it comes from.
+            task: The asyncio task that runs in it, if one does.
+        """
+        with self._lock:
+            index = self._forks.get(branch.rank, 0)
+            self._forks[branch.rank] = index + 1
+        return Branch((*branch.rank, index), task)
 
     def rank_of(self, branch: Branch | None) -> tuple[int, ...]:
         """Return the rank of a branch, seen from this position."""

@@ -60,13 +60,7 @@ def _exact(tag: str, cls: type, write: Callable[[Any], Plain], read: Callable[[A
     def encode(value: Any, _: Encode) -> Plain:
         return write(value)
 
-    def decode(plain: Plain, _: Decode) -> Any:
-        try:
-            return read(plain)
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise UnreadableValueError(tag, f"found {plain!r}, which is not one ({error})") from None
-
-    return TypeCodec(tag, lambda value: type(value) is cls, encode, decode)
+    return TypeCodec(tag, lambda value: type(value) is cls, encode, lambda plain, _: read(plain))
 
 
 def _collection(tag: str, cls: type, *, ordered: bool) -> TypeCodec:
@@ -74,15 +68,26 @@ def _collection(tag: str, cls: type, *, ordered: bool) -> TypeCodec:
         items = [nested(item) for item in value]
         return items if ordered else sorted(items, key=repr)
 
-    return TypeCodec(
-        tag,
-        lambda value: type(value) is cls,
-        encode,
-        lambda plain, nested: cls(nested(item) for item in plain),
-    )
+    return TypeCodec(tag, lambda value: type(value) is cls, encode, lambda plain, nested: cls(_items(plain, nested)))
 
 
-def _write_datetime(value: dt.datetime) -> Plain:
+def _items(plain: Plain, nested: Decode) -> list[Any]:
+    if not isinstance(plain, list):
+        raise TypeError(f"expected a list, found {plain!r}")
+    return [nested(item) for item in plain]
+
+
+def _encode_deque(value: collections.deque[Any], nested: Encode) -> Plain:
+    items = [nested(item) for item in value]
+    return items if value.maxlen is None else {"items": items, "maxlen": value.maxlen}
+
+
+def _decode_deque(plain: Any, nested: Decode) -> Any:
+    body = plain if isinstance(plain, dict) else {"items": plain, "maxlen": None}
+    return collections.deque(_items(body["items"], nested), body["maxlen"])
+
+
+def _write_moment(value: dt.datetime | dt.time) -> Plain:
     zone = getattr(value.tzinfo, "key", None)
     body: dict[str, Any] = {"at": value.isoformat()}
     if zone is not None:
@@ -94,10 +99,10 @@ def _write_datetime(value: dt.datetime) -> Plain:
     return body if len(body) > 1 else body["at"]
 
 
-def _read_datetime(plain: Any) -> dt.datetime:
+def _read_moment(cls: Any, plain: Any) -> Any:
     if isinstance(plain, str):
-        return dt.datetime.fromisoformat(plain)
-    value = dt.datetime.fromisoformat(plain["at"])
+        return cls.fromisoformat(plain)
+    value = cls.fromisoformat(plain["at"])
     if zone := plain.get("zone"):
         from zoneinfo import ZoneInfo
 
@@ -135,8 +140,13 @@ def _decode_model(plain: Any, nested: Decode) -> BaseModel:
 
 
 def _encode_dataclass(value: Any, nested: Encode) -> Plain:
-    fields = {field.name: nested(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return {"type": _recordable_class(value), "fields": fields}
+    names = [field.name for field in dataclasses.fields(value)]
+    unset = [name for name in names if not hasattr(value, name)]
+    if unset:
+        raise UnrecordableValueError("$", type(value), f"its fields {', '.join(unset)} are not set")
+    body = {"type": _recordable_class(value), "fields": {name: nested(getattr(value, name)) for name in names}}
+    others = {name: item for name, item in getattr(value, "__dict__", {}).items() if name not in names}
+    return {**body, "attributes": _named(others, nested)} if others else body
 
 
 def _decode_dataclass(plain: Any, nested: Decode) -> Any:
@@ -148,7 +158,7 @@ def _decode_dataclass(plain: Any, nested: Decode) -> Any:
         why = f"its fields changed: recorded {sorted(found)}, found {sorted(expected)}; re-record"
         raise UnreadableValueError(plain["type"], why)
     value = object.__new__(cast("type[Any]", cls))
-    for name, item in plain["fields"].items():
+    for name, item in (plain["fields"] | plain.get("attributes", {})).items():
         object.__setattr__(value, name, nested(item))
     return value
 
@@ -188,10 +198,10 @@ CODECS: tuple[TypeCodec, ...] = (
     _collection("$tuple", tuple, ordered=True),
     _collection("$set", set, ordered=False),
     _collection("$frozenset", frozenset, ordered=False),
-    _collection("$deque", collections.deque, ordered=True),
-    _exact("$datetime", dt.datetime, _write_datetime, _read_datetime),
+    TypeCodec("$deque", lambda v: type(v) is collections.deque, _encode_deque, _decode_deque),
+    _exact("$datetime", dt.datetime, _write_moment, lambda p: _read_moment(dt.datetime, p)),
     _exact("$date", dt.date, dt.date.isoformat, dt.date.fromisoformat),
-    _exact("$time", dt.time, dt.time.isoformat, dt.time.fromisoformat),
+    _exact("$time", dt.time, _write_moment, lambda p: _read_moment(dt.time, p)),
     _exact("$timedelta", dt.timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda p: dt.timedelta(*p)),
     _exact("$uuid", uuid.UUID, str, uuid.UUID),
     _exact("$decimal", decimal.Decimal, str, decimal.Decimal),

@@ -84,7 +84,12 @@ class ValueCodec:
         if len(plain) == 1:
             (key,) = plain
             if key.startswith("$"):
-                return self._decode_tagged(key, plain[key])
+                try:
+                    return self._decode_tagged(key, plain[key])
+                except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+                    raise UnreadableValueError(
+                        key, f"what is recorded under this tag does not fit it ({error})"
+                    ) from None
         return {key: self.decode(item) for key, item in plain.items()}
 
     def _decode_tagged(self, tag: str, body: Plain) -> Any:
@@ -120,6 +125,10 @@ class ValueCodec:
             return {codec.tag: codec.encode(value, lambda item: self._encode(item, f"{where}.{codec.tag}", depth - 1))}
         except RecursionError:
             raise UnrecordableValueError(where, kind, "it refers to itself") from None
+        except UnrecordableValueError as error:
+            if error.where != "$":
+                raise
+            raise UnrecordableValueError(where, error.value_type, error.why) from None  # codecs do not know where
 
     def _encode_dict(self, value: dict[Any, Any], where: str, depth: int) -> Plain:
         for key in value:

@@ -73,5 +73,6 @@ def current_scope() -> str:
         scope = provider()
         if scope is not None:
             return scope
-    branch = task_branch()
+    session = context_session()
+    branch = task_branch(session.root) if session is not None else None
     return branch.name if branch is not None else ""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import builtins
+import inspect
+from collections.abc import Iterator
+from contextlib import suppress
+from types import MemberDescriptorType
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError, ReplayedError
-from agenttape_core.schema import RecordedError, ValueCodec, class_name, loaded_class
+from agenttape_core.schema import Plain, RecordedError, TypeCodec, ValueCodec, class_name, loaded_class
 
 _PLAIN_BASES = (Exception, BaseException, object)
+_NOTES = "__notes__"
+_NOT_KEPT = frozenset({"obj"})
+"""The object that lacks an attribute (`AttributeError.obj`) is the program's, not the error's."""
 
 
 def record_error(error: Exception, codec: ValueCodec) -> RecordedError:
@@ -17,23 +23,48 @@ def record_error(error: Exception, codec: ValueCodec) -> RecordedError:
     Arguments and attributes that have no codec are left out (clients hang their connections on errors); the type,
     the message and everything else are kept.
     """
+    codec = _with_errors(codec)
     return RecordedError(
         type=class_name(type(error)),
         message=str(error),
         args=[_or_text(codec, item) for item in error.args],
-        attributes=_encodable(codec, vars(error)),
+        attributes=_encodable(codec, {**dict(_slots(error)), **vars(error)}),
         bases=[class_name(cls) for cls in type(error).__mro__[1:] if cls not in _PLAIN_BASES],
     )
 
 
-def _or_text(codec: ValueCodec, value: Any) -> Any:
+def _with_errors(codec: ValueCodec) -> ValueCodec:
+    """Return a codec that can also keep exceptions inside of others, as groups have them."""
+    return codec.extended(
+        [
+            TypeCodec(
+                "$error",
+                lambda value: isinstance(value, Exception),
+                lambda value, _: record_error(value, codec).model_dump(),
+                lambda plain, _: rebuild_error(RecordedError.model_validate(plain), codec),
+            )
+        ]
+    )
+
+
+def _slots(error: Exception) -> Iterator[tuple[str, Any]]:
+    """Yield what an exception keeps outside its dict and does not get from its arguments, such as a file name."""
+    for cls in type(error).__mro__:
+        for name, member in vars(cls).items():
+            if isinstance(member, MemberDescriptorType) and not name.startswith("__") and name not in _NOT_KEPT:
+                value = getattr(error, name, None)
+                if value is not None and not any(value is item for item in error.args):
+                    yield name, value
+
+
+def _or_text(codec: ValueCodec, value: Any) -> Plain:
     try:
         return codec.encode(value)
     except AgentTapeError:
         return codec.encode(str(value))
 
 
-def _encodable(codec: ValueCodec, attributes: dict[str, Any]) -> dict[str, Any]:
+def _encodable(codec: ValueCodec, attributes: dict[str, Any]) -> dict[str, Plain]:
     kept = {}
     for name, value in attributes.items():
         try:
@@ -45,33 +76,54 @@ def _encodable(codec: ValueCodec, attributes: dict[str, Any]) -> dict[str, Any]:
 
 def rebuild_error(record: RecordedError, codec: ValueCodec) -> Exception:
     """Return the recorded exception: of its own type if that is loaded, else of one that its handlers accept."""
+    codec = _with_errors(codec)
+    args = tuple(codec.decode(item) for item in record.args)
     cls = loaded_class(record.type)
-    if cls is None or not issubclass(cls, Exception):
-        return _stand_in(record, codec)
-    args = [codec.decode(item) for item in record.args]
-    try:
-        own_init = cls.__init__ is getattr(builtins, cls.__name__, Exception).__init__
-        error = cls(*args) if own_init else cls.__new__(cls, *args)
-    except Exception:  # noqa: BLE001 - a class whose __new__ wants more than its args; a stand-in still fits its handlers
-        return _stand_in(record, codec)
-    return _completed(error, args, record, codec)
-
-
-def _stand_in(record: RecordedError, codec: ValueCodec) -> Exception:
-    loaded = filter(None, map(loaded_class, record.bases))
-    base = next((base for base in loaded if issubclass(base, Exception)), None)
-    cls: Any = ReplayedError
-    if base is not None and base not in ReplayedError.__mro__:
-        name = record.type.partition(":")[2].rpartition(".")[2]
-        cls = type(name, (ReplayedError, base), {"__module__": record.type.partition(":")[0]})
-    error = cls.__new__(cls)
-    ReplayedError.__init__(error, record.type.replace(":", "."), record.message)
-    return _completed(error, list(error.args), record, codec)
-
-
-def _completed(error: Exception, args: list[Any], record: RecordedError, codec: ValueCodec) -> Exception:
-    error.args = tuple(args)
+    error: Exception | None = _made(cls, args) if cls is not None and issubclass(cls, Exception) else None
+    if error is None:
+        error = _stand_in(record, args)
+    else:
+        error.args = args
     for name, value in record.attributes.items():
-        if not name.startswith("__"):
-            vars(error)[name] = codec.decode(value)
+        _set(error, name, codec.decode(value))
     return error
+
+
+def _made(cls: type[Exception], args: tuple[Any, ...]) -> Any:
+    """Return an instance as the nearest built-in base makes it, or nothing if that cannot."""
+    builtin: Any = next(base for base in cls.__mro__ if base.__module__ == "builtins")
+    try:
+        error = builtin.__new__(cls, *args)
+        if type(error) is not cls:
+            return None
+        builtin.__init__(error, *args)
+    except Exception:  # noqa: BLE001 - a class made in C, or arguments that do not fit; a stand-in fits its handlers
+        return None
+    return error
+
+
+def _stand_in(record: RecordedError, args: tuple[Any, ...]) -> Exception:
+    module, _, qualname = record.type.partition(":")
+    shown = record.type.replace(":", ".")
+    for base in filter(None, map(loaded_class, record.bases)):
+        if issubclass(base, Exception) and base not in ReplayedError.__mro__:
+            with suppress(Exception):  # a base that cannot be derived from; the next one may
+                cls: Any = type(qualname.rpartition(".")[2], (ReplayedError, base), {"__module__": module})
+                error: ReplayedError | None = _made(cls, args)
+                if error is not None:
+                    ReplayedError.__init__(error, shown, record.message)
+                    return error
+    return ReplayedError(shown, record.message)
+
+
+def _set(error: Exception, name: str, value: Any) -> None:
+    if name.startswith("__") and name != _NOTES:
+        return
+    member = inspect.getattr_static(type(error), name, None)
+    if not isinstance(member, MemberDescriptorType):
+        vars(error)[name] = value
+        return
+    try:
+        member.__set__(error, value)
+    except (AttributeError, TypeError):
+        return  # read-only: its constructor has set it

@@ -120,10 +120,25 @@ class Session:
         current.enter(self)
 
     def leave(self) -> None:
-        """End the session: it serves and executes nothing more."""
-        self.closed = True
-        current.leave(self)
-        enter_branch(self._branch_outside)
+        """End the session: it serves and executes nothing more, and streams that are not read to their end are cut."""
+        for close in list(self._unfinished):
+            with suppress(AgentTapeError):  # latched where it was raised
+                close()
+        with self._lock:
+            self.closed = True
+        if current.leave(self):
+            enter_branch(self._branch_outside)
+
+    def watch(self, close: Callable[[], None]) -> None:
+        """Call this when the session ends, unless `unwatch` comes first.
+
+        An async stream that its reader abandons needs it: the event loop closes it at some later time.
+        """
+        self._unfinished.add(close)
+
+    def unwatch(self, close: Callable[[], None]) -> None:
+        """Undo `watch`."""
+        self._unfinished.discard(close)
 
     # -- a call ------------------------------------------------------------------------------------------------
 
@@ -160,7 +175,7 @@ class Session:
             parent = None
         if position is None:
             base = parent.position if parent is not None else self.root
-            position = base.child(name, branch=task_branch())
+            position = base.child(name, branch=task_branch(base))
         decision = decide(self.policy, question, position.address, self._recordings)
         if isinstance(decision, Refuse):
             self.refuse(question, position, decision.reason)
@@ -248,6 +263,12 @@ class Session:
         """Return the recordings that were served, with all that lies inside them, in the order of the file."""
         unused = set(self._recordings.unused(row.number for row in self.source.entries))
         return [row.number for row in self.source.entries if row.number not in unused]
+
+    def executed_live(self) -> set[str]:
+        """Return the fingerprints of what was executed because it is live, and has ended."""
+        with self._lock:
+            kept = [interaction for _, interaction in self._kept]
+        return {item.fingerprint for item in kept if self.policy.is_live(item.kind, item.name)}
 
     def unused_error(self) -> UnusedInteractionsError | None:
         """Return the error that names what was never asked for, if anything was not."""

@@ -1,0 +1,113 @@
+"""The one decision, over every mode and option, against the rule said in one sentence each."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import pytest
+
+from agenttape_core import ConfigurationError, Mode
+from agenttape_core.engine import Decision, Execute, Policy, Refuse, Serve, decide, parse_mode
+from agenttape_core.matching import Canonicaliser, Found, Recordings
+from agenttape_core.schema import PYTHON_VALUES
+
+ASKED = Canonicaliser(PYTHON_VALUES.encode).question("tool", "search", {"query": "x"})
+
+
+@dataclass(frozen=True)
+class Row:
+    number: int = 1
+    fingerprint: str = ASKED.fingerprint
+    address: str = "search"
+    parent: int | None = None
+
+
+def decided(policy: Policy, *rows: Row) -> Decision:
+    """Decide on the one question against some recordings."""
+    return decide(policy, ASKED, "search", Recordings(rows))
+
+
+NAMES: list[frozenset[str]] = [frozenset(), frozenset({"tool"}), frozenset({"search"}), frozenset({"chat", "other"})]
+
+
+@pytest.mark.parametrize(
+    ("mode", "recorded", "live", "frozen", "known"),
+    list(itertools.product(Mode, [False, True], NAMES, NAMES, [False, True])),
+)
+def test_every_combination(
+    mode: Mode, recorded: bool, live: frozenset[str], frozen: frozenset[str], known: bool
+) -> None:
+    """Frozen is only served; live is executed; else the mode says what is done with and without a recording."""
+    decision = decided(Policy(mode, recorded, live, frozen), *[Row()] * known)
+    is_live, is_frozen = bool(live & {"tool", "search"}), bool(frozen & {"tool", "search"})
+    recording_anew = mode is Mode.ALL or (mode is Mode.ONCE and not recorded)
+    if is_frozen:
+        expected: type = Serve if known else Refuse
+    elif is_live or recording_anew:
+        expected = Execute
+    elif known:
+        expected = Serve
+    else:
+        expected = Execute if mode is Mode.NEW_EPISODES else Refuse
+    assert type(decision) is expected
+    if isinstance(decision, Execute):
+        assert decision.live is is_live
+    if isinstance(decision, Serve):
+        assert decision.found == Found(1, "address")
+
+
+@pytest.mark.parametrize(
+    ("policy", "replaces", "records", "offline", "serves"),
+    [
+        (Policy(Mode.NONE, recorded=True), False, False, True, True),
+        (Policy(Mode.NONE, recorded=True, live=frozenset({"chat"})), False, False, False, True),
+        (Policy(Mode.ONCE, recorded=True), False, False, True, True),
+        (Policy(Mode.ONCE, recorded=False), True, True, False, False),
+        (Policy(Mode.NEW_EPISODES, recorded=True), False, True, False, True),
+        (Policy(Mode.ALL, recorded=True), True, True, False, False),
+        (Policy(Mode.ALL, recorded=True, frozen=frozenset({"tool"})), True, True, False, True),
+    ],
+)
+def test_what_a_policy_means(policy: Policy, replaces: bool, records: bool, offline: bool, serves: bool) -> None:
+    """What becomes of the file, and whether anything may happen or be served, follows from mode and options."""
+    assert (policy.replaces, policy.records, policy.offline, policy.serves) == (replaces, records, offline, serves)
+
+
+@pytest.mark.parametrize(
+    ("rows", "frozen", "reason"),
+    [
+        ([], frozenset(), "the cassette holds no recording of this request"),
+        ([], frozenset({"tool"}), "it is frozen, and the cassette holds no recording of this request"),
+        ([Row()], frozenset(), "this request was recorded once and is now asked once more"),
+        ([Row(), Row(2)], frozenset(), "this request was recorded 2 times and is now asked once more"),
+    ],
+)
+def test_reasons(rows: list[Row], frozen: frozenset[str], reason: str) -> None:
+    """A refusal says why: never recorded, frozen, or asked more often than recorded."""
+    recordings, policy = Recordings(rows), Policy(Mode.NONE, recorded=True, frozen=frozen)
+    for _ in rows:
+        assert isinstance(decide(policy, ASKED, "search", recordings), Serve)
+    assert decide(policy, ASKED, "search", recordings) == Refuse(reason)
+
+
+def test_executing_takes_no_recording() -> None:
+    """What is executed leaves the recordings for others."""
+    recordings = Recordings([Row()])
+    decide(Policy(Mode.NONE, recorded=True, live=frozenset({"tool"})), ASKED, "search", recordings)
+    assert recordings.left(ASKED.fingerprint) == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "mode"),
+    [("replay", Mode.NONE), ("record", Mode.ALL), ("once", Mode.ONCE), (Mode.NEW_EPISODES, Mode.NEW_EPISODES)],
+)
+def test_words(word: str, mode: Mode) -> None:
+    """The modes have VCR's words, and two aliases."""
+    assert parse_mode(word) is mode
+
+
+def test_unknown_word() -> None:
+    """Another word is refused, with the known ones."""
+    with pytest.raises(ConfigurationError, match=r"unknown mode 'Once'; choose one of: none, once, .*record \(= all\)"):
+        parse_mode("Once")

@@ -1,0 +1,177 @@
+"""A miss is explained by the nearest recording, and only by what differs from it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttape_core.matching import Candidate, Canonicaliser, Nearest, Question, differences, nearest
+from agenttape_core.matching.difference import differing_words, likeness
+from agenttape_core.schema import PYTHON_VALUES
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def question(kind: str, name: str, **body: Any) -> Question:
+    """Ask something."""
+    return Canonicaliser(PYTHON_VALUES.encode).question(kind, name, body)
+
+
+def explained(asked: Question, address: str, *recorded: tuple[Question, str]) -> Nearest | None:
+    """Explain a miss against recordings, numbered from 1."""
+    candidates = [Candidate(n, q.kind, q.name, at, q.fingerprint) for n, (q, at) in enumerate(recorded, start=1)]
+    return nearest(asked, address, candidates, lambda number: recorded[number - 1][0].body)
+
+
+def test_by_address_first() -> None:
+    """What was recorded at the same place is meant, even if another recording is more alike."""
+    near = explained(
+        question("chat", "m", prompt="the weather in Paris"),
+        "agent/m#2",
+        (question("chat", "m", prompt="the weather in Rome"), "agent/m"),
+        (question("chat", "m", prompt="something else"), "agent/m#2"),
+    )
+    assert near is not None
+    assert near.lines()[0] == "nearest   interaction 2 at agent/m#2: the same place in the run"
+
+
+def test_by_content() -> None:
+    """Without one at the same place the most similar recording is meant, of the same name if there is one."""
+    near = explained(
+        question("tool", "search", query="cheap flights to Rome", limit=3),
+        "nowhere",
+        (question("tool", "search", query="weather", limit=3), "a"),
+        (question("tool", "search", query="cheap flights to Paris", limit=3), "b"),
+        (question("tool", "other", query="cheap flights to Rome", limit=3, more=1), "c"),
+        (question("chat", "search", query="cheap flights to Rome", limit=3), "d"),
+    )
+    assert near is not None
+    assert near.lines() == [
+        "nearest   interaction 2 at b: the most similar request",
+        "differs   query",
+        "          recorded  cheap flights to [-Paris-]",
+        "          asked     cheap flights to {+Rome+}",
+    ]
+
+
+def test_used_up() -> None:
+    """A request whose recordings are all used says so: nothing differs."""
+    asked = question("tool", "t", a=1)
+    near = explained(asked, "t#2", (asked, "t"))
+    assert near is not None
+    assert near.lines() == [
+        "nearest   interaction 1 at t: the same request",
+        "differs   in nothing: every recording of this request is already used",
+    ]
+
+
+def test_nothing_of_the_kind() -> None:
+    """Another kind of boundary is never the nearest."""
+    assert explained(question("tool", "t"), "t", (question("chat", "t"), "t")) is None
+
+
+def test_many_places() -> None:
+    """Only some of many differing places are shown, and the rest is counted."""
+    near = explained(
+        question("chat", "m", **{f"p{n}": n for n in range(10)}),
+        "m",
+        (question("chat", "m", **{f"p{n}": -n - 1 for n in range(10)}), "m"),
+    )
+    assert near is not None
+    assert near.lines()[-1] == "          … and 4 more places"
+
+
+def test_only_what_differs() -> None:
+    """Equal parts do not appear; what is only on one side is absent on the other; types count."""
+    old = {"same": [1, {"x": "y"}], "gone": 1, "items": ["a", "b"], "n": 1, "long": {"deep": ["one two three"]}}
+    new = {"same": [1, {"x": "y"}], "more": [], "items": ["a"], "n": 1.0, "long": {"deep": ["one 2 three"]}}
+    assert [(d.path, d.recorded, d.asked) for d in differences(old, new)] == [
+        ("more", "(absent)", "[]"),
+        ("items[1]", "b", "(absent)"),
+        ("n", "1", "1.0"),
+        ("long.deep[0]", "one [-two-] three", "one {+2+} three"),
+        ("gone", "1", "(absent)"),
+    ]
+
+
+@given(plain, plain)
+def test_differences_are_complete(one: Any, two: Any) -> None:
+    """There is a difference if and only if the canonical data differs, and the likeness is 1 only for equal data."""
+    same = _typed(one) == _typed(two)
+    assert (not list(differences(one, two))) is same
+    assert 0 <= likeness(one, two) <= 1
+
+
+def _typed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _typed(item) for key, item in value.items()}
+    return [_typed(item) for item in value] if isinstance(value, list) else (type(value), value)
+
+
+words = st.lists(st.sampled_from(["a", "b", "c", " ", "\n", "."]), max_size=12).map("".join)
+
+
+@given(words, words)
+def test_marks_are_true(one: str, two: str) -> None:
+    """In short texts, what is marked is exactly what must change: without it both sides are the same."""
+    left, right = differing_words(one, two)
+    assert unmarked(left, "[-", "-]") == one.replace("\n", "⏎")
+    assert unmarked(right, "{+", "+}") == two.replace("\n", "⏎")
+    assert without(left, "[-", "-]") == without(right, "{+", "+}")
+
+
+def unmarked(text: str, opening: str, closing: str) -> str:
+    """Return a text without its marks."""
+    return text.replace(opening, "").replace(closing, "")
+
+
+def without(text: str, opening: str, closing: str) -> str:
+    """Return a text without what is marked."""
+    while opening in text:
+        before, _, rest = text.partition(opening)
+        text = before + rest.partition(closing)[2]
+    return text
+
+
+def prose(length: int, seed: int) -> list[str]:
+    """Return many words that have little in common with those of another seed."""
+    chosen = random.Random(seed)
+    return [f"w{chosen.randrange(2000)}" for _ in range(length)]
+
+
+@pytest.mark.parametrize("at", [0, 5000, 9999])
+def test_long_texts_are_cut(at: int) -> None:
+    """Of a long text only the differing words and a little around them are shown, wherever they stand."""
+    old = prose(10_000, 1)
+    new = [*old[:at], "Oslo", *old[at + 1 :]]
+    old = [*old[:at], "Paris", *old[at + 1 :]]
+    left, right = differing_words(" ".join(old), " ".join(new))
+    assert "[-Paris-]" in left
+    assert "{+Oslo+}" in right
+    assert len(left) < 200
+
+
+def test_two_edits_in_a_long_text() -> None:
+    """Two changes far apart are both shown, without what lies between them."""
+    old = prose(10_000, 1)
+    new = [*old[:20], "Oslo", *old[21:-20], "Rome", *old[-19:]]
+    left, right = differing_words(" ".join(old), " ".join(new))
+    assert "Oslo" in right
+    assert "Rome" in right
+    assert len(left) < 300
+    assert " … " in left
+
+
+def test_giant_words() -> None:
+    """A word without end, such as an image in base64, does not push the difference out of sight."""
+    giant = "x" * 50_000
+    assert "[-Paris-]" in differing_words(f"{giant} Paris {giant}", f"{giant} Oslo {giant}")[0]
+    assert len(differing_words(giant + "a", giant + "b")[0]) <= 300

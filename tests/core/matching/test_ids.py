@@ -1,0 +1,70 @@
+"""Recorded ids in recorded answers become those of this run."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttape_core.matching import IdMap
+
+OLD, NEW = "3f2b8c1e-9a4d-4c7b-8e5f-0a1b2c3d4e5f", "77777777-9a4d-4c7b-8e5f-0a1b2c3d4e5f"
+ids = st.lists(st.uuids().map(str), min_size=1, max_size=4, unique=True)
+
+
+def test_words_anywhere() -> None:
+    """A UUID is replaced in values, in keys and in the middle of a text, at any depth."""
+    answer = {"text": f"I looked at {OLD}.", "items": [{OLD: [OLD, 1, None, True, 1.5]}]}
+    expected = {"text": f"I looked at {NEW}.", "items": [{NEW: [NEW, 1, None, True, 1.5]}]}
+    assert IdMap([OLD], [NEW]).value(answer) == expected
+
+
+def test_other_ids_only_as_a_whole() -> None:
+    """An id that looks like a word is replaced where it is all there is, never inside a text."""
+    ids = IdMap(["call_1"], ["call_2"])
+    assert ids.value(["call_1", "call_10", "see call_1", {"call_1": 0}]) == [
+        "call_2",
+        "call_10",
+        "see call_1",
+        {"call_2": 0},
+    ]
+
+
+def test_swapped() -> None:
+    """Two ids that have changed places are replaced at once, not one after the other."""
+    assert IdMap([OLD, NEW], [NEW, OLD]).value([OLD, f"{NEW} and {OLD}"]) == [NEW, f"{OLD} and {NEW}"]
+
+
+@pytest.mark.parametrize(("recorded", "live"), [([], [NEW]), ([OLD], []), ([OLD], [OLD])])
+def test_nothing_to_do(recorded: list[str], live: list[str]) -> None:
+    """Without a counterpart of its own an id stays, and the data is not copied."""
+    answer = {"text": OLD}
+    assert IdMap(recorded, live).value(answer) is answer
+
+
+@given(ids, st.data())
+def test_there_and_back(recorded: list[str], data: st.DataObject) -> None:
+    """Mapping to another run's ids and back gives the answer that was recorded."""
+    live = [str(uuid.uuid5(uuid.NAMESPACE_DNS, found)) for found in recorded]
+    text = st.lists(st.sampled_from([*recorded, "call_1", "word"]), max_size=5).map(" ".join)
+    answer: Any = data.draw(
+        st.recursive(text, lambda inner: st.lists(inner) | st.dictionaries(text, inner), max_leaves=5)
+    )
+    mapped = IdMap(recorded, live).value(answer)
+    assert not any(found in repr(mapped) for found in recorded)
+    assert IdMap(live, recorded).value(mapped) == answer
+
+
+@given(st.lists(st.integers(0, 80), max_size=5))
+def test_split_between_chunks(cuts: list[int]) -> None:
+    """An id that a stream cuts anywhere is replaced; the chunks stay as many, and only they are touched."""
+    whole = f"it is {OLD}, yes"
+    at = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+    chunks = [{"text": whole[a:b], "n": 1} for a, b in itertools.pairwise(at)]
+    mapped = IdMap([OLD], [NEW]).chunks(chunks)
+    assert len(mapped) == len(chunks)
+    assert "".join(chunk["text"] for chunk in mapped) == whole.replace(OLD, NEW)

@@ -1,0 +1,415 @@
+"""Calls at the same time: each caller gets its own recording, whichever was faster when it was made.
+
+While recording, the fake model holds its answers back until all have been asked for, and then gives them in the order
+that the test says. On replay they come at once, in the order in which they are asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.tools import StructuredTool
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Send
+from typing_extensions import TypedDict
+
+from agenttape_core import use_cassette
+from agenttape_langchain import tape
+
+from .fakes import NativeChat, World, calling
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+SAME = "the same question"
+ORDERS = {"in order": [0, 1, 2, 3], "backwards": [3, 2, 1, 0], "mixed": [2, 0, 3, 1]}
+
+
+class Turnstile:
+    """Lets callers out in a given order, once all of them are in. `None` lets everybody through at once.
+
+    Args:
+        order: Which caller leaves first, second and so on, by the order of their coming in; round after round.
+    """
+
+    def __init__(self, order: Sequence[int] | None) -> None:
+        self._order = list(order or ())
+        self._arrived = 0
+        self._left = 0
+        self._lock = threading.Condition()
+
+    def _enter(self) -> int:
+        self._arrived += 1
+        return self._arrived - 1
+
+    def _may_leave(self, mine: int) -> bool:
+        size = len(self._order)
+        begin = mine - mine % size
+        return self._arrived >= begin + size and self._left == begin + self._order.index(mine % size)
+
+    def pass_through(self) -> None:
+        """Wait for one's turn, in a thread."""
+        if not self._order:
+            return
+        with self._lock:
+            mine = self._enter()
+            self._lock.notify_all()
+            assert self._lock.wait_for(lambda: self._may_leave(mine), timeout=20)
+            self._left += 1
+            self._lock.notify_all()
+
+    async def apass_through(self) -> None:
+        """Wait for one's turn, in a task."""
+        if not self._order:
+            return
+        mine = self._enter()
+        while not self._may_leave(mine):
+            await asyncio.sleep(0)
+        self._left += 1
+
+
+class HeldChat(NativeChat):
+    """Numbers its answers by the order in which they leave."""
+
+    turnstile: Any = None
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+        self.turnstile.pass_through()
+        return self.result(messages)
+
+    async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+        await self.turnstile.apass_through()
+        return self.result(messages)
+
+
+# -- four identical calls ------------------------------------------------------------------------------------------
+
+
+async def by_batch(model: Any) -> list[str]:
+    return [answer.text for answer in model.batch([SAME] * 4)]
+
+
+async def by_abatch(model: Any) -> list[str]:
+    return [answer.text for answer in await model.abatch([SAME] * 4)]
+
+
+async def by_chain_batch(model: Any) -> list[str]:
+    return [answer.text for answer in (RunnableLambda(str) | model).batch([SAME] * 4)]
+
+
+async def by_chain_abatch(model: Any) -> list[str]:
+    return [answer.text for answer in await (RunnableLambda(str) | model).abatch([SAME] * 4)]
+
+
+async def by_gather(model: Any) -> list[str]:
+    return [answer.text for answer in await asyncio.gather(*(model.ainvoke(SAME) for _ in range(4)))]
+
+
+async def by_task_group(model: Any) -> list[str]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(model.ainvoke(SAME)) for _ in range(4)]
+    return [task.result().text for task in tasks]
+
+
+async def by_loop_of_its_own(model: Any) -> list[str]:
+    """In a loop that begins inside the session."""
+    return await asyncio.to_thread(asyncio.run, by_gather(model))
+
+
+def _pool(model: Any, prepared: Callable[[Callable[..., Any]], Callable[..., Any]]) -> list[str]:
+    with ThreadPoolExecutor(4) as pool:
+        return [future.result().text for future in [pool.submit(prepared(model.invoke), SAME) for _ in range(4)]]
+
+
+async def by_thread_pool(model: Any) -> list[str]:
+    """Threads without a context, as plain threaded code has them."""
+    return await asyncio.to_thread(_pool, model, lambda call: call)
+
+
+async def by_thread_pool_with_contexts(model: Any) -> list[str]:
+    return await asyncio.to_thread(
+        _pool, model, lambda call: lambda *args, _run=copy_context().run: _run(call, *args)
+    )
+
+
+FOUR: dict[str, Callable[[Any], Awaitable[list[str]]]] = {
+    "batch": by_batch,
+    "abatch": by_abatch,
+    "chain batch": by_chain_batch,
+    "chain abatch": by_chain_abatch,
+    "gather": by_gather,
+    "task group": by_task_group,
+    "own loop": by_loop_of_its_own,
+    "thread pool": by_thread_pool,
+    "thread pool with contexts": by_thread_pool_with_contexts,
+}
+
+
+@pytest.mark.parametrize("way", ["ambient", "taped"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("shape", FOUR)
+async def test_identical_calls(shape: str, order: str, way: str, world: World, tmp_path: Path) -> None:
+    """Of four identical calls each gets what it got when recorded, also in a second round after the first."""
+    model: Any = HeldChat(world=world, turnstile=Turnstile(ORDERS[order]))
+    path, ambient = tmp_path / "four.yaml", way == "ambient"
+    asked = model if ambient else tape(model)
+
+    async def run() -> list[str]:
+        return [*await FOUR[shape](asked), *await FOUR[shape](asked)]
+
+    with use_cassette(path, mode="all", ambient=ambient):
+        recorded = await run()
+    assert sorted(recorded) == sorted(f"answer {n} to {SAME}" for n in range(1, 9))
+    world.gone = True
+    model.turnstile = Turnstile(None)
+    with use_cassette(path, ambient=ambient) as replay:
+        assert await run() == recorded
+    assert {served.rung for served in replay.report.served} == {"address"}
+
+
+PAIRS = [("batch", "abatch"), ("abatch", "batch"), ("gather", "abatch"), ("batch", "gather")]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+async def test_identical_calls_across(first: str, second: str, world: World, tmp_path: Path) -> None:
+    """What threads recorded serves tasks call by call, and the other way round."""
+    model: Any = HeldChat(world=world, turnstile=Turnstile(ORDERS["mixed"]))
+    path = tmp_path / "four.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = await FOUR[first](model)
+    world.gone = True
+    model.turnstile = Turnstile(None)
+    with use_cassette(path):
+        assert await FOUR[second](model) == recorded
+
+
+@pytest.mark.parametrize("shape", FOUR)
+async def test_file_does_not_depend_on_speed(shape: str, world: World, tmp_path: Path) -> None:
+    """The interactions stand in the file in the order of the callers, not of their completion."""
+    files = []
+    for order in ("in order", "backwards"):
+        model: Any = HeldChat(world=world, reply=_constant, turnstile=Turnstile(ORDERS[order]))
+        path = tmp_path / order / "four.jsonl"
+        with use_cassette(path, mode="all"):
+            await FOUR[shape](model)
+        files.append(path.read_text("utf-8").splitlines()[1:])
+    assert files[0] == files[1]
+
+
+def _constant(messages: Any, number: int) -> AIMessage:
+    return AIMessage("always this")
+
+
+# -- six branches --------------------------------------------------------------------------------------------------
+
+SIX = [5, 2, 0, 4, 1, 3]
+
+
+async def test_parallel_runnables(world: World, tmp_path: Path) -> None:
+    """The six branches of a `RunnableParallel`, all asking the same, sync and async."""
+    model: Any = HeldChat(world=world, turnstile=Turnstile(SIX))
+    parallel = RunnableParallel({f"branch {n}": model | (lambda answer: answer.text) for n in range(6)})
+    path = tmp_path / "six.yaml"
+
+    async def run() -> Any:
+        return parallel.invoke(SAME), await parallel.ainvoke(SAME)
+
+    with use_cassette(path, mode="all"):
+        recorded = await run()
+    assert len({*recorded[0].values(), *recorded[1].values()}) == 12
+    world.gone = True
+    model.turnstile = Turnstile(None)
+    with use_cassette(path):
+        assert await run() == recorded
+
+
+class Fan(TypedDict, total=False):
+    """The state of a graph that fans out."""
+
+    answers: Annotated[list[str], operator.add]
+    number: int
+
+
+def fanned(model: Any, *, is_async: bool) -> Any:
+    """A graph of six sends to one node, which asks the model the same two questions one after the other."""
+
+    def work(state: Fan) -> Fan:
+        first = model.invoke(SAME)
+        return {"answers": [f"{state['number']}: {first.text}, {model.invoke('and now?').text}"]}
+
+    async def awork(state: Fan) -> Fan:
+        first = await model.ainvoke(SAME)
+        return {"answers": [f"{state['number']}: {first.text}, {(await model.ainvoke('and now?')).text}"]}
+
+    builder = StateGraph(Fan)
+    builder.add_node("work", awork if is_async else work)
+    builder.add_conditional_edges(START, lambda _: [Send("work", {"number": n}) for n in range(6)], ["work"])
+    builder.add_edge("work", END)
+    return builder.compile()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_sends(is_async: bool, world: World, tmp_path: Path) -> None:
+    """Six sends of LangGraph, each of two steps, find their own recordings."""
+    model: Any = HeldChat(world=world, turnstile=Turnstile(SIX))
+    graph = fanned(model, is_async=is_async)
+    path = tmp_path / "six.yaml"
+
+    async def run() -> Any:
+        return await graph.ainvoke({"answers": []}) if is_async else graph.invoke({"answers": []})
+
+    with use_cassette(path, mode="all"):
+        recorded = await run()
+    assert len(world.reached) == 12
+    world.gone = True
+    model.turnstile = Turnstile(None)
+    with use_cassette(path) as replay:
+        assert await run() == recorded
+    assert {served.rung for served in replay.report.served} == {"address"}
+
+
+@pytest.mark.parametrize("depth", ["at the root", "in a chain"])
+async def test_two_step_workers(depth: str, world: World, tmp_path: Path) -> None:
+    """Six tasks that each ask twice: the second question finds the recording of its own worker."""
+    model: Any = HeldChat(world=world, turnstile=Turnstile(SIX))
+
+    async def worker() -> str:
+        first = await model.ainvoke(SAME)
+        return f"{first.text}, {(await model.ainvoke('and now?')).text}"
+
+    async def all_workers(_: Any = None) -> list[str]:
+        return list(await asyncio.gather(*(worker() for _ in range(6))))
+
+    chain = RunnableLambda(all_workers)
+    path = tmp_path / "six.yaml"
+
+    async def run() -> Any:
+        return await all_workers() if depth == "at the root" else await chain.ainvoke("go")
+
+    with use_cassette(path, mode="all"):
+        recorded = await run()
+    world.gone = True
+    model.turnstile = Turnstile(None)
+    with use_cassette(path):
+        assert await run() == recorded
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("kind", ["agent", "tool node"])
+async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp_path: Path) -> None:
+    """Four identical calls of one tool in one turn: each tool message has its own answer and its own id."""
+    turnstile = Turnstile(ORDERS["mixed"])
+    held = [turnstile]
+
+    def draw() -> str:
+        held[0].pass_through()
+        return f"card {world.reach('tool')}"
+
+    async def adraw() -> str:
+        await held[0].apass_through()
+        return f"card {world.reach('tool')}"
+
+    card = StructuredTool.from_function(draw, adraw, name="draw", description="Draw a card.")
+    four = [("draw", {})] * 4
+
+    def reply(messages: Sequence[Any], number: int) -> AIMessage:
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage(f"done {number}")
+        return calling(*four, number=number)
+
+    graph: Any
+    if kind == "agent":
+        graph = create_agent(NativeChat(world=world, reply=reply), [card])
+        asked: Any = {"messages": [("user", "Draw.")]}
+    else:
+        graph = _around(ToolNode([card]))
+        asked = {"messages": [calling(*four, number=1).model_copy(update={"id": "m1"})]}
+    path = tmp_path / "cards.yaml"
+
+    async def run() -> Any:
+        return await graph.ainvoke(asked) if is_async else graph.invoke(asked)
+
+    with use_cassette(path, mode="all"):
+        recorded = await run()
+    cards = [message.text for message in recorded["messages"] if isinstance(message, ToolMessage)]
+    assert len(set(cards)) == 4
+    world.gone = True
+    held[0] = Turnstile(None)
+    with use_cassette(path) as replay:
+        assert await run() == recorded
+    assert {served.rung for served in replay.report.served} == {"address"}
+
+
+def _around(node: Any) -> Any:
+    builder = StateGraph(MessagesState)
+    builder.add_node("tools", node)
+    builder.add_edge(START, "tools")
+    builder.add_edge("tools", END)
+    return builder.compile()
+
+
+# -- several sessions ----------------------------------------------------------------------------------------------
+
+
+async def test_two_sessions_in_one_loop(world: World, tmp_path: Path) -> None:
+    """Two sessions that are open at once in two tasks do not mix, while recording and while replaying."""
+    model = NativeChat(world=world)
+    barrier = asyncio.Barrier(2)
+
+    async def talk(name: str, mode: str, meet: Any) -> list[str]:
+        async with use_cassette(tmp_path / f"{name}.yaml", mode=mode) as session:
+            answers = []
+            for _ in range(3):
+                await meet()
+                answers.append((await model.ainvoke(SAME)).text)
+            await meet()
+        assert len(session.report.executed) + len(session.report.served) == 3
+        return answers
+
+    recorded = await asyncio.gather(*(talk(name, "all", barrier.wait) for name in "ab"))
+    assert len({*recorded[0], *recorded[1]}) == 6
+    world.gone = True
+    replayed = await asyncio.gather(*(talk(name, "none", barrier.wait) for name in "ab"))
+    assert replayed == recorded
+
+
+async def test_recording_beside_a_replay(world: World, tmp_path: Path) -> None:
+    """One task records while another replays: the replay executes nothing, the recording is not served."""
+    model = NativeChat(world=world)
+    with use_cassette(tmp_path / "old.yaml", mode="all"):
+        old = model.invoke(SAME).text
+    barrier = asyncio.Barrier(2)
+
+    async def talk(name: str, mode: str) -> str:
+        async with use_cassette(tmp_path / f"{name}.yaml", mode=mode):
+            await barrier.wait()
+            answer = (await model.ainvoke(SAME)).text
+            await barrier.wait()
+        return answer
+
+    replayed, recorded = await asyncio.gather(talk("old", "none"), talk("new", "all"))
+    assert replayed == old
+    assert recorded == f"answer 2 to {SAME}"
+
+
+def test_nested_sessions(world: World, tmp_path: Path) -> None:
+    """The inner session has the call; afterwards the outer one has it again."""
+    model = NativeChat(world=world)
+    with use_cassette(tmp_path / "outer.yaml", mode="all") as outer:
+        model.invoke("1")
+        with use_cassette(tmp_path / "inner.yaml", mode="all") as inner:
+            model.invoke("2")
+        model.invoke("3")
+    assert [row.request["messages"][0]["content"] for row in outer.interactions] == ["1", "3"]
+    assert [row.request["messages"][0]["content"] for row in inner.interactions] == ["2"]

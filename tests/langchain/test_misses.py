@@ -1,0 +1,343 @@
+"""A replay that asks for what was not recorded stops, says why, and cannot be talked out of it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    ModelFallbackMiddleware,
+    ModelRetryMiddleware,
+    ToolRetryMiddleware,
+)
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import StructuredTool
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import RetryPolicy
+
+from agenttape_core import CassetteMissError, CassetteNotFoundError, UnusedInteractionsError, use_cassette
+from .fakes import NativeChat, StreamingChat, World, calling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+BACKGROUND = " ".join(f"word{n}" for n in range(300))
+QUESTION = f"{BACKGROUND} What is the weather in Paris on a warm evening? {BACKGROUND}"
+
+
+@pytest.fixture
+def path(world: World, tmp_path: Path) -> Path:
+    """A cassette that holds one question, and a world that is gone."""
+    path = tmp_path / "weather.yaml"
+    with use_cassette(path, mode="all"):
+        NativeChat(world=world).invoke(QUESTION)
+    world.gone = True
+    return path
+
+
+# -- what is said --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["invoke", "stream", "ainvoke", "astream"])
+async def test_changed_prompt(shape: str, path: Path, world: World) -> None:
+    """A changed prompt names the place, the nearest recording, the words that differ and how to record it."""
+    model = NativeChat(world=world)
+    asked = QUESTION.replace("Paris", "Rome")
+    with pytest.raises(CassetteMissError) as miss, use_cassette(path, mode="none"):
+        if shape == "invoke":
+            model.invoke(asked)
+        elif shape == "stream":
+            list(model.stream(asked))
+        elif shape == "ainvoke":
+            await model.ainvoke(asked)
+        else:
+            [_ async for _ in model.astream(asked)]
+    first, *rest = str(miss.value).splitlines()
+    assert first == "no recording for chat NativeChat at NativeChat: the cassette holds no recording of this request"
+    said = "\n".join(rest)
+    assert str(path) in said
+    assert "nearest   interaction 1 at NativeChat" in said
+    assert re.search(r"recorded .*weather in \[-Paris-] on", said)
+    assert re.search(r"asked .*weather in {\+Rome\+} on", said)
+    assert "word1 " not in said, "only what differs is shown, with a few words around it"
+    assert len(said) < 1000
+    assert 'mode="all"' in said
+    assert f"{__file__}:" in said, "the place where the mode was given"
+
+
+def test_command_that_records(path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the mode was not given in code, the command that records is named."""
+    monkeypatch.delenv("AGENTTAPE_MODE", raising=False)
+    with pytest.raises(CassetteMissError, match=r"AGENTTAPE_MODE=all pytest .*test_command_that_records"):
+        with use_cassette(path):
+            NativeChat(world=world).invoke("something else")
+
+
+def test_changed_parameters(world: World, tmp_path: Path) -> None:
+    """Another model, another tool or another stop word is another request, and the message says which."""
+    path = tmp_path / "weather.yaml"
+
+    def look_up(word: str) -> str:
+        """Look a word up."""
+        return word
+
+    with use_cassette(path, mode="all"):
+        NativeChat(world=world, model_name="small").bind_tools([look_up]).invoke(QUESTION, stop=["x"])
+    world.gone = True
+    changed: dict[str, Callable[[], Any]] = {
+        "large": lambda: NativeChat(world=world, model_name="large").bind_tools([look_up]).invoke(QUESTION, stop=["x"]),
+        "stop": lambda: NativeChat(world=world, model_name="small").bind_tools([look_up]).invoke(QUESTION, stop=["y"]),
+        "tools": lambda: NativeChat(world=world, model_name="small").invoke(QUESTION, stop=["x"]),
+    }
+    for word, ask in changed.items():
+        with pytest.raises(CassetteMissError, match=word), use_cassette(path):
+            ask()
+
+
+def test_changed_conversation(world: World, tmp_path: Path) -> None:
+    """In a long conversation only the message that changed is shown."""
+    path = tmp_path / "weather.yaml"
+    conversation = [("user", f"question number {n}") for n in range(20)]
+    with use_cassette(path, mode="all"):
+        NativeChat(world=world).invoke(conversation)
+    world.gone = True
+    conversation[7] = ("user", "question number seven")
+    with pytest.raises(CassetteMissError) as miss, use_cassette(path):
+        NativeChat(world=world).invoke(conversation)
+    said = str(miss.value)
+    assert "[7]" in said
+    assert "seven" in said
+    assert "[8]" not in said
+
+
+def test_changed_tool_arguments(world: World, tmp_path: Path) -> None:
+    """A tool that is asked with other arguments: the message names them."""
+    path = tmp_path / "weather.yaml"
+    weather = weather_tool(world)
+    with use_cassette(path, mode="all"):
+        weather.invoke({"city": "Paris"})
+    world.gone = True
+    with pytest.raises(CassetteMissError) as miss, use_cassette(path):
+        weather.invoke({"city": "Rome"})
+    said = str(miss.value)
+    assert said.startswith("no recording for tool get_weather at get_weather")
+    assert "Paris" in said
+    assert "Rome" in said
+
+
+def test_extra_call(path: Path, world: World) -> None:
+    """One call more than recorded is a miss that says how often it was recorded."""
+    model = NativeChat(world=world)
+    with pytest.raises(CassetteMissError, match="recorded once and is now asked once more"), use_cassette(path):
+        model.invoke(QUESTION)
+        model.invoke(QUESTION)
+
+
+def test_missing_cassette(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a cassette the session does not even begin, and the error has the command that records it."""
+    monkeypatch.delenv("AGENTTAPE_MODE", raising=False)
+    with pytest.raises(CassetteNotFoundError, match="AGENTTAPE_MODE=once pytest ") as missing:
+        with use_cassette(tmp_path / "nowhere.yaml"):
+            pytest.fail("the block must not run")
+    assert "nowhere.yaml" in str(missing.value)
+
+
+def test_unused_recording(path: Path, world: World) -> None:
+    """A recording that nobody asked for fails the session at its end, by name; as a warning, or not, on request."""
+    with pytest.raises(UnusedInteractionsError, match=r"1 of 1 recorded .*\n.*NativeChat"), use_cassette(path):
+        pass
+    with pytest.warns(match="1 of 1 recorded"), use_cassette(path, unused="warn"):
+        pass
+    with use_cassette(path, unused="ignore") as replay:
+        pass
+    assert str(replay.report) == "0 served, 0 executed, 1 unused"
+
+
+def test_error_of_the_body_comes_first(path: Path) -> None:
+    """What the test itself complains about is not hidden behind unused recordings."""
+    with pytest.raises(ZeroDivisionError), use_cassette(path):
+        _ = 1 / 0
+
+
+# -- nobody may swallow it -----------------------------------------------------------------------------------------
+
+
+def weather_tool(world: World) -> StructuredTool:
+    """A tool whose errors become messages."""
+
+    def get_weather(city: str) -> str:
+        """Tell the weather."""
+        return f"{city}: {world.reach('tool')}"
+
+    return StructuredTool.from_function(get_weather, handle_tool_error=True, handle_validation_error=True)
+
+
+def agent_for(city: str, world: World, middleware: Sequence[AgentMiddleware[Any, Any]] = ()) -> Any:
+    """An agent that asks for the weather in a city, then answers."""
+
+    def reply(messages: Sequence[Any], number: int) -> AIMessage:
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage("done")
+        return calling(("get_weather", {"city": city}), number=1)
+
+    return create_agent(NativeChat(world=world, reply=reply), [weather_tool(world)], middleware=middleware)
+
+
+def tool_graph(world: World) -> Any:
+    """A graph of one node that runs tools and eats their errors, and tries again besides."""
+    builder = StateGraph(MessagesState)
+    node = ToolNode([weather_tool(world)], handle_tool_errors=True)
+    builder.add_node("tools", node, retry_policy=RetryPolicy(max_attempts=3, initial_interval=0.0, jitter=False))
+    builder.add_edge(START, "tools")
+    builder.add_edge("tools", END)
+    return builder.compile()
+
+
+def asked(city: str) -> dict[str, Any]:
+    """What a tool node gets."""
+    return {"messages": [calling(("get_weather", {"city": city}), number=1)]}
+
+
+WAYS_TO_SWALLOW_A_MODEL: dict[str, Callable[[World], Any]] = {
+    "fallbacks": lambda world: NativeChat(world=world).with_fallbacks([StreamingChat(world=world)]),
+    "retry": lambda world: NativeChat(world=world).with_retry(wait_exponential_jitter=False),
+    "fallback of a chain": lambda world: (RunnableLambda(lambda text: text) | NativeChat(world=world)).with_fallbacks(
+        [RunnableLambda(lambda text: AIMessage("never mind"))]
+    ),
+    "batch": lambda world: RunnableLambda(
+        lambda text: NativeChat(world=world).batch([text] * 2, return_exceptions=True)
+    ),
+    "agent with retries": lambda world: _asking(
+        create_agent(NativeChat(world=world), [], middleware=[ModelRetryMiddleware(max_retries=2, initial_delay=0.0)])
+    ),
+    "agent that goes on": lambda world: _asking(
+        create_agent(
+            NativeChat(world=world),
+            [],
+            middleware=[ModelRetryMiddleware(max_retries=0, on_failure="continue", initial_delay=0.0)],
+        )
+    ),
+    "agent with another model": lambda world: _asking(
+        create_agent(NativeChat(world=world), [], middleware=[ModelFallbackMiddleware(StreamingChat(world=world))])
+    ),
+}
+
+
+def _asking(agent: Any) -> Any:
+    return RunnableLambda(lambda text: {"messages": [("user", text)]}) | agent
+
+
+@pytest.mark.parametrize("how", WAYS_TO_SWALLOW_A_MODEL)
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_model_miss_is_not_swallowed(how: str, is_async: bool, path: Path, world: World) -> None:
+    """Fallbacks, retries and middleware let a model's miss through."""
+    runnable = WAYS_TO_SWALLOW_A_MODEL[how](world)
+    reached = False
+    with pytest.raises(CassetteMissError, match="{.something.}"), use_cassette(path):
+        await runnable.ainvoke("something else") if is_async else runnable.invoke("something else")
+        reached = True
+    assert not reached, "it stopped the run, not only the session"
+
+
+MIDDLEWARE: dict[str, list[AgentMiddleware[Any, Any]]] = {
+    "none": [],
+    "tool retries": [ToolRetryMiddleware(max_retries=2, initial_delay=0.0)],
+    "tool errors as messages": [ToolRetryMiddleware(max_retries=0, on_failure="continue", initial_delay=0.0)],
+}
+
+
+@pytest.mark.parametrize("how", MIDDLEWARE)
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_tool_miss_is_not_swallowed(how: str, is_async: bool, world: World, tmp_path: Path) -> None:
+    """An agent does not make a message of a tool's miss."""
+    path = tmp_path / "agent.yaml"
+    question = {"messages": [("user", "weather?")]}
+    with use_cassette(path, mode="all"):
+        agent_for("Paris", world).invoke(question)
+    reached = False
+    agent = agent_for("Rome", world, MIDDLEWARE[how])
+    # The model is live: it asks for something that no tool was asked before.
+    with pytest.raises(CassetteMissError, match="tool get_weather"), use_cassette(path, live={"chat"}):
+        await agent.ainvoke(question) if is_async else agent.invoke(question)
+        reached = True
+    assert not reached
+    assert world.reached == ["model", "tool", "model", "model"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_tool_node_does_not_swallow(is_async: bool, world: World, tmp_path: Path) -> None:
+    """`ToolNode(handle_tool_errors=True)` with a retry policy lets the miss through."""
+    path = tmp_path / "tools.yaml"
+    graph = tool_graph(world)
+    with use_cassette(path, mode="all"):
+        graph.invoke(asked("Paris"))
+    world.gone = True
+    reached = False
+    with pytest.raises(CassetteMissError, match="Rome"), use_cassette(path):
+        await graph.ainvoke(asked("Rome")) if is_async else graph.invoke(asked("Rome"))
+        reached = True
+    assert not reached
+
+
+@pytest.mark.parametrize("caught", [CassetteMissError, BaseException])
+def test_caught_miss_fails_the_session(caught: type[BaseException], path: Path, world: World) -> None:
+    """Code that catches even `BaseException` only puts it off: the session fails at its end."""
+    with pytest.raises(CassetteMissError, match="{.something.}"), use_cassette(path) as replay:
+        try:
+            NativeChat(world=world).invoke("something else")
+        except caught:
+            pass
+        NativeChat(world=world).invoke(QUESTION)
+    assert str(replay.report) == "1 served, 0 executed, 1 missed"
+
+
+def test_miss_in_a_thread(path: Path, world: World) -> None:
+    """A miss in a worker thread whose result nobody looks at fails the session too."""
+    import threading
+
+    seen: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            NativeChat(world=world).invoke("something else")
+        except BaseException as error:
+            seen.append(error)
+
+    with pytest.raises(CassetteMissError), use_cassette(path, unused="ignore"):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert isinstance(seen[0], CassetteMissError)
+
+
+# -- other modes ---------------------------------------------------------------------------------------------------
+
+
+def test_new_episodes_adds_what_is_missing(path: Path, world: World) -> None:
+    """`new_episodes` serves what is there, executes the rest once, and replays both afterwards."""
+    model = NativeChat(world=world)
+    world.gone = False
+    with use_cassette(path, mode="new_episodes") as session:
+        old, new = model.invoke(QUESTION), model.invoke("something else")
+    assert str(session.report) == "1 served, 1 executed"
+    world.gone = True
+    with use_cassette(path):
+        assert [model.invoke(QUESTION), model.invoke("something else")] == [old, new]
+
+
+def test_once_records_only_the_first_time(world: World, tmp_path: Path) -> None:
+    """`once` records when there is no cassette, and afterwards only replays."""
+    model, path = NativeChat(world=world), tmp_path / "once.yaml"
+    with use_cassette(path, mode="once"):
+        recorded = model.invoke(QUESTION)
+    world.gone = True
+    with use_cassette(path, mode="once"):
+        assert model.invoke(QUESTION) == recorded
+    with pytest.raises(CassetteMissError), use_cassette(path, mode="once"):
+        model.invoke("something else")

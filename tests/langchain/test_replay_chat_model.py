@@ -1,0 +1,484 @@
+"""A model made of a cassette stands in for the one that was recorded, with no provider package."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from functools import reduce
+from importlib import import_module
+from operator import add
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from pydantic import BaseModel
+
+from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, open_cassette, use_cassette
+from agenttape_langchain import ReplayChatModel, tape
+
+from .fakes import PlainChat, StreamingChat, World, calling, numbered
+
+if TYPE_CHECKING:
+    from examples.weather_agent.server import OpenAILoopback
+
+
+class Trip(BaseModel):
+    """A trip to a city."""
+
+    city: str
+    days: int
+
+
+class TripDict(TypedDict):
+    """A trip to a city."""
+
+    city: str
+    days: int
+
+
+TRIP_SCHEMA = {"title": "Trip", "description": "A trip to a city.", **Trip.model_json_schema()}
+
+
+@tool
+def get_weather(city: str) -> str:
+    """Get the weather in a city."""
+    return f"{city}: sunny"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the cassette is."""
+    return tmp_path / "chats.yaml"
+
+
+@pytest.fixture
+def chat(loopback: OpenAILoopback) -> ChatOpenAI:
+    """The real client, and a service that never answers twice the same."""
+    return ChatOpenAI(model="gpt-5-mini", base_url=loopback.base_url, api_key="x", stream_usage=True, temperature=1)
+
+
+def recorded(path: Path, run: Callable[[], Any], mode: str = "once") -> Any:
+    """What a run gave while it was recorded with real ids: the stand-in has no frozen ones."""
+    with use_cassette(path, mode=mode, freeze=()):
+        return run()
+
+
+def no_ids(value: Any) -> Any:
+    """A message without its id where that is made of a run's, which no provider gave."""
+    if isinstance(value, dict):
+        return {key: no_ids(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [no_ids(item) for item in value]
+    drawn = isinstance(value, AIMessage) and str(value.id).startswith("lc_run-")
+    return value.model_copy(update={"id": None}) if drawn else value
+
+
+# -- every way of calling it ---------------------------------------------------------------------------------------
+
+
+def test_every_way_of_calling_gives_the_recorded_answer(chat: ChatOpenAI, path: Path) -> None:
+    """invoke, ainvoke, stream, astream, batch and abatch answer as the recorded model did, chunk by chunk."""
+
+    def run(model: Any) -> list[Any]:
+        async def arun() -> list[Any]:
+            streamed = [chunk async for chunk in model.astream("four")]
+            return [await model.ainvoke("three"), streamed, await model.abatch(["seven", "eight"])]
+
+        return [model.invoke("one"), list(model.stream("two")), *asyncio.run(arun()), model.batch(["five", "six"])]
+
+    expected = recorded(path, lambda: run(chat))
+    replay = ReplayChatModel(path)
+    assert no_ids(run(replay)) == no_ids(expected)
+    assert len(replay.report.served) == 8
+
+
+def test_stream_and_invoke_serve_each_other(chat: ChatOpenAI, path: Path) -> None:
+    """What was recorded as a stream answers a plain call, and what was recorded plain can be streamed."""
+    streamed, plain = recorded(path, lambda: (list(chat.stream("one")), chat.invoke("two")))
+    replay = ReplayChatModel(path)
+    assert replay.invoke("one").content == reduce(add, streamed).content
+    assert reduce(add, replay.stream("two")).content == plain.content
+
+
+def test_events_are_those_of_a_model(chat: ChatOpenAI, path: Path) -> None:
+    """`astream_events` sees the tokens of the stand-in as it saw those of the recorded model."""
+
+    async def events(model: Any) -> list[Any]:
+        seen = [event async for event in model.astream_events("Hi", version="v2")]
+        return [(event["event"], event["data"].get("chunk") and event["data"]["chunk"].text) for event in seen]
+
+    expected = recorded(path, lambda: asyncio.run(events(chat)))
+    assert asyncio.run(events(ReplayChatModel(path))) == expected
+    assert len(expected) > 4
+
+
+def test_recorded_error_is_raised_again(chat: ChatOpenAI, loopback: OpenAILoopback, path: Path) -> None:
+    """A provider's error has its own type and status again, so that retries and handlers see what they saw."""
+    import openai
+
+    loopback.fail_next(429, times=9)
+    with pytest.raises(openai.RateLimitError), use_cassette(path, mode="once", on_error="keep"):
+        chat.invoke("Hi")
+    with pytest.raises(openai.RateLimitError, match="failing as told") as caught:
+        ReplayChatModel(path).invoke("Hi")
+    assert caught.value.status_code == 429
+
+
+def test_broken_stream_breaks_at_the_same_chunk(chat: ChatOpenAI, loopback: OpenAILoopback, path: Path) -> None:
+    """A stream that broke midway gives the chunks it gave, then the error it gave."""
+
+    def drain(model: Any) -> tuple[list[str], str]:
+        texts: list[str] = []
+        try:
+            texts.extend(chunk.text for chunk in model.stream("Hi"))
+        except Exception as error:
+            return texts, type(error).__name__
+        return texts, "no error"
+
+    loopback.cut_next_stream(after=3)
+    expected = recorded(path, lambda: drain(chat))
+    assert expected[1] != "no error"
+    assert drain(ReplayChatModel(path)) == expected
+
+
+# -- tools and structured output -----------------------------------------------------------------------------------
+
+
+def test_bound_tools_are_recognised_in_any_spelling(chat: ChatOpenAI, path: Path) -> None:
+    """A tool is known by name, description and fields, whether it is an object or any provider's dict."""
+    expected = recorded(path, lambda: chat.bind_tools([get_weather], tool_choice="any").invoke("Paris?"))
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    said = {"name": "get_weather", "description": "Get the weather in a city."}
+    spellings: list[Any] = [
+        get_weather,
+        {"type": "function", "function": {**said, "parameters": schema, "strict": True}},
+        {"type": "function", **said, "parameters": schema},
+        {**said, "input_schema": schema},
+    ]
+    by_name = {"type": "function", "function": {"name": "get_weather"}}
+    choices: list[Any] = ["any", "required", True, "get_weather", by_name]
+    for spelling in spellings:
+        for choice in choices:
+            bound = ReplayChatModel(path).bind_tools([spelling], tool_choice=choice)
+            assert no_ids(bound.invoke("Paris?")) == no_ids(expected)
+
+
+@pytest.mark.parametrize(
+    ("changed", "differs"),
+    [
+        ({"description": "Get the weather on Mars."}, r"tools\[0\].function.description"),
+        ({"name": "get_climate"}, r"tools\[0\].function.name"),
+        ({"parameters": {"type": "object", "properties": {"town": {"type": "string"}}}}, r"parameters.properties"),
+    ],
+)
+def test_another_tool_is_a_miss(chat: ChatOpenAI, path: Path, changed: dict[str, Any], differs: str) -> None:
+    """A tool with another name, description or field is another request, and the miss says where."""
+    recorded(path, lambda: chat.bind_tools([get_weather]).invoke("Paris?"))
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+
+    other = convert_to_openai_tool(get_weather)
+    other["function"].update(changed)
+    with pytest.raises(CassetteMissError, match=differs):
+        ReplayChatModel(path).bind_tools([other]).invoke("Paris?")
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of the real client, when it streams a model
+@pytest.mark.parametrize("include_raw", [False, True], ids=["parsed", "raw"])
+@pytest.mark.parametrize("schema", [Trip, TripDict, TRIP_SCHEMA], ids=["pydantic", "TypedDict", "JSON schema"])
+@pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])
+def test_structured_output(
+    chat: ChatOpenAI, loopback: OpenAILoopback, path: Path, *, method: Any, schema: Any, include_raw: bool
+) -> None:
+    """However it was recorded, structured output comes as the same object, plain and streamed; `method` may be left."""
+    if method == "json_mode":
+        script = import_module("weather_agent.policy").Script
+        loopback.policy = script(json.dumps({"city": "Rome", "days": days}) for days in (2, 3))
+
+    def run(model: Any, **how: Any) -> list[Any]:
+        structured = model.with_structured_output(schema, include_raw=include_raw, **how)
+        streamed = list(structured.stream("In JSON: a trip to Oslo?"))
+        return [structured.invoke("In JSON: a trip to Rome?"), streamed]
+
+    expected = recorded(path, lambda: run(chat, method=method))
+    for how in [{"method": method}, {}] if method != "json_mode" else [{"method": method}]:
+        replay = ReplayChatModel(path)
+        assert no_ids(run(replay, **how)) == no_ids(expected)
+        assert len(replay.report.served) == 2
+
+
+def test_methods_are_told_apart(chat: ChatOpenAI, path: Path) -> None:
+    """Where a cassette holds one question asked in two ways, `method` says which answer is meant."""
+    by_tool, by_format = recorded(
+        path,
+        lambda: [
+            chat.with_structured_output(Trip, method=method).invoke("Rome?")
+            for method in ("function_calling", "json_schema")
+        ],
+    )
+    assert by_tool != by_format
+    replay = ReplayChatModel(path)
+    assert replay.with_structured_output(Trip, method="json_schema").invoke("Rome?") == by_format
+    assert replay.with_structured_output(Trip, method="function_calling").invoke("Rome?") == by_tool
+
+
+# -- agents --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"response_format": ToolStrategy(Trip)},
+        {"response_format": ProviderStrategy(Trip)},
+        {"response_format": Trip},
+    ],
+    ids=["tools", "ToolStrategy", "ProviderStrategy", "plain schema"],
+)
+def test_agent_with_the_stand_in_does_what_it_did(chat: ChatOpenAI, path: Path, options: dict[str, Any]) -> None:
+    """An agent with a stand-in takes the same way, by tool calls or by a response format, to the same result."""
+
+    def run(model: Any) -> tuple[list[Any], Any]:
+        agent = create_agent(model, [get_weather], system_prompt="Be short.", **options)
+        state = agent.invoke({"messages": [("user", "A trip to Paris?")]})
+        messages = [message.model_dump(exclude={"id"}) for message in state["messages"]]
+        return messages, state.get("structured_response")
+
+    expected = recorded(path, lambda: run(chat))
+    replay = ReplayChatModel(path)
+    assert run(replay) == expected
+    chats = [entry for entry in open_cassette(path).entries if entry.kind == "chat"]
+    assert len(replay.report.served) == len(chats) >= 1
+
+
+def test_agent_streams_through_the_stand_in(chat: ChatOpenAI, path: Path) -> None:
+    """`stream_mode="messages"` gives the recorded chunks of the model, in order."""
+
+    def run(model: Any) -> list[str]:
+        agent = create_agent(model, [get_weather])
+        parts = agent.stream({"messages": [("user", "Paris?")]}, stream_mode="messages")
+        return [repr((part.content, getattr(part, "tool_call_chunks", None))) for part, _ in parts]
+
+    expected = recorded(path, lambda: run(chat))
+    assert len(expected) > 6
+    assert run(ReplayChatModel(path)) == expected
+
+
+WITHOUT_PROVIDER = """
+    import sys
+
+    for name in ("langchain_openai", "openai"):
+        sys.modules[name] = None  # importing it raises ImportError
+
+    from langchain.agents import create_agent
+    from agenttape_langchain import ReplayChatModel
+
+    def get_weather(city: str) -> str:
+        '''Get the weather in a city.'''
+        return f"{city}: sunny"
+
+    agent = create_agent(ReplayChatModel(sys.argv[1]), [get_weather])
+    print(agent.invoke({"messages": [("user", "Paris?")]})["messages"][-1].text)
+"""
+
+
+def test_no_provider_package_is_needed(chat: ChatOpenAI, path: Path) -> None:
+    """Where neither `langchain_openai` nor `openai` can be imported, the agent runs all the same, key-less."""
+    agent = create_agent(chat, [get_weather])
+    expected = recorded(path, lambda: agent.invoke({"messages": [("user", "Paris?")]}))
+    command = [sys.executable, "-c", textwrap.dedent(WITHOUT_PROVIDER), str(path)]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, env={})
+    assert ran.stdout.strip() == expected["messages"][-1].text, ran.stderr
+
+
+# -- what matches --------------------------------------------------------------------------------------------------
+
+
+def test_models_are_told_apart_by_name(loopback: OpenAILoopback, path: Path) -> None:
+    """Of a cassette with two models, `model=` picks one; without it, whichever was asked answers, in their order."""
+
+    def ask(name: str) -> str:
+        return str(ChatOpenAI(model=name, base_url=loopback.base_url, api_key="x").invoke("Hi").text)
+
+    big, small = recorded(path, lambda: (ask("gpt-big"), ask("gpt-small")))
+    assert big != small
+    assert ReplayChatModel(path, model="gpt-small").invoke("Hi").text == small
+    assert ReplayChatModel(path, model="gpt-big").invoke("Hi").text == big
+    both = ReplayChatModel(path)
+    assert [both.invoke("Hi").text, both.invoke("Hi").text] == [big, small]
+
+
+def test_parameters_of_the_call_are_matched(chat: ChatOpenAI, path: Path) -> None:
+    """The model's own parameters are the recording's, but what a call gives must be what was given."""
+    warm, cold, plain = recorded(
+        path, lambda: [chat.invoke("Hi", **given) for given in ({"temperature": 0.9}, {"temperature": 0.1}, {})]
+    )
+    replay = ReplayChatModel(path)
+    assert replay.invoke("Hi", temperature=0.1).text == cold.text
+    assert replay.bind(temperature=0.9).invoke("Hi").text == warm.text
+    assert replay.invoke("Hi").text == plain.text
+    with pytest.raises(CassetteMissError) as caught:
+        replay.invoke("Hi", temperature=0.5)
+    assert "temperature" in str(caught.value)
+    assert "0.5" in str(caught.value)
+
+
+def test_stop_words_are_matched(chat: ChatOpenAI, path: Path) -> None:
+    """Other stop words are another request."""
+    expected = recorded(path, lambda: chat.invoke("Hi", stop=["END"]))
+    assert ReplayChatModel(path).invoke("Hi", stop=["END"]).text == expected.text
+    for stop in (None, ["FIN"]):
+        with pytest.raises(CassetteMissError):
+            ReplayChatModel(path).invoke("Hi", stop=stop)
+
+
+def test_changed_prompt_is_explained(chat: ChatOpenAI, path: Path) -> None:
+    """A miss names the nearest recording, shows the words that differ, and is no `Exception` that one may eat."""
+    recorded(path, lambda: [chat.invoke("What is the capital of France?"), chat.invoke("Who are you?")])
+    model = ReplayChatModel(path).with_fallbacks([PlainChat(world=World())]).with_retry()
+    with pytest.raises(CassetteMissError) as caught:
+        model.invoke("What is the capital of Spain?")
+    message = str(caught.value)
+    assert "nearest   interaction 1" in message
+    assert "[-France-]" in message
+    assert "{+Spain+}" in message
+    assert "you?" not in message
+    assert str(path) in message
+
+
+@pytest.mark.parametrize(("exhausted", "answers"), [("last", "1 2 2 2 2"), ("cycle", "1 2 1 2 1")])
+def test_exhausted_recordings(path: Path, exhausted: Any, answers: str) -> None:
+    """Asked more often than recorded, it gives the last answer again, or all of them anew."""
+    model = PlainChat(world=World(), reply=lambda _, number: AIMessage(f"{number}"))
+    recorded(path, lambda: [model.invoke("Hi"), model.invoke("Hi")])
+    replay = ReplayChatModel(path, exhausted=exhausted)
+    assert " ".join(replay.invoke("Hi").text for _ in range(5)) == answers
+
+
+def test_exhausted_recordings_fail(path: Path) -> None:
+    """By default the third question after two recordings is a miss that says so; a new instance starts over."""
+    model = PlainChat(world=World())
+    recorded(path, lambda: [model.invoke("Hi"), model.invoke("Hi")])
+    replay = ReplayChatModel(path)
+    answers = [replay.invoke("Hi").text for _ in range(2)]
+    with pytest.raises(CassetteMissError, match="recorded 2 times and is now asked once more"):
+        replay.invoke("Hi")
+    assert ReplayChatModel(path).invoke("Hi").text == answers[0]
+
+
+def test_secrets_of_the_asker_come_back(path: Path) -> None:
+    """A cassette without the secret still answers whoever asks with it, and the secret is in the answer again."""
+    secret = "sk-" + "a1B2c3D4e5" * 4
+    model = PlainChat(world=World(), reply=lambda messages, _: AIMessage(f"you said {messages[-1].text}"))
+    recorded(path, lambda: model.invoke(f"my key is {secret}"))
+    assert secret not in path.read_text("utf-8")
+    assert ReplayChatModel(path).invoke(f"my key is {secret}").text == f"you said my key is {secret}"
+
+
+# -- under a session -----------------------------------------------------------------------------------------------
+
+
+def test_stand_in_can_be_recorded(path: Path, tmp_path: Path) -> None:
+    """A session records a stand-in as any chat model and replays it, whether it meets it ambient or taped."""
+    model = StreamingChat(world=World())
+    recorded(path, lambda: [model.invoke("one"), list(model.stream("two"))])
+
+    def run(stand_in: Any) -> list[Any]:
+        return [stand_in.invoke("one").text, [chunk.text for chunk in stand_in.stream("two")]]
+
+    expected = recorded(tmp_path / "ambient.yaml", lambda: run(ReplayChatModel(path)))
+    assert [entry.name for entry in open_cassette(tmp_path / "ambient.yaml").entries] == ["ReplayChatModel"] * 2
+    spent = ReplayChatModel(path)
+    run(spent)
+    with use_cassette(tmp_path / "ambient.yaml") as replay:
+        assert run(spent) == expected
+    assert replay.report.executed == ()
+    with use_cassette(tmp_path / "taped.yaml", mode="once", ambient=False):
+        assert run(tape(ReplayChatModel(path))) == expected
+
+
+def test_miss_inside_a_session_is_not_swallowed(path: Path, tmp_path: Path) -> None:
+    """A miss of the stand-in passes through a recording session as what it is, and leaves no cassette."""
+    recorded(path, lambda: PlainChat(world=World()).invoke("one"))
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "outer.yaml", mode="once"):
+        ReplayChatModel(path).invoke("another")
+    assert not (tmp_path / "outer.yaml").exists()
+
+
+# -- mistakes ------------------------------------------------------------------------------------------------------
+
+
+def test_missing_cassette(tmp_path: Path) -> None:
+    """Constructing from nothing names the file and says what to do."""
+    with pytest.raises(CassetteNotFoundError, match=r"nothing\.yaml") as caught:
+        ReplayChatModel(tmp_path / "nothing.yaml")
+    assert "record" in str(caught.value)
+
+
+def test_bare_name_is_found_in_the_cassette_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name without a suffix means the same file as in `use_cassette`."""
+    monkeypatch.chdir(tmp_path)
+    with use_cassette("greeting", mode="once"):
+        expected = PlainChat(world=World()).invoke("Hi")
+    assert ReplayChatModel("greeting").invoke("Hi").text == expected.text
+
+
+def test_cassette_without_chats(path: Path) -> None:
+    """A cassette of tools alone makes no model, and the error says so."""
+    recorded(path, lambda: get_weather.invoke({"city": "Paris"}))
+    with pytest.raises(ConfigurationError, match="holds no chat") as caught:
+        ReplayChatModel(path)
+    assert str(path) in str(caught.value)
+
+
+def test_unknown_model_lists_the_known(path: Path) -> None:
+    """Asked to be a model that was not recorded, it names those that were."""
+    recorded(path, lambda: PlainChat(world=World(), model_name="fake-7").invoke("Hi"))
+    with pytest.raises(ConfigurationError, match=r"no chat of the model 'gpt-5'.*'fake-7'"):
+        ReplayChatModel(path, model="gpt-5")
+
+
+# -- cost ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the records that are parsed whole, as they are."""
+    from agenttape_core.storage import Cassette
+
+    numbers: list[int] = []
+    real = Cassette.interaction
+
+    def interaction(self: Cassette, number: int) -> Any:
+        numbers.append(number)
+        return real(self, number)
+
+    monkeypatch.setattr(Cassette, "interaction", interaction)
+    return numbers
+
+
+def test_each_record_is_read_once(path: Path, parsed: list[int]) -> None:
+    """Constructing reads each chat once and no tool; a call reads no request again, also of a long conversation."""
+
+    def reply(messages: Any, number: int) -> AIMessage:
+        return numbered(messages, number) if number > 8 else calling(("get_weather", {"city": "Rome"}), number=number)
+
+    agent = create_agent(PlainChat(world=World(), reply=reply), [get_weather])
+    question = {"messages": [HumanMessage("Rome?")]}
+    expected = recorded(path, lambda: agent.invoke(question))
+    chats = [entry.number for entry in open_cassette(path).entries if entry.kind == "chat"]
+    assert len(chats) == 9
+    replay = ReplayChatModel(path)
+    assert parsed == chats
+    replayed = create_agent(replay, [get_weather]).invoke(question)
+    assert parsed == chats
+    assert replayed["messages"][-1].text == expected["messages"][-1].text
+    assert sum(isinstance(message, ToolMessage) for message in replayed["messages"]) == 8
