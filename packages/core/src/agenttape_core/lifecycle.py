@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from agenttape_core.guard import Guard, guarding
 from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for
 from agenttape_core.redaction import Rule
 from agenttape_core.remedy import remedy_for
-from agenttape_core.schema import Header, Interaction
+from agenttape_core.schema import Header, Timing
 from agenttape_core.session import Session, context_session, current_scope, executing
 from agenttape_core.storage import Cassette, Journal, leftover_journals, open_cassette
 
@@ -179,8 +179,7 @@ class Use:
         if not session.report.executed and not session.policy.replaces:
             journal.abandon(keep=False)
         elif failed is None or self._settings.on_error == "keep":
-            keep = self._kept()
-            journal.commit(finished_header(self._header, self._cassette, keep, session, journal.target), keep)
+            self._commit(journal)
             session.source = open_cassette(journal.target)
             for superseded in leftover_journals(journal.target):
                 superseded.unlink(missing_ok=True)
@@ -191,17 +190,33 @@ class Use:
                     f"AgentTape: the run failed, so {journal.target} was left as it was; {_recoverable(left)}"
                 )
 
-    def _kept(self) -> list[Interaction]:
-        """Return the recordings that stay.
-
-        When adding to a cassette, all that were not made anew by what is live; else those that were served.
-        """
+    def _commit(self, journal: Journal) -> None:
+        derived = self._path.name if not self._session.policy.records else None
+        header = finished_header(self._header, {}, derived_from=derived)
         if self._cassette is None:
-            return []
-        if self._session.policy.mode is Mode.NEW_EPISODES:
-            again = self._session.executed_live()
-            return [item for item in self._cassette.interactions() if item.fingerprint not in again]
-        return [self._cassette.interaction(number) for number in self._session.used_numbers()]
+            journal.commit(header)
+        elif self._session.policy.mode is Mode.NEW_EPISODES:
+            again = self._session.executed_live()  # made anew by what is live
+            keep = [item for item in self._cassette.interactions() if item.fingerprint not in again]
+            journal.commit(finished_header(self._header, self._timings()), keep)
+        else:
+            self._carry_over(self._cassette, journal)
+            journal.commit(header)
+
+    def _timings(self) -> Mapping[int, Timing]:
+        return self._cassette.header.volatile.timings if self._cassette is not None else {}
+
+    def _carry_over(self, cassette: Cassette, journal: Journal) -> None:
+        """Put what was served beside what was executed, each at its place in this run."""
+        timings, places = self._timings(), dict(self._session.served_at)
+        for number in self._session.used_numbers():
+            item = cassette.interaction(number)
+            if number not in places:  # inside a recording that was served
+                places[number] = (*places.get(item.parent or 0, ()), (number, (), 0, "", 0))
+            # Negative numbers cannot be those of the executed ones.
+            parent = -item.parent if item.parent is not None else None
+            moved = item.model_copy(update={"number": -number, "parent": parent})
+            journal.append(moved, timings.get(number, Timing(duration_ms=0.0)), places[number])
 
     def _judge_unused(self) -> None:
         unused = self._session.unused_error()

@@ -5,16 +5,15 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from agenttape_core.config import Settings, stem_of
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.redaction import Redactor, Rule, new_key
-from agenttape_core.schema import Freeze, Header, Interaction, Outcome, Redaction, Volatile
-from agenttape_core.session import Session
-from agenttape_core.storage import Cassette, Entry
+from agenttape_core.schema import Freeze, Header, Interaction, Outcome, Redaction, Timing, Volatile
+from agenttape_core.storage import Entry
 
 _PACKAGES = {
     "agenttape_core": "agenttape-core",
@@ -111,27 +110,16 @@ def new_header(
     )
 
 
-def finished_header(
-    header: Header, cassette: Cassette | None, keep: Sequence[Interaction], session: Session, target: Path
-) -> Header:
+def finished_header(header: Header, timings: Mapping[int, Timing], *, derived_from: str | None = None) -> Header:
     """Return the header of a session that has ended.
 
     Args:
         header: Its header at the start.
-        cassette: The cassette it began with.
-        keep: The recordings of that which stay.
-        session: The session.
-        target: The file that is written.
+        timings: Those of the earlier recordings that stay, by their numbers.
+        derived_from: The cassette that was replayed, if another one is written.
     """
-    timings = cassette.header.volatile.timings if cassette is not None and keep else {}
-    volatile = header.volatile.model_copy(
-        update={
-            "packages": _versions(),
-            "timings": {item.number: timings[item.number] for item in keep if item.number in timings},
-        }
-    )
-    derived = session.path.name if target != session.path else header.derived_from
-    return header.model_copy(update={"volatile": volatile, "derived_from": derived})
+    volatile = header.volatile.model_copy(update={"packages": _versions(), "timings": dict(timings)})
+    return header.model_copy(update={"volatile": volatile, "derived_from": derived_from or header.derived_from})
 
 
 def _versions() -> dict[str, str]:

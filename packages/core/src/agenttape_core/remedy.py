@@ -31,16 +31,20 @@ def remedy_for(path: Path, *, explicit_at: str | None) -> Callable[[], list[str]
     """
 
     def remedy() -> list[str]:
+        if explicit_at is not None and not path.exists():
+            return [f'record it with mode="once" at {explicit_at}']
         if explicit_at is not None:
             return [
                 f'record it anew with mode="all" at {explicit_at}',
                 'or add only what is missing to the cassette, with mode="new_episodes"',
             ]
         command = _this_command()
-        words = ["AGENTTAPE_MODE=all", "AGENTTAPE_MODE=new_episodes"]
         if not path.exists():
             return [f"record it:  AGENTTAPE_MODE=once {command}"]
-        return [f"record it anew:  {words[0]} {command}", f"or add only what is missing:  {words[1]} {command}"]
+        return [
+            f"record it anew:  AGENTTAPE_MODE=all {command}",
+            f"or add only what is missing:  AGENTTAPE_MODE=new_episodes {command}",
+        ]
 
     return remedy
 

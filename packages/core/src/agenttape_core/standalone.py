@@ -102,5 +102,5 @@ class Observation:
             session.closed = True
             keep: list[Interaction] = list(self._written.interactions()) if self._written is not None else []
             header = self._written.header if self._written is not None else self._header
-            journal.commit(finished_header(header, self._written, keep, session, self.path), keep)
+            journal.commit(finished_header(header, header.volatile.timings), keep)
             self._written = open_cassette(self.path)

@@ -144,6 +144,10 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
 
     def __call__(self, function: FunctionT) -> FunctionT:
         """Decorate a function or coroutine function: each call of it is one use of the cassette."""
+        if inspect.isclass(function):
+            raise ConfigurationError(
+                f"use_cassette cannot decorate the class {function.__qualname__}: decorate its functions"
+            )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigurationError(
                 f"use_cassette cannot decorate the generator {function.__qualname__}: its body runs in pieces\n"

@@ -5,10 +5,11 @@ Read against langchain-core 1.4 to 1.7; each function says what it relies on.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models._utils import _normalize_messages
 from langchain_core.language_models.chat_models import _format_for_tracing
@@ -22,6 +23,25 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from langchain_core.messages import BaseMessage
+
+
+_TEXT_MODEL_START = AsyncCallbackManager.on_llm_start.__code__
+
+
+class InlineHandler(BaseCallbackHandler):
+    """A handler that is called in the context of the run, before the code of the run starts.
+
+    `AsyncCallbackManager.on_llm_start` of langchain-core up to 1.8 forgets all other handlers of a text model when one
+    of them runs inline. There this one says that it does not; it is called inline by the next function all the same.
+    """
+
+    @property
+    def run_inline(self) -> bool:  # type: ignore[override]
+        """Whether to be called in the context of the run: yes, but see the class."""
+        frame = sys._getframe(1)
+        if frame.f_code.co_name == "<listcomp>" and frame.f_back is not None:  # a frame of its own before Python 3.12
+            frame = frame.f_back
+        return frame.f_code is not _TEXT_MODEL_START
 
 
 class _HandlerLookup:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 _MARK = "__agenttape_alias__"
+_FORWARDS = "__agenttape_forwards__"
 _SHARED = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 
 ObjectT = TypeVar("ObjectT")
@@ -30,7 +32,23 @@ def alias_class(cls: type, methods: dict[str, Any], make: Callable[[Any], type])
         # The framework asks for the signature on every call; given here, it need not be looked for behind the wrapper.
         method.__signature__ = inspect.signature(getattr(cls, name))
     own = {**methods, "__reduce_ex__": _reduce, _MARK: staticmethod(make)}
-    return type(cls)(cls.__name__, (cls,), {**looks, **own})
+    alias: type = _forwarding(type(cls))(cls.__name__, (cls,), {**looks, **own})
+    setattr(alias, _FORWARDS, True)
+    return alias
+
+
+@functools.cache
+def _forwarding(meta: type) -> Any:
+    """Return a metaclass whose classes pass on what is set on them: `type(self).calls += 1` counts on the original."""
+
+    class Forwarding(meta):  # type: ignore[misc]  # pydantic's metaclass, or a provider's own
+        def __setattr__(cls, name: str, value: Any) -> None:  # noqa: N805
+            if _FORWARDS in vars(cls) and not name.startswith("__"):
+                setattr(cls.__base__, name, value)
+            else:
+                super().__setattr__(name, value)
+
+    return Forwarding
 
 
 def alias_of(value: ObjectT, make: Callable[[Any], type]) -> ObjectT:

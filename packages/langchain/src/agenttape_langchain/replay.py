@@ -11,7 +11,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackMana
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGenerationChunk, ChatResult, LLMResult
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableMap, RunnablePassthrough
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
@@ -21,9 +21,11 @@ from pydantic import BaseModel, PrivateAttr
 from agenttape_core import ConfigurationError, Report
 from agenttape_core.integration import Crossing, Session, open_replay, value_codec
 from agenttape_langchain._compat import as_provider_sees
-from agenttape_langchain.chat_models import CHAT
+from agenttape_langchain.chat_models import CHAT, unmasking
 from agenttape_langchain.requests import chat_body
 from agenttape_langchain.settings import Setting, distinct_settings, format_meaning, meaning_of
+
+_agenerate = unmasking(BaseChatModel.agenerate)
 
 
 class ReplayChatModel(BaseChatModel):
@@ -128,6 +130,10 @@ class ReplayChatModel(BaseChatModel):
     ) -> ChatResult:
         result: ChatResult = self._cross(messages, stop, kwargs).replay()
         return result
+
+    async def agenerate(self, *args: Any, **kwargs: Any) -> LLMResult:
+        """Answer conversations as `BaseChatModel.agenerate` does, and let a miss out of it."""
+        return await _agenerate(self, *args, **kwargs)  # type: ignore[no-any-return]
 
     async def _agenerate(
         self,

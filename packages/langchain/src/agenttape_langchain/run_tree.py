@@ -7,9 +7,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.callbacks import BaseCallbackHandler
-
 from agenttape_core.integration import Position, task_branch
+from agenttape_langchain._compat import InlineHandler
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -46,14 +45,13 @@ _chains: ContextVar[_Chain | None] = ContextVar("agenttape_chains", default=None
 _announced: ContextVar[tuple[tuple[RunTree, Run], ...]] = ContextVar("agenttape_announced", default=())
 
 
-class RunTree(BaseCallbackHandler):
+class RunTree(InlineHandler):
     """Follows the runs of one session, in whatever thread or task they happen.
 
     Args:
         root: The position below which runs without a parent begin.
     """
 
-    run_inline = True  # in the context of the run, before its code starts
     raise_error = True
 
     def __init__(self, root: Position) -> None:

@@ -53,9 +53,10 @@ def _cross(tool: BaseTool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cro
     return session.cross(TOOL, tool.name, body, position=run.position, owner=tool.__dict__, ids=ids)
 
 
-def _served(tool: BaseTool, value: Any) -> Any:
-    """Return a served value as `_run` returns it: what callbacks observed is the finished message already."""
-    if isinstance(value, ToolMessage) and tool.response_format == "content_and_artifact":
+def _finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
+    """Return a value as `_run` returns it: what callbacks observed is the finished message already."""
+    observed = crossing.found is not None and isinstance(value, ToolMessage)
+    if observed and tool.response_format == "content_and_artifact":
         return value, value.artifact
     return value
 
@@ -66,7 +67,7 @@ def _run(real: Callable[..., Any]) -> Callable[..., Any]:
         crossing = _cross(self, args, kwargs)
         if crossing is None:
             return real(self, *args, **kwargs)
-        return _served(self, intercept(crossing, lambda: real(self, *args, **kwargs)))
+        return _finished(crossing, self, intercept(crossing, lambda: real(self, *args, **kwargs)))
 
     return _run
 
@@ -77,6 +78,6 @@ def _arun(real: Callable[..., Any]) -> Callable[..., Any]:
         crossing = _cross(self, args, kwargs)
         if crossing is None:
             return await real(self, *args, **kwargs)
-        return _served(self, await aintercept(crossing, lambda: real(self, *args, **kwargs)))
+        return _finished(crossing, self, await aintercept(crossing, lambda: real(self, *args, **kwargs)))
 
     return _arun

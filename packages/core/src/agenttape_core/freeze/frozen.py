@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
@@ -16,6 +17,10 @@ from agenttape_core.freeze.layout import TIME_ORDERED, VERSIONS, uuid_from
 
 if TYPE_CHECKING:
     import uuid
+
+_REAL_TIME = time.time
+_WAKING = 0.0001
+"""Seconds by which every sleep is longer than was asked for, as real ones are."""
 
 KINDS = ("clock", "uuid", "random")
 """What can be frozen."""
@@ -55,7 +60,14 @@ class Frozen:
 
     @property
     def clock(self) -> float:
-        """The frozen moment in seconds since the epoch."""
+        """The frozen moment in seconds since the epoch.
+
+        A clock that was put in the place of `time.time` while the session is open, by a test that travels in time,
+        wins over the frozen one.
+        """
+        current = time.time
+        if current is not _REAL_TIME and not hasattr(current, "is_stand_in"):
+            return current()
         return self._began + self._slept
 
     @property
@@ -66,7 +78,7 @@ class Frozen:
     def pass_time(self, seconds: float) -> None:
         """Move the frozen clock on; called when a sleep of the session's own code has ended."""
         with self._lock:
-            self._slept += max(0.0, seconds)
+            self._slept += max(0.0, seconds) + _WAKING
 
     def next_bytes(self, maker: str, size: int) -> bytes:
         """Give the next pseudo-random bytes of a maker in the current scope.

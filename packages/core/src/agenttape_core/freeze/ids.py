@@ -59,7 +59,8 @@ def make(name: str, version: int, *args: int | None) -> uuid.UUID:
     if frozen is None:
         real: uuid.UUID = _REAL[name](*args)
         return real
-    return frozen.next_uuid(f"uuid.{name}", version, **dict(zip(("node", "clock_seq"), args, strict=False)))
+    node, clock_seq = (*args, None, None)[:2]
+    return frozen.next_uuid(f"uuid.{name}", version, node=node, clock_seq=clock_seq)
 
 
 def swap_in() -> None:

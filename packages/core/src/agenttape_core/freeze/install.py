@@ -36,9 +36,9 @@ class _Installation:
                     f"clocks are already frozen by {installed.lookup!r}, found {lookup!r}\n"
                     "  pass the same lookup for every session; it is what tells them apart"
                 )
-            self._sessions += 1
-            if self._sessions == 1:
+            if self._sessions == 0:
                 self._put_up(lookup)
+            self._sessions += 1
 
     def leave(self) -> None:
         with self._lock:
@@ -53,6 +53,13 @@ class _Installation:
             self._fill_seams(module)
 
     def _put_up(self, lookup: Lookup) -> None:
+        try:
+            self._put_all_up(lookup)
+        except BaseException:
+            self._take_down()
+            raise
+
+    def _put_all_up(self, lookup: Lookup) -> None:
         installed.lookup = lookup
         dates.teach_pickle()
         ids.swap_in()

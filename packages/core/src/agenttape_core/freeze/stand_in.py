@@ -43,6 +43,7 @@ class StandIn:
     """
 
     __wrapped__: Callable[..., Any]
+    is_stand_in = True
 
     def __init__(self, real: Callable[..., Any], kind: str, replacement: Replacement) -> None:
         functools.update_wrapper(self, real)

@@ -77,6 +77,8 @@ class Session:
         self.frozen: Any = None
         """What is kept fixed for this session: set by who opens it, asked for by the stand-ins of freeze."""
         self.ambient = ambient
+        self.served_at: dict[int, Order] = {}
+        """The place in this run of each recording that was served."""
         self._keepsakes: dict[str, Any] = {}
         self._kept: list[tuple[Order, Interaction]] = []
         self._sink = sink
@@ -185,6 +187,7 @@ class Session:
             return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent)
         found = decision.found
         self.report.add(served=Crossed(boundary.kind, name, position.address, found.number, found.rung))
+        self.served_at.setdefault(found.number, position.order)
         return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent, found=found)
 
     def times_recorded(self, boundary: Boundary, body: Mapping[str, Any]) -> int:

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .world import World
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def world() -> World:
+    """What lies outside."""
+    return World()
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty project."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,0 +1,222 @@
+"""A recorded exception is raised again as its own type with its attributes, and nothing is imported for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agenttape_core import ReplayedError, open_cassette, use_cassette
+from agenttape_core.schema import PYTHON_VALUES, RecordedError
+from agenttape_core.session.failures import rebuild_error, record_error
+
+from .world import World, call
+
+
+class RateLimited(Exception):
+    """As clients define them: required arguments of its own, attributes, some that cannot be recorded."""
+
+    def __init__(self, status: int, *, retry_after: float) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+        self.retry_after = retry_after
+        self.connection = object()
+
+
+class Disk(OSError):
+    def __init__(self, code: int) -> None:
+        super().__init__(code, "disk trouble")
+        self.code = code
+
+
+class Slotted(ValueError):
+    __slots__ = ("place",)
+
+    def __init__(self, place: str) -> None:
+        super().__init__("bad")
+        self.place = place
+
+
+class Picky(Exception):
+    def __new__(cls, *, needed: int) -> Picky:  # noqa: PYI034
+        return super().__new__(cls)
+
+    def __init__(self, *, needed: int) -> None:
+        super().__init__(needed)
+        self.needed = needed
+
+
+class Gone(LookupError):
+    """Its name is taken away before the replay."""
+
+
+class Group(ExceptionGroup[Exception]):
+    pass
+
+
+def raised_by(action: Callable[[], Any]) -> Exception:
+    """Return what an action raises."""
+    try:
+        action()
+    except Exception as error:
+        return error
+    raise AssertionError
+
+
+ERRORS = [
+    ValueError(),
+    ValueError("text", 3, {"a": (1, 2)}),
+    raised_by(lambda: {}["missing"]),  # type: ignore[index]
+    raised_by(lambda: open("/no/such/file")),  # noqa: SIM115, PTH123
+    OSError(98, "in use"),
+    OSError("only text"),
+    TimeoutError("slow"),
+    raised_by(lambda: b"\xff".decode()),
+    raised_by(lambda: "\ud800".encode()),
+    raised_by(lambda: json.loads("{")),
+    raised_by(lambda: __import__("no_such_module_anywhere")),
+    raised_by(lambda: compile("a b", "file.py", "exec")),
+    raised_by(lambda: "".nothing),  # type: ignore[attr-defined]
+    StopIteration(3),
+    subprocess.CalledProcessError(2, ["ls"], b"out"),
+    RateLimited(429, retry_after=1.5),
+    Disk(5),
+    Slotted("here"),
+    Picky(needed=1),
+    ExceptionGroup("several", [ValueError("a"), RateLimited(500, retry_after=0), ExceptionGroup("in", [KeyError(1)])]),
+    Group("mine", [OSError(2, "x")]),
+]
+
+
+def through_a_file(error: Exception) -> RecordedError:
+    """Record an exception as text and read it again."""
+    return RecordedError.model_validate(json.loads(record_error(error, PYTHON_VALUES).model_dump_json()))
+
+
+def seen(error: Any) -> dict[str, Any]:
+    """Return all that a handler can see of an exception."""
+    hidden = {"obj", "connection", "exceptions", "args", "with_traceback", "characters_written"}
+    visible = {name for name in dir(error) if not name.startswith("__")} - hidden
+    return {name: value for name in visible if not callable(value := getattr(error, name, None))}
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_as_its_own_type(error: Exception) -> None:
+    """Type, text, arguments and attributes are those of the original."""
+    again = rebuild_error(through_a_file(error), PYTHON_VALUES)
+    assert again is not error
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert repr(again.args) == repr(error.args)
+    assert seen(again) == seen(error)
+
+
+def test_groups_hold_their_errors() -> None:
+    """A replayed group can be taken apart by `except*` as the original."""
+    record = through_a_file(ExceptionGroup("g", [ValueError("a"), RateLimited(429, retry_after=2)]))
+    caught = []
+    try:
+        raise rebuild_error(record, PYTHON_VALUES)
+    except* RateLimited as group:
+        caught += [error.retry_after for error in group.exceptions if isinstance(error, RateLimited)]
+    except* ValueError as group:
+        caught += [str(error) for error in group.exceptions]
+    assert sorted(caught, key=str) == [2, "a"]
+
+
+def test_notes() -> None:
+    """Notes are part of an exception."""
+    error = ValueError("x")
+    error.add_note("tried twice")
+    assert rebuild_error(through_a_file(error), PYTHON_VALUES).__notes__ == ["tried twice"]
+
+
+def test_what_cannot_be_recorded_is_left_out() -> None:
+    """An attribute without a codec is not kept, an argument without one becomes text; the error still is recorded."""
+    record = record_error(RateLimited(429, retry_after=1), PYTHON_VALUES)
+    assert set(record.attributes) == {"status", "retry_after"}
+    assert record_error(ValueError(object), PYTHON_VALUES).args == ["<class 'object'>"]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_type_that_is_not_loaded(error: Exception) -> None:
+    """An error of a type that is not loaded fits the `except` clauses of its nearest loaded base, and says the same."""
+    name = f"{type(error).__module__}:{type(error).__qualname__}"
+    record = through_a_file(error)
+    unknown = record.model_copy(update={"type": "not_loaded.errors:Box.Strange", "bases": [name, *record.bases]})
+    again = rebuild_error(unknown, PYTHON_VALUES)
+    assert isinstance(again, ReplayedError)
+    assert isinstance(again, type(error))
+    assert str(again) == f"not_loaded.errors.Box.Strange: {error}"
+    assert type(again).__name__ == "Strange"
+    if isinstance(error, OSError):
+        assert isinstance(again, OSError)
+        assert (again.errno, again.filename) == (error.errno, error.filename)
+
+
+@pytest.mark.parametrize(
+    ("name", "bases"),
+    [
+        ("gone:Error", ["gone:Base", "builtins:object"]),
+        ("builtins:SystemExit", []),
+        ("agenttape_core.errors:CassetteMissError", []),
+        ("os:system", []),
+        ("builtins:int", ["builtins:int"]),
+        ("builtins:ValueError.mro", []),
+        ("", []),
+    ],
+)
+def test_names_that_are_no_errors(name: str, bases: list[str]) -> None:
+    """A name that stands for no loaded `Exception` gives a stand-in; it never halts, calls or constructs anything."""
+    again = rebuild_error(RecordedError(type=name, message="m", args=[1], bases=bases), PYTHON_VALUES)
+    assert type(again) is ReplayedError
+    assert again.type_name == name.replace(":", ".")
+
+
+def test_no_constructor_is_called() -> None:
+    """Neither `__init__` nor `__new__` of a recorded type runs: it may do anything."""
+    assert rebuild_error(through_a_file(Picky(needed=7)), PYTHON_VALUES).args == (7,)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RateLimited, "__init__", lambda *_: pytest.fail("constructed"))
+        assert isinstance(
+            rebuild_error(RecordedError(type=f"{__name__}:RateLimited", message=""), PYTHON_VALUES), RateLimited
+        )
+
+
+def test_nothing_is_imported() -> None:
+    """A type of the standard library whose module is not imported stays unimported."""
+    sys.modules.pop("this", None)
+    rebuild_error(RecordedError(type="this:Error", message="", bases=["this:Base"]), PYTHON_VALUES)
+    assert "this" not in sys.modules
+
+
+def test_in_a_session(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A boundary that raised raises again, also when the type has gone meanwhile."""
+
+    def fail() -> None:
+        world.reach("fail")
+        raise Gone("key")
+
+    with use_cassette("e", mode="once"), pytest.raises(Gone, match="key"):
+        call("t", fail)
+    with use_cassette("e"), pytest.raises(Gone, match="key"):
+        call("t", fail)
+    monkeypatch.delitem(globals(), "Gone")
+    with use_cassette("e"), pytest.raises(LookupError, match="Gone: key") as caught:
+        call("t", fail)
+    assert isinstance(caught.value, ReplayedError)
+    assert world.reached == ["fail"]
+
+
+def test_read_by_people() -> None:
+    """A cassette names the type and the message of an error."""
+    with use_cassette("e", mode="once"), pytest.raises(RateLimited):
+        call("t", lambda: (_ for _ in ()).throw(RateLimited(429, retry_after=1.5)))
+    (interaction,) = open_cassette("cassettes/e.yaml").interactions()
+    assert interaction.outcome.error is not None
+    assert interaction.outcome.error.message == "status 429"
+    assert interaction.outcome.error.attributes == {"status": 429, "retry_after": 1.5}

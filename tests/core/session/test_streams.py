@@ -1,0 +1,335 @@
+"""A stream is recorded as it was: read to its end, closed early, or broken midway."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, closing
+from typing import Any
+
+import pytest
+
+from agenttape_core import CassetteMissError, UnrecordableValueError, open_cassette, use_cassette
+from agenttape_core.integration import Boundary, Usage, executing
+
+from .world import CHAT, World, acall, astream, call, stream
+
+PIECES = ("one", "two", "three")
+
+
+def recorded() -> Any:
+    """Return the only recorded outcome."""
+    (interaction,) = open_cassette("cassettes/s.yaml").interactions()
+    return interaction.outcome
+
+
+class Reader:
+    """Reads streams, plain or async: what is said here once must be true of both."""
+
+    def __init__(self, *, is_async: bool) -> None:
+        self.is_async = is_async
+
+    def read(self, world: World, how_many: int | None = None, error: Exception | None = None) -> list[str]:
+        """Read some chunks and close the stream, or all of it."""
+        return asyncio.run(self._aread(world, how_many, error)) if self.is_async else self._read(world, how_many, error)
+
+    def _read(self, world: World, how_many: int | None, error: Exception | None) -> list[str]:
+        read: list[str] = []
+        with closing(stream("m", lambda: world.pieces("m", PIECES, error))) as chunks:
+            if how_many != 0:
+                for chunk in chunks:
+                    read.append(chunk)
+                    if len(read) == how_many:
+                        break
+        return read
+
+    async def _aread(self, world: World, how_many: int | None, error: Exception | None) -> list[str]:
+        read: list[str] = []
+        async with aclosing(astream("m", lambda: world.apieces("m", PIECES, error))) as chunks:
+            if how_many != 0:
+                async for chunk in chunks:
+                    read.append(chunk)
+                    if len(read) == how_many:
+                        break
+        return read
+
+
+both = pytest.mark.parametrize("reader", [Reader(is_async=False), Reader(is_async=True)], ids=["sync", "async"])
+
+
+@both
+def test_read_to_the_end(world: World, reader: Reader) -> None:
+    """The same chunks come again, and nothing real is touched."""
+    with use_cassette("s", mode="once"):
+        first = reader.read(world)
+    assert (recorded().status, recorded().ended, recorded().chunks) == ("streamed", "exhausted", first)
+    for _ in range(2):
+        with use_cassette("s") as session:
+            assert reader.read(world) == first
+        assert [c.number for c in session.report.served] == [1]
+    assert world.reached == ["m"]
+
+
+@both
+def test_closed_early(world: World, reader: Reader) -> None:
+    """What the reader has read is recorded; the real stream is closed; the same reading is replayed."""
+    with use_cassette("s", mode="once"):
+        first = reader.read(world, 2)
+    assert (recorded().ended, recorded().chunks, world.closed) == ("closed", first, ["m"])
+    with use_cassette("s"):
+        assert reader.read(world, 2) == first
+    with use_cassette("s"):
+        assert reader.read(world, 1) == first[:1]
+
+
+@both
+def test_closed_early_and_read_further(world: World, reader: Reader) -> None:
+    """What nobody has read is not known: reading on is a miss."""
+    with use_cassette("s", mode="once"):
+        reader.read(world, 2)
+    with pytest.raises(CassetteMissError, match="closed by its reader after 2 chunks"), use_cassette("s"):
+        reader.read(world, 3)
+
+
+def test_closed_early_and_asked_whole(world: World) -> None:
+    """A plain call cannot be answered by half a stream."""
+    with use_cassette("s", mode="once"), closing(stream("m", lambda: world.pieces("m", PIECES))) as chunks:
+        next(chunks)
+    with pytest.raises(CassetteMissError, match="after 1 chunks"), use_cassette("s"):
+        call("m", lambda: "real", CHAT)
+
+
+@both
+def test_broken_midway(world: World, reader: Reader) -> None:
+    """The chunks before the break come, then the error as its own type."""
+    with use_cassette("s", mode="once"), pytest.raises(TimeoutError, match="slow"):
+        reader.read(world, error=TimeoutError("slow"))
+    assert (recorded().ended, len(recorded().chunks), recorded().error.type) == ("raised", 3, "builtins:TimeoutError")
+    with use_cassette("s"):
+        with pytest.raises(TimeoutError, match="slow"):
+            reader.read(world)
+        assert world.reached == ["m"]
+
+
+def test_broken_at_once(world: World) -> None:
+    """A call that fails before there is a stream is recorded too, plain and async."""
+
+    def refuse() -> Iterator[str]:
+        raise PermissionError("no")
+
+    def arefuse() -> AsyncIterator[str]:
+        raise PermissionError("no")
+
+    async def read() -> None:
+        async for _ in astream("m", arefuse, n=2):
+            pass
+
+    for mode in ("once", "none"):
+        with use_cassette("s", mode=mode):
+            with pytest.raises(PermissionError):
+                list(stream("m", refuse, n=1))
+            with pytest.raises(PermissionError):
+                asyncio.run(read())
+    assert len(open_cassette("cassettes/s.yaml").entries) == 2
+
+
+def test_error_of_the_reader(world: World) -> None:
+    """What the reader throws into a stream is not the stream's error: it is a stream closed early."""
+    with use_cassette("s", mode="once"):
+        chunks: Any = stream("m", lambda: world.pieces("m", PIECES))
+        next(chunks)
+        with pytest.raises(KeyError):
+            chunks.throw(KeyError("mine"))
+    assert (recorded().ended, recorded().error, world.closed) == ("closed", None, ["m"])
+    with use_cassette("s"):
+        chunks = stream("m", lambda: world.pieces("m", PIECES))
+        next(chunks)
+        with pytest.raises(KeyError):
+            chunks.throw(KeyError("mine"))
+
+
+async def test_error_of_the_async_reader(world: World) -> None:
+    """The same for an async generator."""
+    async with use_cassette("s", mode="once"):
+        chunks: Any = astream("m", lambda: world.apieces("m", PIECES))
+        await anext(chunks)
+        with pytest.raises(KeyError):
+            await chunks.athrow(KeyError("mine"))
+    assert (recorded().ended, recorded().error) == ("closed", None)
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_interruption_is_no_outcome(world: World, interruption: type[BaseException]) -> None:
+    """A stream that is interrupted leaves no record."""
+    with use_cassette("s", mode="once", on_error="keep"):
+        world.tool("other")
+        with pytest.raises(interruption):
+            list(stream("m", lambda: world.pieces("m", PIECES, interruption())))
+    assert [entry.name for entry in open_cassette("cassettes/s.yaml").entries] == ["other"]
+
+
+async def test_cancelled_while_waiting(world: World) -> None:
+    """A task that is cancelled while it waits for a chunk leaves no record, and nothing behind in its context."""
+    waiting = asyncio.Event()
+
+    async def stuck() -> AsyncIterator[str]:
+        yield "one"
+        waiting.set()
+        await asyncio.Event().wait()
+
+    async def read() -> None:
+        async for _ in astream("m", stuck):
+            pass
+
+    async with use_cassette("s", mode="once", on_error="keep"):
+        task = asyncio.create_task(read())
+        await waiting.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        world.tool("other")
+    assert [entry.name for entry in open_cassette("cassettes/s.yaml").entries] == ["other"]
+
+
+async def test_abandoned(world: World) -> None:
+    """An async stream that its reader just leaves is part of the recording, although nobody has closed it yet."""
+
+    async def first() -> str:
+        async for chunk in astream("m", lambda: world.apieces("m", PIECES)):
+            return str(chunk)
+        return ""
+
+    async with use_cassette("s", mode="once"):
+        held = astream("m", lambda: world.apieces("held", PIECES), n=2)
+        read = [await first(), await anext(held)]
+    async with use_cassette("s"):
+        held = astream("m", lambda: world.apieces("held", PIECES), n=2)
+        assert [await first(), await anext(held)] == read
+    del held
+    gc.collect()
+    await asyncio.sleep(0)  # lets the event loop close what was abandoned
+    assert world.reached == ["m", "held"]
+    assert [i.outcome.ended for i in open_cassette("cassettes/s.yaml").interactions()] == ["closed", "closed"]
+
+
+def test_never_started(world: World) -> None:
+    """A stream that nobody reads from is not executed, and not recorded."""
+    with use_cassette("s", mode="once"):
+        stream("m", lambda: world.pieces("m", PIECES))
+        world.tool("other")
+    assert world.reached == ["other"]
+    assert [entry.name for entry in open_cassette("cassettes/s.yaml").entries] == ["other"]
+
+
+def test_shapes_serve_each_other(world: World) -> None:
+    """A recorded stream answers a plain call, a recorded value answers a stream, sync and async alike."""
+
+    async def collect() -> list[str]:
+        return [chunk async for chunk in astream("m", lambda: world.apieces("m", PIECES))]
+
+    async def answer() -> str:
+        return "never"
+
+    with use_cassette("s", mode="once"):
+        chunks = list(stream("m", lambda: world.pieces("m", PIECES)))
+    with use_cassette("s"):
+        assert call("m", lambda: "never", CHAT) == "".join(chunks)
+    with use_cassette("s"):
+        assert asyncio.run(acall("m", answer, CHAT)) == "".join(chunks)
+    with use_cassette("s"):
+        assert asyncio.run(collect()) == chunks
+    with use_cassette("s", mode="all"):
+        call("m", lambda: "a b c", CHAT)
+    with use_cassette("s"):
+        assert list(stream("m", lambda: world.pieces("m", PIECES))) == ["a", "b", "c"]
+
+
+def test_recorded_at_arrival(world: World) -> None:
+    """What the reader does to a chunk does not change the recording, and served chunks are nobody else's."""
+    chunks: list[dict[str, list[int]]] = [{"n": [1]}, {"n": [2]}]
+
+    def read() -> list[dict[str, list[int]]]:
+        read = []
+        for chunk in stream("m", lambda: iter(chunks), Boundary("chat")):
+            read.append({"n": list(chunk["n"])})
+            chunk["n"].append(99)
+        return read
+
+    with use_cassette("s", mode="once"):
+        first = read()
+    for _ in range(2):
+        with use_cassette("s"):
+            assert read() == first == [{"n": [1]}, {"n": [2]}]
+
+
+def test_unrecordable_chunk(world: World) -> None:
+    """A chunk without a codec fails at its arrival, closes the real stream, and cannot be swallowed."""
+
+    def bad() -> Iterator[Any]:
+        try:
+            yield object()
+        finally:
+            world.closed.append("bad")
+
+    with pytest.raises(UnrecordableValueError, match="builtins.object") as caught, use_cassette("s", mode="once"):
+        with pytest.raises(UnrecordableValueError):
+            list(stream("m", bad))
+        assert world.closed == ["bad"]
+    assert caught.value.where == "$"
+
+
+def test_usage_and_times(world: World) -> None:
+    """The tokens of the whole stream and the time of each chunk are recorded."""
+    counting = Boundary("chat", join="".join, usage=lambda text: Usage(output_tokens=len(text)))
+    with use_cassette("s", mode="once"):
+        list(stream("m", lambda: iter(PIECES), counting))
+    assert recorded().usage == Usage(output_tokens=len("".join(PIECES)))
+    (timing,) = open_cassette("cassettes/s.yaml").header.volatile.timings.values()
+    assert len(timing.offsets_ms) == 3
+    assert timing.offsets_ms == sorted(timing.offsets_ms)
+    assert timing.duration_ms >= timing.offsets_ms[-1]
+
+
+def test_reader_is_outside(world: World) -> None:
+    """While the reader has the floor it is not inside the boundary; while the stream runs, it is."""
+    inside: list[bool] = []
+
+    def pieces() -> Iterator[str]:
+        inside.append(executing() is not None)
+        yield "one"
+        inside.append(executing() is not None)
+
+    with use_cassette("s", mode="once"):
+        for _ in stream("m", pieces):
+            inside.append(executing() is not None)
+            world.tool("between")
+    assert inside == [True, False, True]
+    assert [i.parent for i in open_cassette("cassettes/s.yaml").interactions()] == [None, None]
+
+
+def collected(coroutine_of: Callable[[], Any]) -> list[str]:
+    """Drop a coroutine in the middle, and return what the collector had to say."""
+    coroutine = coroutine_of()
+    coroutine.send(None)
+    del coroutine
+    gc.collect()
+    return []
+
+
+def test_coroutine_dropped_midway(world: World) -> None:
+    """A task that dies with its loop in the middle of a call leaves the context of others alone."""
+
+    class Never:
+        def __await__(self) -> Iterator[None]:
+            yield None
+
+    async def real() -> str:
+        await Never()
+        return "never"
+
+    with use_cassette("s", mode="once", on_error="keep"):
+        collected(lambda: acall("m", real))
+        assert executing() is None
+        world.tool("other")
+    assert [entry.name for entry in open_cassette("cassettes/s.yaml").entries] == ["other"]

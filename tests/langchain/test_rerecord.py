@@ -1,0 +1,249 @@
+"""Recording an unchanged run again changes nothing that a reviewer reads; and errors come back as what they were."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from agenttape_core import use_cassette
+
+from .fakes import NativeChat, World, calling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from examples.weather_agent.server import OpenAILoopback
+
+
+def stable_part(path: Path) -> str:
+    """A cassette without the block of its header that may change with each recording."""
+    text = path.read_text("utf-8")
+    stable, blocks = re.subn(r"(?m)^volatile:\n(?:  .*\n)*", "", text)
+    assert blocks == 1, "the header has one volatile block"
+    return stable
+
+
+def travel_agent() -> Any:
+    """A scripted agent of several turns, with parallel tools, a sub agent and an error."""
+    world = World()
+
+    @tool
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        return f"{city} is fine"
+
+    @tool
+    def fail(why: str) -> str:
+        """Fail."""
+        raise ValueError(why)
+
+    fail.handle_tool_error = True
+
+    def inner_reply(messages: Sequence[Any], number: int) -> AIMessage:
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage("inner done")
+        return calling(("weather", {"city": "Rome"}), number=1)
+
+    inner = create_agent(NativeChat(world=world, reply=inner_reply), [weather])
+
+    @tool
+    def delegate(task: str) -> str:
+        """Ask another agent."""
+        return str(inner.invoke({"messages": [("user", task)]})["messages"][-1].text)
+
+    def reply(messages: Sequence[Any], number: int) -> AIMessage:
+        turn = sum(isinstance(message, AIMessage) for message in messages)
+        if turn == 0:
+            return calling(*[("weather", {"city": city}) for city in ("Paris", "Oslo", "Bern")], number=1)
+        if turn == 1:
+            return calling(("delegate", {"task": "Rome?"}), ("weather", {"city": "Oslo"}), number=2)
+        return AIMessage("All fine.\n\nGood bye.")
+
+    return create_agent(NativeChat(world=world, reply=reply), [weather, delegate], system_prompt="Travel!")
+
+
+QUESTION = {"messages": [("user", "Where to?")]}
+
+
+async def invoke(agent: Any) -> None:
+    agent.invoke(QUESTION)
+
+
+async def ainvoke(agent: Any) -> None:
+    await agent.ainvoke(QUESTION)
+
+
+async def stream(agent: Any) -> None:
+    for _ in agent.stream(QUESTION, stream_mode=["messages", "updates"]):
+        pass
+
+
+async def astream_events(agent: Any) -> None:
+    async for _ in agent.astream_events(QUESTION, version="v2"):
+        pass
+
+
+async def two_at_once(agent: Any) -> None:
+    await asyncio.gather(ainvoke(agent), ainvoke(agent))
+
+
+async def a_batch(agent: Any) -> None:
+    agent.batch([QUESTION] * 2)
+
+
+SHAPES = [invoke, ainvoke, stream, astream_events, two_at_once, a_batch]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_recording_again_changes_nothing(shape: Callable[[Any], Any], tmp_path: Path) -> None:
+    """An unchanged run, recorded again over the old file, differs in the volatile block of the header at most."""
+    path = tmp_path / "trip.yaml"
+    seen = []
+    for _ in range(3):
+        with use_cassette(path, mode="all"):
+            await shape(travel_agent())
+        seen.append(stable_part(path))
+    assert seen[1] == seen[0]
+    assert seen[2] == seen[0]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_recording_elsewhere_changes_nothing(shape: Callable[[Any], Any], tmp_path: Path) -> None:
+    """Two people who record the same run, each in a folder of their own, get the same file."""
+    seen = []
+    for person in ("ada", "bob"):
+        path = tmp_path / person / "trip.yaml"
+        with use_cassette(path, mode="all"):
+            await shape(travel_agent())
+        seen.append(stable_part(path))
+    assert seen[0] == seen[1]
+
+
+def test_only_what_changed_changes(tmp_path: Path) -> None:
+    """Recorded anew with another last answer, the file differs in that answer only."""
+    path = tmp_path / "chat.yaml"
+    files = []
+    for last in ("first version", "second version"):
+        answers = iter(["same", last])
+        model = NativeChat(world=World(), reply=lambda messages, number, answers=answers: AIMessage(next(answers)))
+        with use_cassette(path, mode="all"):
+            model.invoke("one")
+            model.invoke("two")
+        files.append(stable_part(path).splitlines())
+    different = [(old, new) for old, new in zip(*files, strict=True) if old != new]
+    assert [(old.strip(), new.strip()) for old, new in different] == [
+        (line.strip(), line.replace("first", "second").strip()) for line in files[0] if "first version" in line
+    ]
+
+
+def test_ids_are_frozen_while_recording(tmp_path: Path) -> None:
+    """Two recordings of the same cassette give messages with the same ids."""
+    ids = []
+    for person in ("ada", "bob"):
+        with use_cassette(tmp_path / person / "trip.yaml", mode="all"):
+            ids.append([message.id for message in travel_agent().invoke(QUESTION)["messages"]])
+    assert ids[0] == ids[1]
+    assert len(set(ids[0])) == len(ids[0])
+
+
+# -- errors of a provider ------------------------------------------------------------------------------------------
+
+
+def chat(server: OpenAILoopback) -> ChatOpenAI:
+    """OpenAI's own client, which does not try again by itself."""
+    return ChatOpenAI(model="gpt-5-mini", base_url=server.base_url, api_key=SecretStr("x"), max_retries=0)
+
+
+FAILURES = [(429, "RateLimitError"), (400, "BadRequestError"), (401, "AuthenticationError"), (500, "InternalServerError")]
+
+
+@pytest.mark.parametrize(("status", "name"), FAILURES)
+@pytest.mark.parametrize("shape", ["invoke", "stream", "ainvoke", "astream"])
+async def test_provider_errors(shape: str, status: int, name: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
+    """A provider's error is raised again as its own type, with what its handlers read from it."""
+    import openai
+
+    error_type = getattr(openai, name)
+    model = chat(loopback)
+    path = tmp_path / "chat.yaml"
+
+    async def ask() -> Any:
+        with pytest.raises(error_type) as caught:
+            if shape == "invoke":
+                model.invoke("hello")
+            elif shape == "stream":
+                list(model.stream("hello"))
+            elif shape == "ainvoke":
+                await model.ainvoke("hello")
+            else:
+                [_ async for _ in model.astream("hello")]
+        return caught.value
+
+    with use_cassette(path, mode="all"):
+        loopback.fail_next(status, message="slow down, please")
+        recorded = await ask()
+    loopback.stop()
+    with use_cassette(path):
+        replayed = await ask()
+    assert type(replayed) is type(recorded)
+    assert str(replayed) == str(recorded)
+    assert "slow down, please" in str(replayed)
+    assert replayed.status_code == status
+    assert replayed.response.status_code == status
+    assert replayed.response.json() == recorded.response.json()
+    assert replayed.response.headers["content-type"] == "application/json"
+    assert replayed.body == recorded.body
+    assert replayed.code == recorded.code
+    assert replayed.request_id == recorded.request_id
+
+
+def test_connection_error(loopback: OpenAILoopback, tmp_path: Path) -> None:
+    """A service that was not there when recording is not there on replay."""
+    import openai
+
+    model = chat(loopback)
+    loopback.stop()
+    path = tmp_path / "chat.yaml"
+    for mode in ("all", "none"):
+        with use_cassette(path, mode=mode), pytest.raises(openai.APIConnectionError):
+            model.invoke("hello")
+
+
+def test_error_where_the_provider_is_not_loaded(loopback: OpenAILoopback, tmp_path: Path) -> None:
+    """Where the provider's package is not even imported, an error that says what it stands for takes its place."""
+    import openai
+
+    path = tmp_path / "chat.yaml"
+    with use_cassette(path, mode="all"), pytest.raises(openai.RateLimitError):
+        loopback.fail_next(429, message="slow down, please")
+        chat(loopback).invoke("hello")
+    loopback.stop()
+    script = textwrap.dedent("""
+        import sys
+        from agenttape_core import ReplayedError
+        from agenttape_langchain import ReplayChatModel
+
+        try:
+            ReplayChatModel(sys.argv[1]).invoke("hello")
+        except ReplayedError as error:
+            assert type(error).__name__ == "RateLimitError", type(error)
+            assert error.type_name == "openai.RateLimitError", error.type_name
+            assert "slow down, please" in str(error), error
+            assert error.status_code == 429
+            assert "openai" not in sys.modules
+            print("as expected")
+    """)
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
+    assert done.stdout == "as expected\n", done.stderr

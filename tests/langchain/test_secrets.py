@@ -1,0 +1,250 @@
+"""Secrets that pass through an agent reach no file and no message, and its replay does not notice."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import secrets
+import string
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import StructuredTool, ToolException
+
+from agenttape_core import CassetteMissError, Rule, use_cassette
+
+from .fakes import NativeChat, StreamingChat, World, calling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+LETTERS = string.ascii_letters + string.digits
+
+
+def word(length: int) -> str:
+    """Random letters and digits, some of each."""
+    return "".join(secrets.choice(LETTERS) for _ in range(length - 3)) + "a7Z"
+
+
+def make_secrets() -> dict[str, str]:
+    """Fake secrets of several kinds, new in each run, so that no file of this repository holds one."""
+    return {
+        "openai": "sk-" + "proj-" + word(48),
+        "anthropic": "sk-" + "ant-api03-" + word(40),
+        "github": "ghp_" + word(36),
+        "aws": "AKIA" + "".join(secrets.choice(string.ascii_uppercase + "234567") for _ in range(16)),
+        "bearer": word(40),
+        "email": f"jane.{word(8).lower()}@" + "corp-mail.com",
+        "password": "pw-" + word(12),
+    }
+
+
+@pytest.fixture(params=list(make_secrets()))
+def secret(request: pytest.FixtureRequest) -> str:
+    """One fake secret of each kind."""
+    return make_secrets()[request.param]
+
+
+def said(secret: str) -> str:
+    """A sentence that gives a secret away, as people do."""
+    if secret.startswith("pw-"):
+        return f"my password={secret} is this"
+    if "@" in secret or secret[:3] in {"sk-", "ghp", "AKI"}:
+        return f"use {secret} for it"
+    return f"send Authorization: Bearer {secret} with it"
+
+
+def assert_absent(secret: str, folder: Path) -> None:
+    """No file below the folder holds the secret, plain, in pieces of some length, or encoded."""
+    encoded = base64.b64encode(secret.encode()).decode()[4:-4]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files, "something was written"
+    for path in files:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if path.suffix == ".gz" else data
+        assert secret.encode() not in data, path.name
+        assert encoded.encode() not in data, path.name
+        assert secret[len(secret) // 2 :].encode() not in data, f"half of it in {path.name}"
+
+
+class SecretChat(StreamingChat):
+    """Streams its answer in pieces of three characters, so that every secret is cut."""
+
+    def chunks(self, messages: Any) -> Any:
+        """What `_stream` yields."""
+        from langchain_core.messages import AIMessageChunk
+        from langchain_core.outputs import ChatGenerationChunk
+
+        text = str(self.said(messages).content)
+        for start in range(0, len(text), 3):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=text[start : start + 3]))
+
+
+def echoing(messages: Sequence[Any], number: int) -> AIMessage:
+    """Repeat what was asked."""
+    return AIMessage(f"You said in call {number}: {messages[-1].text}")
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".jsonl", ".jsonl.gz"])
+async def test_prompts_and_answers(secret: str, suffix: str, world: World, tmp_path: Path) -> None:
+    """A secret in prompt and answer is on no disk, midway or at the end, and comes back on replay."""
+    model = SecretChat(world=world, reply=echoing)
+    path = tmp_path / f"chat{suffix}"
+
+    async def run() -> list[Any]:
+        return [
+            model.invoke([SystemMessage(said(secret)), HumanMessage(said(secret))]),
+            list(model.stream(said(secret))),
+            await model.ainvoke([HumanMessage([{"type": "text", "text": said(secret)}])]),
+        ]
+
+    with use_cassette(path, mode="all"):
+        recorded = await run()
+        assert_absent(secret, tmp_path)  # the journal
+    assert secret in recorded[0].text
+    assert_absent(secret, tmp_path)
+    world.gone = True
+    with use_cassette(path) as replay:
+        replayed = await run()
+    assert replayed[0] == recorded[0]
+    assert replayed[2] == recorded[2]
+    assert "".join(chunk.text for chunk in replayed[1]) == "".join(chunk.text for chunk in recorded[1])
+    assert str(replay.report) == "3 served, 0 executed"
+
+
+def test_secret_cut_by_chunks_that_was_not_asked(secret: str, world: World, tmp_path: Path) -> None:
+    """A secret that only the model knows, cut into chunks, is not on disk; its replay has a pseudonym."""
+    model = SecretChat(world=world, reply=lambda messages, number: AIMessage(said(secret)))
+    path = tmp_path / "chat.yaml"
+    with use_cassette(path, mode="all"):
+        assert secret in "".join(chunk.text for chunk in model.stream("tell me"))
+        assert_absent(secret, tmp_path)
+    assert_absent(secret, tmp_path)
+    world.gone = True
+    with use_cassette(path):
+        replayed = "".join(chunk.text for chunk in model.stream("tell me"))
+    assert secret not in replayed
+    assert "[REDACTED:" in replayed
+
+
+async def test_agents(secret: str, world: World, tmp_path: Path) -> None:
+    """A secret in tool arguments, results, artifacts and messages of an agent; the replay has the real one again."""
+
+    def login(key: str, note: dict[str, Any]) -> tuple[str, Any]:
+        world.reach("tool")
+        return f"logged in: {said(key)}", {"headers": {"Authorization": f"Bearer {key}"}, "raw": [said(key)]}
+
+    def reply(messages: Sequence[Any], number: int) -> AIMessage:
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage(f"done with {messages[-1].text}")
+        return calling(("login", {"key": said(secret), "note": {"deep": [said(secret)]}}), number=number)
+
+    tool = StructuredTool.from_function(login, description="Log in.", response_format="content_and_artifact")
+    agent = create_agent(NativeChat(world=world, reply=reply), [tool], system_prompt=said(secret))
+    path = tmp_path / "agent.yaml"
+    question = {"messages": [("user", said(secret))]}
+    with use_cassette(path, mode="all"):
+        recorded = agent.invoke(question)
+        assert_absent(secret, tmp_path)
+    assert_absent(secret, tmp_path)
+    assert secret in recorded["messages"][-1].text
+    world.gone = True
+    with use_cassette(path):
+        assert await agent.ainvoke(question) == recorded
+
+
+def test_exceptions(secret: str, world: World, tmp_path: Path) -> None:
+    """A secret in an exception, its arguments and its attributes is not on disk, and its handler sees it again."""
+
+    class LoginError(ToolException):
+        def __init__(self, text: str) -> None:
+            self.header = {"Authorization": f"Bearer {secret}"}
+            super().__init__(text)
+
+    def login(key: str) -> str:
+        raise LoginError(f"refused: {said(key)} ({world.reach('tool')})")
+
+    tool = StructuredTool.from_function(login, description="Log in.")
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all"), pytest.raises(ToolException) as recorded:
+        tool.invoke({"key": said(secret)})
+    assert_absent(secret, tmp_path)
+    world.gone = True
+    with use_cassette(path), pytest.raises(ToolException) as replayed:
+        tool.invoke({"key": said(secret)})
+    assert str(replayed.value).endswith(str(recorded.value))
+
+
+def test_misses(secret: str, world: World, tmp_path: Path) -> None:
+    """No miss shows a secret: not that of the recording, nor that of the call."""
+    model = NativeChat(world=world)
+    path = tmp_path / "chat.yaml"
+    other = make_secrets()["openai"]
+    with use_cassette(path, mode="all"):
+        model.invoke(f"one {said(secret)}")
+    world.gone = True
+    with pytest.raises(CassetteMissError) as miss, use_cassette(path):
+        model.invoke(f"two {said(secret)} {said(other)}")
+    assert secret not in str(miss.value)
+    assert other not in str(miss.value)
+    assert "two" in str(miss.value)
+
+
+def test_interactions_of_the_session_are_redacted(secret: str, world: World, tmp_path: Path) -> None:
+    """What a session shows of its interactions is what is on disk."""
+    with use_cassette(tmp_path / "chat.yaml", mode="all") as session:
+        NativeChat(world=world, reply=echoing).invoke(said(secret))
+        assert secret not in repr(session.interactions)
+    assert secret not in repr(session.interactions)
+    assert secret not in str(session.report)
+
+
+def test_model_settings(world: World, tmp_path: Path) -> None:
+    """The key that a client is made with is no part of a request."""
+    from langchain_openai import ChatOpenAI
+    from pydantic import SecretStr
+
+    key = make_secrets()["openai"]
+    model = ChatOpenAI(
+        model="gpt-5-mini",
+        api_key=SecretStr(key),
+        base_url="http://127.0.0.1:9/v1",
+        default_headers={"X-Api-Key": key},
+        max_retries=0,
+    )
+    import openai
+
+    with use_cassette(tmp_path / "chat.yaml", mode="all"), pytest.raises(openai.APIConnectionError):
+        model.invoke("hello")
+    assert_absent(key, tmp_path)
+
+
+def test_own_rules(world: World, tmp_path: Path) -> None:
+    """A rule of the user's own is kept to, and rehydrated like the others."""
+    code = "case-" + word(6)
+    model = NativeChat(world=world, reply=echoing)
+    path = tmp_path / "chat.yaml"
+    rules = [Rule("case", pattern=r"case-\w{6}")]
+    with use_cassette(path, mode="all", redact=rules):
+        recorded = model.invoke(f"about {code}")
+    assert_absent(code, tmp_path)
+    world.gone = True
+    with use_cassette(path, redact=rules):
+        assert model.invoke(f"about {code}") == recorded
+
+
+def test_another_secret_serves_the_same(world: World, tmp_path: Path) -> None:
+    """Whoever does not hold the recorded secret gets a miss that does not tell it, or a harmless answer."""
+    first, second = make_secrets()["openai"], make_secrets()["openai"]
+    model = NativeChat(world=world, reply=echoing)
+    path = tmp_path / "chat.yaml"
+    with use_cassette(path, mode="all"):
+        model.invoke(said(first))
+    world.gone = True
+    with pytest.raises(CassetteMissError) as miss, use_cassette(path):
+        model.invoke(said(second))
+    assert first not in str(miss.value)
+    assert second not in str(miss.value)
