@@ -1,5 +1,7 @@
 """Agents of LangChain and LangGraph replay as the same run: messages with ids, chunks and events."""
 
+# ruff: noqa: D103 - what is no test says by its name what it does
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,15 +14,13 @@ from langchain.agents.middleware import (
     SummarizationMiddleware,
     TodoListMiddleware,
     dynamic_prompt,
-    wrap_model_call,
-    wrap_tool_call,
 )
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain.tools import InjectedState, InjectedToolCallId, ToolRuntime
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel

@@ -4,9 +4,12 @@ While recording, the fake model holds its answers back until all have been asked
 that the test says. On replay they come at once, in the order in which they are asked for.
 """
 
+# ruff: noqa: D103 - what is no test says by its name what it does
+
 from __future__ import annotations
 
 import asyncio
+import functools
 import operator
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +51,7 @@ class Turnstile:
         self._arrived = 0
         self._left = 0
         self._lock = threading.Condition()
+        self._waiting: dict[int, asyncio.Event] = {}
 
     def _enter(self) -> int:
         self._arrived += 1
@@ -73,10 +77,17 @@ class Turnstile:
         """Wait for one's turn, in a task."""
         if not self._order:
             return
-        mine = self._enter()
-        while not self._may_leave(mine):
-            await asyncio.sleep(0)
+        mine, turn = self._enter(), asyncio.Event()
+        self._waiting[mine] = turn
+        self._call_next()
+        await turn.wait()
         self._left += 1
+        self._call_next()
+
+    def _call_next(self) -> None:
+        for mine, turn in self._waiting.items():
+            if self._may_leave(mine):
+                turn.set()
 
 
 class HeldChat(NativeChat):
@@ -138,9 +149,7 @@ async def by_thread_pool(model: Any) -> list[str]:
 
 
 async def by_thread_pool_with_contexts(model: Any) -> list[str]:
-    return await asyncio.to_thread(
-        _pool, model, lambda call: lambda *args, _run=copy_context().run: _run(call, *args)
-    )
+    return await asyncio.to_thread(_pool, model, lambda call: functools.partial(copy_context().run, call))
 
 
 FOUR: dict[str, Callable[[Any], Awaitable[list[str]]]] = {

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
@@ -482,3 +484,21 @@ def test_each_record_is_read_once(path: Path, parsed: list[int]) -> None:
     assert parsed == chats
     assert replayed["messages"][-1].text == expected["messages"][-1].text
     assert sum(isinstance(message, ToolMessage) for message in replayed["messages"]) == 8
+
+
+def test_a_model_without_parameters(tmp_path: Path) -> None:
+    """A recorded model that names no parameters at all is replayed."""
+    recorded = GenericFakeChatModel(messages=iter([AIMessage("one")]))
+    with use_cassette(tmp_path / "bare.yaml", mode="once"):
+        recorded.invoke("hi")
+    assert ReplayChatModel(tmp_path / "bare.yaml").invoke("hi").content == "one"
+
+
+async def test_a_miss_gets_out_of_async_calls(tmp_path: Path) -> None:
+    """A miss of an awaited call is raised as itself, with handlers attached too."""
+    recorded = GenericFakeChatModel(messages=iter([AIMessage("one")]))
+    with use_cassette(tmp_path / "bare.yaml", mode="once"):
+        recorded.invoke("hi")
+    model = ReplayChatModel(tmp_path / "bare.yaml")
+    with pytest.raises(CassetteMissError):
+        await model.ainvoke("ho", config={"callbacks": [BaseCallbackHandler()]})

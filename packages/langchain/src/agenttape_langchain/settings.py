@@ -77,16 +77,21 @@ def distinct_settings(requests: Iterable[Mapping[str, Any]]) -> list[Setting]:
     So a call that gives no temperature is first looked for among those that were recorded without one.
     """
     settings: dict[str, Setting] = {}
-    known: tuple[Any, ...] = ()
+    last: Mapping[str, Any] | None = None
     for request in requests:
         params = {key: value for key, value in request.items() if key != "messages"}
-        if (*params, *map(id, params.values())) == known:  # a continuation shares the parts of what it continues
+        if last is not None and _shares(params, last):
             continue
-        known = (*params, *map(id, params.values()))
+        last = params
         text = json.dumps(params, sort_keys=True)
         if text not in settings:
             settings[text] = Setting(params, meaning_of(params))
     return sorted(settings.values(), key=lambda setting: len(setting.params))
+
+
+def _shares(params: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+    """Whether the parameters are the very objects of the last ones, as a continuation's are."""
+    return params.keys() == last.keys() and all(value is last[key] for key, value in params.items())
 
 
 def meaning_of(params: Mapping[str, Any]) -> Meaning:

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any
 
 Order = tuple[tuple[int, tuple[int, ...], int, str, int], ...]
-"""Sorts positions: per level the start among its siblings, the branch, the start in that branch, the label, the count."""
+"""Sorts positions: per level the start among siblings, the branch, the start in the branch, the label, the count."""
 
 
 class Branch:

@@ -1,0 +1,398 @@
+"""What happens on a call: served or executed, in whichever thread, task and session it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from agenttape_core import CassetteMissError, SessionStateError, UnrecordableValueError, open_cassette, use_cassette
+from agenttape_core.integration import Boundary, current_session, executing, intercept
+
+from .world import World, acall, call
+
+
+def in_thread(action: Any, *, context: bool = False) -> Any:
+    """Run an action in a bare thread, or in one that has this thread's context; return what it returned or raised."""
+    results: list[Any] = []
+
+    def run() -> None:
+        try:
+            results.append(action())
+        except BaseException as error:
+            results.append(error)
+
+    thread = threading.Thread(target=contextvars.copy_context().run if context else run, args=(run,) if context else ())
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+# -- values ----------------------------------------------------------------------------------------------------
+
+
+def test_served_values_are_fresh(world: World) -> None:
+    """A served value equals what was returned, in value and type, and is shared with nobody."""
+    value = {"tuple": (1, 2.0, b"x"), "set": {1}, 3: None}
+    with use_cassette("c", mode="once"):
+        assert call("t", lambda: value) is value
+    with use_cassette("c", exhausted="cycle"):
+        first, second = call("t", world.tool), call("t", world.tool)
+    assert first == second == value
+    assert type(first["tuple"]) is tuple
+    first["set"].add(2)
+    assert second["set"] == {1}
+
+
+def test_ids_of_this_run(world: World) -> None:
+    """An answer that echoes an id of its request carries the id of the run that asks now."""
+    recorded, live = "3f2b8c1e-9a4d-4c7b-8e5f-0a1b2c3d4e5f", "77777777-9a4d-4c7b-8e5f-0a1b2c3d4e5f"
+    with use_cassette("c", mode="once"):
+        call("t", lambda: {"text": f"see {recorded}."}, prompt=f"look at\n{recorded}")
+        with pytest.raises(KeyError):
+            call("t", lambda: {}[recorded], fail=recorded)  # type: ignore[index]
+    with use_cassette("c"):
+        assert call("t", world.tool, prompt=f"look at\n{live}") == {"text": f"see {live}."}
+        with pytest.raises(KeyError, match=live):
+            call("t", world.tool, fail=live)
+
+
+@pytest.mark.parametrize("on_error", ["discard", "keep"])
+def test_unrecordable_value(world: World, on_error: Any) -> None:
+    """A value without a codec fails the call with a clear message, and the session even if the agent eats it."""
+    with pytest.raises(UnrecordableValueError) as caught, use_cassette("c", mode="once", on_error=on_error):
+        try:
+            call("t", lambda: {"deep": [1, threading.Lock()]})
+        except UnrecordableValueError:
+            world.reach("swallowed")
+    assert world.reached == ["swallowed"]
+    assert str(caught.value).startswith("cannot record the value at $.deep[1]: _thread.lock (no codec is known")
+    assert "register_codecs([TypeCodec(...)])" in str(caught.value)
+
+
+def test_unrecordable_request(world: World) -> None:
+    """A request without a codec is refused before anything is executed, also in a replay."""
+    with use_cassette("c", mode="once"):
+        world.tool("t")
+    for mode in ("all", "none"):
+        with pytest.raises(UnrecordableValueError), use_cassette("c", mode=mode):
+            world.tool("t", lock=threading.Lock())
+    assert world.reached == ["t"]
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, asyncio.CancelledError, GeneratorExit])
+async def test_interruptions_are_no_outcome(world: World, interruption: type[BaseException]) -> None:
+    """A call that is interrupted leaves no record, plain or async."""
+
+    def fail() -> None:
+        raise interruption
+
+    async def afail() -> None:
+        raise interruption
+
+    with use_cassette("c", mode="once"):
+        world.tool("other")
+        with pytest.raises(interruption):
+            call("t", fail)
+        with pytest.raises(interruption):
+            await acall("t", afail)
+        assert executing() is None
+    assert [entry.name for entry in open_cassette("cassettes/c.yaml").entries] == ["other"]
+
+
+# -- nested boundaries -----------------------------------------------------------------------------------------
+
+
+def test_children(world: World) -> None:
+    """What a tool calls is recorded as its child; when the tool is served, its children are neither run nor unused."""
+
+    def agent() -> str:
+        return f"{world.tool('inner')} and {call('middle', lambda: world.tool('deep'))}"
+
+    with use_cassette("c", mode="once"):
+        answer = call("outer", agent)
+        world.tool("beside")
+    parents = {i.name: (i.number, i.parent) for i in open_cassette("cassettes/c.yaml").interactions()}
+    assert parents == {"outer": (1, None), "inner": (2, 1), "middle": (3, 1), "deep": (4, 3), "beside": (5, None)}
+    assert [e.address for e in open_cassette("cassettes/c.yaml").entries] == [
+        "outer",
+        "outer/inner",
+        "outer/middle",
+        "outer/middle/deep",
+        "beside",
+    ]
+    before = list(world.reached)
+    with use_cassette("c") as session:
+        assert call("outer", agent) == answer
+        world.tool("beside")
+    assert world.reached == before
+    assert [crossed.name for crossed in session.report.served] == ["outer", "beside"]
+    assert session.report.unused == ()
+
+
+def test_children_of_a_live_one(world: World) -> None:
+    """When the outer one is executed, its children are served from where they were recorded."""
+    with use_cassette("c", mode="once"):
+        call("outer", lambda: world.tool("inner"))
+    with use_cassette("c", live={"outer"}) as session:
+        assert call("outer", lambda: world.tool("inner")) == "inner 1"
+    assert [(c.name, c.rung) for c in session.report.served] == [("inner", "address")]
+    assert [c.name for c in session.report.executed] == ["outer"]
+
+
+def test_owner(world: World) -> None:
+    """A crossing knows what it is inside of, so that an object that calls itself is recorded once."""
+    owner, other, seen = object(), object(), []
+    with use_cassette("c", mode="once") as session:
+
+        def inner() -> str:
+            crossing = executing()
+            assert crossing is not None
+            seen.extend([crossing.is_inside(owner), crossing.is_inside(other), crossing.is_inside(object())])
+            return "x"
+
+        outer = session.cross(Boundary("tool"), "outer", {}, owner=owner)
+        intercept(outer, lambda: intercept(session.cross(Boundary("tool"), "i", {}, owner=other), inner))
+    assert seen == [True, True, False]
+
+
+def test_given_parent(world: World) -> None:
+    """An integration that loses the context can name the crossing around a call itself."""
+    with use_cassette("c", mode="once") as session:
+
+        def work() -> Any:
+            outer = executing()
+            return in_thread(lambda: intercept(session.cross(Boundary("tool"), "inner", {}, parent=outer), lambda: "x"))
+
+        call("outer", work)
+    assert {i.name: i.parent for i in open_cassette("cassettes/c.yaml").interactions()} == {"outer": None, "inner": 1}
+
+
+# -- threads and tasks -----------------------------------------------------------------------------------------
+
+
+def test_bare_thread(world: World) -> None:
+    """A thread without a context belongs to the only open session: it is recorded and served, and cannot miss."""
+    with use_cassette("c", mode="once"):
+        answer = in_thread(lambda: world.tool("t"))
+    with use_cassette("c"):
+        assert in_thread(lambda: world.tool("t")) == answer
+    with pytest.raises(CassetteMissError), use_cassette("c", unused="ignore"):
+        assert isinstance(in_thread(lambda: world.tool("t", n=2)), CassetteMissError)
+    assert world.reached == ["t"]
+
+
+def test_bare_thread_among_several_sessions(world: World) -> None:
+    """When several sessions are open a thread without a context belongs to none; with a context, to its own."""
+    with use_cassette("a", mode="once") as outer, use_cassette("b", mode="once") as inner:
+        assert in_thread(current_session) is None
+        assert in_thread(current_session, context=True) is inner
+        assert in_thread(lambda: world.tool("t")) == "t 1"
+    assert outer.report.executed == inner.report.executed == ()
+    assert current_session() is None
+
+
+def test_innermost_session(world: World) -> None:
+    """Of nested sessions the innermost takes the call; when it has ended, the one around it again."""
+    with use_cassette("a", mode="once") as outer:
+        world.tool("one")
+        with use_cassette("b", mode="once") as inner:
+            world.tool("two")
+        world.tool("three")
+    assert [c.name for c in outer.report.executed] == ["one", "three"]
+    assert [c.name for c in inner.report.executed] == ["two"]
+
+
+def test_sessions_that_overlap(world: World) -> None:
+    """Sessions need not end in the opposite order: what is left open is in force, and nothing is left behind."""
+    first, second = use_cassette("a", mode="once"), use_cassette("b", mode="once")
+    one = first.__enter__()
+    two = second.__enter__()
+    first.__exit__(None, None, None)
+    assert current_session() is two
+    world.tool("t")
+    second.__exit__(None, None, None)
+    assert current_session() is None
+    assert in_thread(current_session) is None
+    assert (len(one.report.executed), len(two.report.executed)) == (0, 1)
+
+
+def test_ended_in_another_context(world: World) -> None:
+    """A session that ends in another context than it began in is over everywhere."""
+    used = use_cassette("a", mode="once")
+    inside = contextvars.copy_context()
+    session = inside.run(used.__enter__)
+    assert inside.run(current_session) is session
+    used.__exit__(None, None, None)
+    assert inside.run(current_session) is None
+    with use_cassette("b", mode="once") as other:
+        assert current_session() is other
+
+
+async def test_concurrent_tasks(world: World) -> None:
+    """Tasks with sessions of their own do not disturb each other."""
+    both_open = asyncio.Barrier(2)
+
+    async def run(name: str) -> list[str]:
+        async with use_cassette(name, mode="once") as session:
+            await both_open.wait()
+            await world.atool(name)
+            await both_open.wait()
+            return [crossed.name for crossed in session.report.executed]
+
+    assert await asyncio.gather(run("a"), run("b")) == [["a"], ["b"]]
+    assert current_session() is None
+
+
+def test_concurrent_threads(world: World) -> None:
+    """Neither do threads."""
+    together = threading.Barrier(4)
+
+    def run(name: str) -> list[str]:
+        with use_cassette(name, mode="once") as session:
+            together.wait()
+            for _ in range(5):
+                world.tool(name)
+            together.wait()
+            return [crossed.name for crossed in session.report.executed]
+
+    names = ["a", "b", "c", "d"]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(run, names)) == [[name] * 5 for name in names]
+
+
+async def test_parallel_tasks_find_their_own(world: World) -> None:
+    """Equal calls of parallel tasks each get the answer that their task got, whichever finishes first."""
+
+    async def run(order: list[int]) -> list[str]:
+        gates = [asyncio.Event() for _ in order]
+
+        async def task(number: int) -> str:
+            await world.atool("begin", n=number)
+            await gates[number].wait()
+            return await world.atool("same")
+
+        tasks = [asyncio.create_task(task(number)) for number in range(len(order))]
+        for number in order:
+            gates[number].set()
+            await tasks[number]
+        return [task.result() for task in tasks]
+
+    async with use_cassette("c", mode="once"):
+        recorded = await run([2, 0, 1])
+    before = open_cassette("cassettes/c.yaml")
+    async with use_cassette("c") as session:
+        assert await run([0, 1, 2]) == recorded
+    assert {crossed.rung for crossed in session.report.served} == {"address"}
+    async with use_cassette("c", mode="all"):
+        await run([1, 0, 2])
+    after = open_cassette("cassettes/c.yaml")
+    assert [(e.name, e.address) for e in after.entries] == [(e.name, e.address) for e in before.entries]
+
+
+async def test_trunk_and_branches(world: World) -> None:
+    """The task that opened the session and those that it started ask the same at once: each gets its own answer."""
+
+    async def run(*, trunk_first: bool) -> list[str]:
+        gate = asyncio.Event()
+
+        async def task() -> str:
+            await world.atool("begin")
+            await gate.wait()
+            return await world.atool("same")
+
+        started = asyncio.create_task(task())
+        await asyncio.sleep(0)  # the task asks for the first time
+        if not trunk_first:
+            gate.set()
+            await started
+        mine = await world.atool("same")
+        gate.set()
+        return [mine, await started]
+
+    async with use_cassette("c", mode="once"):
+        recorded = await run(trunk_first=True)
+    async with use_cassette("c"):
+        assert await run(trunk_first=False) == recorded
+
+
+def test_many_threads_take_their_own(world: World) -> None:
+    """Threads that ask different questions at once are all served, each its own answer, and recorded completely."""
+
+    def ask(number: int) -> str:
+        return world.tool("t", n=number)
+
+    def run() -> list[str]:
+        with ThreadPoolExecutor(8) as pool:
+            return list(pool.map(ask, range(100)))
+
+    with use_cassette("c", mode="once"):
+        recorded = run()
+    with use_cassette("c") as session:
+        assert run() == recorded
+    assert (len(session.report.served), len(world.reached)) == (100, 100)
+    assert sorted(e.number for e in open_cassette("cassettes/c.yaml").entries) == list(range(1, 101))
+
+
+async def test_task_that_outlives_its_session(world: World) -> None:
+    """A call that ends after its session is not part of it; a call that begins afterwards is simply made."""
+    go, begun, crossings = asyncio.Event(), asyncio.Event(), []
+
+    async def real() -> str:
+        begun.set()
+        await go.wait()
+        return world.reach("late")
+
+    async def work() -> tuple[str, str]:
+        return await acall("late", real), await world.atool("after")
+
+    async with use_cassette("c", mode="once") as session:
+        world.tool("t")
+        task = asyncio.create_task(work())
+        await begun.wait()
+        crossings = list(session.report.executed)
+    go.set()
+    assert await task == ("late 2", "after 3")
+    assert [crossed.name for crossed in crossings] == ["t", "late"]
+    assert [entry.name for entry in open_cassette("cassettes/c.yaml").entries] == ["t"]
+
+
+def test_opened_twice(world: World) -> None:
+    """One `use_cassette(...)` is one block at a time, and afterwards can be used again."""
+    used = use_cassette("c", mode="once")
+    with used:
+        world.tool("t")
+        with pytest.raises(SessionStateError, match="open already"), used:
+            pass
+        assert current_session() is not None
+    with pytest.raises(SessionStateError, match="not open"):
+        used.__exit__(None, None, None)
+    with used:
+        assert world.tool("t") == "t 1"
+
+
+def test_what_is_held_is_released(world: World) -> None:
+    """Nothing of a session stays in the context: not the session, not a boundary, not a branch."""
+    before = dict(contextvars.copy_context())
+    with use_cassette("c", mode="once"):
+        world.tool("t")
+        with pytest.raises(ValueError, match="x"):
+            call("t", lambda: int("x"), n=1)
+    after = dict(contextvars.copy_context())
+    mine = {var: value for var, value in after.items() if var.name.startswith("agenttape") and value is not None}
+    assert mine == {var: value for var, value in before.items() if var in mine}
+
+
+def test_exit_stack(world: World) -> None:
+    """Sessions in an `ExitStack` end with it, the innermost first."""
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(use_cassette(name, mode="once")) for name in "abc"]
+        assert current_session() is sessions[-1]
+        world.tool("t")
+    assert all(session.closed for session in sessions)
+    assert [len(session.report.executed) for session in sessions] == [0, 0, 1]
