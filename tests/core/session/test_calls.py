@@ -295,32 +295,6 @@ async def test_parallel_tasks_find_their_own(world: World) -> None:
     assert [(e.name, e.address) for e in after.entries] == [(e.name, e.address) for e in before.entries]
 
 
-async def test_trunk_and_branches(world: World) -> None:
-    """The task that opened the session and those that it started ask the same at once: each gets its own answer."""
-
-    async def run(*, trunk_first: bool) -> list[str]:
-        gate = asyncio.Event()
-
-        async def task() -> str:
-            await world.atool("begin")
-            await gate.wait()
-            return await world.atool("same")
-
-        started = asyncio.create_task(task())
-        await asyncio.sleep(0)  # the task asks for the first time
-        if not trunk_first:
-            gate.set()
-            await started
-        mine = await world.atool("same")
-        gate.set()
-        return [mine, await started]
-
-    async with use_cassette("c", mode="once"):
-        recorded = await run(trunk_first=True)
-    async with use_cassette("c"):
-        assert await run(trunk_first=False) == recorded
-
-
 def test_many_threads_take_their_own(world: World) -> None:
     """Threads that ask different questions at once are all served, each its own answer, and recorded completely."""
 

@@ -5,11 +5,13 @@ The boundaries are what `agenttape_core.integration` tells integration authors t
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from agenttape_core import Session
+from agenttape_core import Session, open_cassette, use_cassette
 from agenttape_core.integration import (
     Boundary,
     Crossing,
@@ -99,3 +101,41 @@ class World:
         """Stream likewise, asynchronously."""
         for piece in self.pieces(name, pieces, error):
             yield piece
+
+
+CASSETTE = Path("cassettes/c.yaml")
+
+
+def record(world: World, *names: str, **options: Any) -> bytes:
+    """Record calls of some tools, and return the file."""
+    with use_cassette("c", mode="all", **options):
+        for name in names:
+            world.tool(name, tool=name)
+    return CASSETTE.read_bytes()
+
+
+def ask(world: World, *names: str) -> list[str]:
+    """Call some tools."""
+    return [world.tool(name, tool=name) for name in names]
+
+
+def entries(path: Path = CASSETTE) -> list[str]:
+    """Return what a cassette holds, by name."""
+    return [entry.name for entry in open_cassette(path).entries]
+
+
+def files() -> list[str]:
+    """Return the names of all files beside the cassette but locks."""
+    return sorted(path.name for path in Path("cassettes").glob("*") if not path.name.endswith(".lock"))
+
+
+def is_unlocked() -> bool:
+    """Whether the cassette can be recorded to: no earlier session has left its lock."""
+    with use_cassette("c", mode="new_episodes", unused="ignore"):
+        return True
+
+
+def reaches_out() -> bool:
+    """Whether a socket can be connected: no guard is left."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        return True

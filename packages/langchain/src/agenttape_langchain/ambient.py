@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import Context
 from typing import Any
 
@@ -94,9 +94,10 @@ def _forking(applies: Callable[[Any], bool]) -> Callable[[Any], Any]:
             if branch is None or session is None or not applies(self):
                 return real(self, fn, *args, **kwargs)
             fork = here(session).fork(branch)
-            context = getattr(fn, "__self__", None)
+            context = getattr(fn.func if isinstance(fn, functools.partial) else fn, "__self__", None)
             if isinstance(context, Context):  # the work brings its own context
-                context.run(enter_branch, fork)
+                with suppress(RuntimeError):  # a context that is in use already, for several pieces of work
+                    context.run(enter_branch, fork)
                 return real(self, fn, *args, **kwargs)
             return real(self, functools.partial(_call_in_branch, fn, fork), *args, **kwargs)
 

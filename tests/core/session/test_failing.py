@@ -1,0 +1,353 @@
+"""What becomes of a session whose run fails: a miss, an error, an interruption, trouble on the way in or out."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from agenttape_core import (
+    CassetteError,
+    CassetteFormatError,
+    CassetteLockedError,
+    CassetteMissError,
+    CassetteNotFoundError,
+    CassetteWriteError,
+    ConfigurationError,
+    Mode,
+    open_cassette,
+    recover,
+    use_cassette,
+)
+from agenttape_core.discovery import integrations
+from agenttape_core.integration import current_session
+from agenttape_core.storage import leftover_journals
+
+from .world import CASSETTE, World, ask, entries, files, is_unlocked, reaches_out, record
+
+# -- misses and the latch --------------------------------------------------------------------------------------
+
+
+def test_miss_explains_itself(world: World) -> None:
+    """A miss names the call, the nearest recording, only what differs, and how to record it."""
+    with use_cassette("c", mode="once"):
+        world.tool("search", query="flights to Paris", limit=3)
+    with pytest.raises(CassetteMissError) as caught, use_cassette("c") as session:
+        world.tool("search", query="flights to Rome", limit=3)
+    lines = str(caught.value).splitlines()
+    assert lines[:6] == [
+        "no recording for tool search at search: the cassette holds no recording of this request",
+        f"  cassette  {CASSETTE} (1 interactions, mode none)",
+        "  nearest   interaction 1 at search: the same place in the run",
+        "  differs   query",
+        "            recorded  flights to [-Paris-]",
+        "            asked     flights to {+Rome+}",
+    ]
+    assert lines[6].startswith("  to fix    record it anew:  AGENTTAPE_MODE=all pytest ")
+    assert "test_miss_explains_itself" in lines[6]
+    assert lines[7].startswith("            or add only what is missing:  AGENTTAPE_MODE=new_episodes pytest ")
+    assert session.report.missed == (caught.value.summary,)
+
+
+def test_miss_with_the_mode_in_code(world: World) -> None:
+    """Where the mode stands in code, an environment variable would not help: the place is named instead."""
+    record(world, "a")
+    frame = inspect.currentframe()
+    assert frame is not None
+    with pytest.raises(CassetteMissError) as caught:
+        line = frame.f_lineno + 1
+        with use_cassette("c", mode="none"):
+            ask(world, "new")
+    assert f'record it anew with mode="all" at {__file__}:{line}' in str(caught.value)
+
+
+def test_command_with_a_secret(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command that is shown never holds a secret of the command line."""
+    record(world, "a")
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    monkeypatch.setattr(sys, "orig_argv", ["/usr/bin/python", "run.py", "--city", "Paris"])
+    with pytest.raises(CassetteMissError, match=r"AGENTTAPE_MODE=all python run.py --city Paris"), use_cassette("c"):
+        ask(world, "new")
+    monkeypatch.setattr(sys, "orig_argv", ["python", "run.py", "--key", "sk-proj-" + "a1B2" * 12])
+    with pytest.raises(CassetteMissError, match="AGENTTAPE_MODE=all <your command>"), use_cassette("c"):
+        ask(world, "new")
+
+
+def test_swallowed_miss(world: World) -> None:
+    """A miss that something ate fails the session all the same."""
+    record(world, "a")
+    with pytest.raises(CassetteMissError, match="tool new"), use_cassette("c") as session:
+        with suppress(BaseException):
+            ask(world, "new")
+        ask(world, "a")
+    assert len(session.report.missed) == 1
+
+
+def test_first_of_several_misses(world: World) -> None:
+    """The first miss is the cause; a later one that gets through carries a note of it."""
+    record(world, "a")
+    with pytest.raises(CassetteMissError, match="tool second") as caught, use_cassette("c"):
+        try:
+            ask(world, "first")
+        except CassetteMissError:
+            ask(world, "second")
+    assert any("tool first" in note for note in caught.value.__notes__)
+
+
+def test_another_exception_is_chained(world: World) -> None:
+    """When the run fails with something else after it ate a miss, the miss is raised, and the other is its cause."""
+    record(world, "a")
+    with pytest.raises(CassetteMissError) as caught, use_cassette("c"):
+        try:
+            ask(world, "new")
+        except BaseException:
+            raise RuntimeError("agent failed") from None
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, asyncio.CancelledError, GeneratorExit])
+def test_program_end_is_not_masked(world: World, end: type[BaseException]) -> None:
+    """What must end the program goes through, with a note of the miss that was eaten before."""
+    record(world, "a")
+    with pytest.raises(end) as caught, use_cassette("c"):
+        try:
+            ask(world, "new")
+        except CassetteMissError:
+            raise end from None
+    assert "tool new" in caught.value.__notes__[0]
+
+
+def test_miss_in_a_task_group(world: World) -> None:
+    """A miss inside of a task group comes out inside of its group, with a note."""
+    record(world, "a")
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(world.atool("new", tool="new"))
+
+    with pytest.raises(BaseExceptionGroup) as caught, use_cassette("c"):
+        asyncio.run(run())
+    assert caught.group_contains(CassetteMissError)
+    assert "tool new" in caught.value.__notes__[0]
+
+
+def test_unreadable_recording_does_not_hide_the_miss(world: World) -> None:
+    """A miss whose nearest recording cannot be read is a miss, which says so."""
+    record(world, "a")
+    CASSETTE.write_text(CASSETTE.read_text().replace("request:", "requeste:"))
+    with pytest.raises(CassetteMissError, match=r"nearest   unknown: .*c\.yaml:\d+"), use_cassette("c"):
+        ask(world, "new")
+
+
+# -- when the run fails ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", [ValueError, KeyboardInterrupt, asyncio.CancelledError])
+def test_failed_recording_is_put_aside(world: World, end: type[BaseException]) -> None:
+    """A run that fails overwrites nothing; what it recorded is kept, and the exception says how to get it back."""
+    before = record(world, "a")
+    with pytest.raises(end) as caught, use_cassette("c", mode="all"):
+        ask(world, "b", "c")
+        raise end
+    assert CASSETTE.read_bytes() == before
+    (journal,) = leftover_journals(CASSETTE)
+    (note,) = caught.value.__notes__
+    assert f"recover(Path({str(journal)!r}))" in note
+    recovered = recover(journal)
+    assert (recovered.name, entries(recovered)) == ("c.recovered.yaml", ["b", "c"])
+    assert is_unlocked()
+
+
+def test_failed_first_recording(world: World) -> None:
+    """Without a cassette there is none afterwards; a replay says that there is something to recover."""
+    with pytest.raises(ValueError, match="x"), use_cassette("c", mode="once"):
+        ask(world, "a")
+        raise ValueError("x")
+    assert not CASSETTE.exists()
+    (journal,) = leftover_journals(CASSETTE)
+    with pytest.raises(CassetteNotFoundError, match="recover") as caught, use_cassette("c"):
+        pass
+    assert str(journal) in str(caught.value)
+    assert recover(journal).resolve() == CASSETTE.resolve()
+    with use_cassette("c"):
+        assert ask(world, "a") == ["a 1"]
+
+
+def test_nothing_is_kept_of_nothing(world: World) -> None:
+    """A run that fails before anything happened leaves no journal."""
+    with pytest.raises(ValueError, match="x"), use_cassette("c", mode="once"):
+        raise ValueError("x")
+    assert files() == []
+
+
+def test_kept_all_the_same(world: World) -> None:
+    """With `on_error="keep"` what was recorded becomes the cassette."""
+    record(world, "a")
+    with pytest.raises(ValueError, match="x"), use_cassette("c", mode="all", on_error="keep"):
+        ask(world, "b")
+        raise ValueError("x")
+    assert entries() == ["b"]
+    assert files() == ["c.yaml"]
+
+
+def test_swallowed_failure_while_recording(world: World) -> None:
+    """A recording in which something of ours was swallowed is not a cassette."""
+    with pytest.raises(CassetteMissError), use_cassette("c", mode="once", frozen={"b"}):
+        ask(world, "a")
+        with suppress(CassetteMissError):
+            ask(world, "b")
+    assert not CASSETTE.exists()
+    assert len(leftover_journals(CASSETTE)) == 1
+
+
+def test_success_clears_up(world: World) -> None:
+    """The next recording that succeeds removes what an earlier one left."""
+    with pytest.raises(ValueError, match="x"), use_cassette("c", mode="once"):
+        ask(world, "a")
+        raise ValueError("x")
+    record(world, "a")
+    assert files() == ["c.yaml"]
+
+
+def test_one_writer(world: World) -> None:
+    """A second recording to the same cassette is refused while the first is open, and changes nothing."""
+    with use_cassette("c", mode="once"):
+        with pytest.raises(CassetteLockedError), use_cassette("c", mode="all"):
+            pass
+        ask(world, "a")
+    assert entries() == ["a"]
+    assert is_unlocked()
+
+
+# -- ways out --------------------------------------------------------------------------------------------------
+
+
+def nothing_is_left() -> bool:
+    """Whether there is no session, guard or frozen clock in force."""
+    clock_goes = len({time.time_ns() for _ in range(1000)}) > 1
+    return current_session() is None and reaches_out() and clock_goes and integrations._open == 0
+
+
+def broken(message: str) -> Callable[..., Any]:
+    """Return a function that fails."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(message)
+
+    return fail
+
+
+def test_integration_that_fails_to_connect(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure on entry undoes all that was done: no lock, no journal, no guard, and the next session works."""
+    with monkeypatch.context() as patch:
+        patch.setattr(type(integrations), "_connect_all", broken("cannot connect"))
+        with pytest.raises(RuntimeError, match="cannot connect"):
+            use_cassette("c", mode="once").__enter__()
+    assert files() == []
+    assert nothing_is_left()
+    record(world, "a")
+
+
+def test_guard_that_is_not_valid(world: World) -> None:
+    """So does an option that is only understood at the end of the entry."""
+    record(world, "a")
+    with pytest.raises(ConfigurationError, match="https"):
+        use_cassette("c", egress={"https://api.openai.com/v1"}).__enter__()
+    assert nothing_is_left()
+
+
+@pytest.mark.parametrize("end", [None, ValueError, KeyboardInterrupt])
+def test_integration_that_fails_to_disconnect(
+    world: World, monkeypatch: pytest.MonkeyPatch, end: type[BaseException] | None
+) -> None:
+    """A failure on exit is raised, but masks no interruption and leaves neither lock nor guard behind."""
+    expected: Any = KeyboardInterrupt if end is KeyboardInterrupt else RuntimeError
+    real = integrations.disconnect
+
+    def disconnect() -> None:
+        real()
+        raise RuntimeError("cannot disconnect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(integrations, "disconnect", disconnect)
+        with pytest.raises(expected) as caught, use_cassette("c", mode="once"):
+            ask(world, "a")
+            if end is not None:
+                raise end
+    assert nothing_is_left()
+    if end is None:
+        assert "recover" in caught.value.__notes__[0]
+    assert len(leftover_journals(CASSETTE)) == 1
+    assert is_unlocked()
+
+
+def test_cassette_that_cannot_be_written(world: World) -> None:
+    """When the file cannot be replaced the error says where the recording is, and the lock is released."""
+    record(world, "a")
+    with pytest.raises(CassetteWriteError) as caught, use_cassette("c", mode="all"):
+        ask(world, "b")
+        CASSETTE.unlink()
+        CASSETTE.mkdir()
+    (journal,) = leftover_journals(CASSETTE)
+    assert journal.name in str(caught.value) + "".join(getattr(caught.value, "__notes__", []))
+    CASSETTE.rmdir()
+    recover(journal)
+    assert is_unlocked()
+
+
+def test_kept_recording_that_cannot_be_read(world: World) -> None:
+    """When an old recording that is to stay cannot be read, nothing is overwritten and the new ones are kept."""
+    record(world, "a", "b")
+    mangled = CASSETTE.read_text().replace("name: b\n", "name: b\nsurprise: 1\n", 1)
+    CASSETTE.write_text(mangled)
+    with pytest.raises(CassetteFormatError) as caught, use_cassette("c", mode="new_episodes"):
+        ask(world, "new")
+    assert CASSETTE.read_text() == mangled
+    (journal,) = leftover_journals(CASSETTE)
+    assert str(journal) in caught.value.__notes__[0]
+    assert entries(recover(journal)) == ["new"]
+
+
+def test_unreadable_cassette(world: World) -> None:
+    """A mangled cassette is refused on entry in every mode, and stays as it is."""
+    record(world, "a")
+    CASSETTE.write_text("agenttape: [\n")
+    for mode in Mode:
+        with pytest.raises(CassetteError), use_cassette("c", mode=mode):
+            pass
+    assert CASSETTE.read_text() == "agenttape: [\n"
+    assert files() == ["c.yaml"]
+    assert nothing_is_left()
+
+
+async def test_cancelled_on_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is cancelled while the files are read leaves no journal and no lock."""
+    reading, go, entered = threading.Event(), threading.Event(), []
+    real = open_cassette
+
+    def slow(path: Any) -> Any:
+        reading.set()
+        go.wait(10)
+        return real(path)
+
+    async def run() -> None:
+        async with use_cassette("c", mode="once"):
+            entered.append("c")
+
+    monkeypatch.setattr("agenttape_core.lifecycle.open_cassette", slow)
+    task = asyncio.create_task(run())
+    await asyncio.to_thread(reading.wait, 10)
+    task.cancel()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    monkeypatch.undo()
+    assert entered == []
+    assert files() == []

@@ -1,0 +1,183 @@
+"""What surrounds a session: the guard, what is frozen, and how secrets are replaced."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import (
+    CassetteMissError,
+    ConfigurationError,
+    NetworkBlockedError,
+    Rule,
+    open_cassette,
+    use_cassette,
+)
+
+from .world import CASSETTE, World, ask, call, reaches_out, record
+
+# -- what surrounds a session ----------------------------------------------------------------------------------
+
+
+def test_guard(world: World) -> None:
+    """A replay is offline and says so; a recording is not, nor a replay with something live."""
+    record(world, "a")
+    with pytest.raises(NetworkBlockedError), use_cassette("c", unused="ignore") as session:
+        socket.create_connection(("127.0.0.1", 9))
+    assert "127.0.0.1" in session.report.blocked[0]
+    with use_cassette("c", unused="ignore", egress={"loopback"}):
+        assert reaches_out()
+    for options in ({"mode": "all"}, {"mode": "new_episodes"}, {"live": {"tool"}}):
+        with use_cassette("c", unused="ignore", **options):  # type: ignore[arg-type]
+            assert reaches_out()
+    assert reaches_out()
+
+
+def test_swallowed_block(world: World) -> None:
+    """An attempt to reach out that something ate fails the session."""
+    record(world, "a")
+    with pytest.raises(NetworkBlockedError), use_cassette("c"):
+        with suppress(NetworkBlockedError):
+            socket.create_connection(("127.0.0.1", 9))
+        ask(world, "a")
+
+
+def drawn() -> list[Any]:
+    """Ask for everything that can be frozen."""
+    return [time.time(), uuid.uuid4(), uuid.uuid4(), random.random(), random.randrange(10**9)]
+
+
+def test_freeze(world: World) -> None:
+    """Time, ids and random numbers of a recording come again in its replay, whatever the replay's options say."""
+    with use_cassette("c", mode="once"):
+        recorded = drawn()
+        ask(world, "a")
+        real = call("now", time.time)
+    for options in ({}, {"freeze": ()}):
+        with use_cassette("c", **options):  # type: ignore[arg-type]
+            assert drawn() == recorded
+            ask(world, "a")
+            assert call("now", time.time) == real
+    assert not set(map(str, drawn())) & set(map(str, recorded))
+    with use_cassette("plain", mode="once", freeze=()):
+        assert uuid.uuid4() != recorded[1]
+    assert open_cassette("cassettes/plain.yaml").header.freeze.kinds == []
+
+
+def test_time_is_real_inside_a_boundary(world: World) -> None:
+    """What is executed for real lives in real time and draws none of the run's ids; around it, all is frozen."""
+    with use_cassette("c", mode="once"):
+        before, first = time.time(), uuid.uuid4()
+        inside, drawn_inside = call("now", lambda: (time.time(), uuid.uuid4()))
+        after, second = time.time(), uuid.uuid4()
+    assert after == before < inside
+    with use_cassette("c"):
+        assert (time.time(), uuid.uuid4()) == (before, first)
+        assert call("now", world.tool) == (inside, drawn_inside)
+        assert (time.time(), uuid.uuid4()) == (after, second)
+
+
+def test_unknown_freeze() -> None:
+    """What cannot be frozen is refused."""
+    with (
+        pytest.raises(ConfigurationError, match="cannot freeze weather"),
+        use_cassette("c", mode="once", freeze={"weather"}),
+    ):
+        pass
+
+
+# -- redaction -------------------------------------------------------------------------------------------------
+
+SECRET = "sk-proj-" + "Zx9" * 14
+
+
+def test_secrets(world: World) -> None:
+    """Secrets are in no file and no message, the replay matches, and who holds them gets them back."""
+    with use_cassette("c", mode="once"):
+        answer = call("login", lambda: f"welcome {SECRET}", password=SECRET)
+    assert answer == f"welcome {SECRET}"
+    assert not any(SECRET.encode() in path.read_bytes() for path in Path("cassettes").iterdir())
+    with use_cassette("c"):
+        assert call("login", world.tool, password=SECRET) == answer
+    with pytest.raises(CassetteMissError) as caught, use_cassette("c"):
+        call("login", world.tool, password=SECRET, user="me", key=SECRET + "x")
+    assert SECRET not in str(caught.value)
+
+
+def test_rules(world: World) -> None:
+    """A rule of the user's own must be there at the replay too; not when everything is recorded anew."""
+    rule = Rule("employee", pattern=r"E-\d+")
+    with use_cassette("c", mode="once", redact=[rule]):
+        call("t", lambda: "E-123", who="E-123")
+    assert "E-123" not in CASSETTE.read_text()
+    with pytest.raises(ConfigurationError, match=r"redaction rules \['employee'\], which this session does not have"):
+        use_cassette("c").__enter__()
+    with use_cassette("c", redact=[rule]):
+        assert call("t", world.tool, who="E-123") == "E-123"
+    with pytest.raises(ConfigurationError, match="employee"):
+        use_cassette("c", mode="all", frozen={"t"}).__enter__()
+    with use_cassette("c", mode="all"):
+        call("t", lambda: "E-123", who="E-123")
+    assert "E-123" in CASSETTE.read_text()
+
+
+def test_no_redaction(world: World) -> None:
+    """Without redaction everything is kept as it is, and can be replayed."""
+    for mode in ("once", "none"):
+        with use_cassette("c", mode=mode, redact=False):  # type: ignore[arg-type]
+            call("t", lambda: SECRET, key=SECRET)
+    assert SECRET in CASSETTE.read_text()
+
+
+def test_key_in_the_environment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that is held in the environment is not in the file, and is needed to replay."""
+    monkeypatch.setenv("AGENTTAPE_REDACTION_KEY", "ab" * 32)
+    with use_cassette("c", mode="once"):
+        call("t", lambda: "x", key=SECRET)
+    assert open_cassette(CASSETTE).header.redaction.key is None
+    assert "ab" * 32 not in CASSETTE.read_text()
+    with use_cassette("c"):
+        call("t", world.tool, key=SECRET)
+    monkeypatch.delenv("AGENTTAPE_REDACTION_KEY")
+    with pytest.raises(ConfigurationError, match="set AGENTTAPE_REDACTION_KEY"):
+        use_cassette("c").__enter__()
+    with use_cassette("c", mode="all"):
+        call("t", lambda: "x", key=SECRET)
+    assert open_cassette(CASSETTE).header.redaction.key is not None
+
+
+def test_key_that_moves_to_the_environment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cassette with a key of its own keeps it in a replay; recorded anew it takes the one of the environment."""
+    with use_cassette("c", mode="once"):
+        call("t", lambda: "x", key=SECRET)
+    monkeypatch.setenv("AGENTTAPE_REDACTION_KEY", "ab" * 32)
+    with use_cassette("c"):
+        call("t", world.tool, key=SECRET)
+    with use_cassette("c", mode="new_episodes"):
+        call("t", world.tool, key=SECRET)
+        call("t", lambda: "y", key=SECRET, n=2)
+    with use_cassette("c", mode="all", frozen={"t"}, unused="ignore"):
+        call("t", world.tool, key=SECRET)
+        call("t", world.tool, key=SECRET, n=2)
+    with use_cassette("c"):
+        call("t", world.tool, key=SECRET)
+        call("t", world.tool, key=SECRET, n=2)
+    with use_cassette("c", mode="all"):
+        call("t", lambda: "x", key=SECRET)
+    assert open_cassette(CASSETTE).header.redaction.key is None
+
+
+def test_key_stays_when_recorded_anew(world: World) -> None:
+    """Recording anew keeps the key, so that equal secrets keep their pseudonyms in the diff."""
+    keys = []
+    for _ in range(2):
+        record(world, "a")
+        keys.append(open_cassette(CASSETTE).header.redaction.key)
+    assert keys[0] == keys[1] is not None

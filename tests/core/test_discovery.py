@@ -1,0 +1,150 @@
+"""Integrations are connected while a session is open, as soon as their framework is imported."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agenttape_core import discovery, use_cassette
+from agenttape_core.discovery import GROUP, Integrations
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FRAMEWORK = "a_framework_for_this_test"
+events: list[str] = []
+
+
+@contextmanager
+def integration() -> Iterator[None]:
+    """What an integration publishes."""
+    events.append("connected")
+    yield
+    events.append("disconnected")
+
+
+@contextmanager
+def broken() -> Iterator[None]:
+    """An integration that does not fit its framework."""
+    raise RuntimeError("does not fit")
+    yield
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
+    """Install only these integrations, for the framework of this test."""
+    points = tuple(EntryPoint(FRAMEWORK, f"{__name__}:{function}", GROUP) for function in functions)
+    monkeypatch.setattr(discovery, "_installed", lambda: points)
+
+
+@pytest.fixture(autouse=True)
+def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A framework that can be imported, and one integration for it."""
+    (tmp_path / f"{FRAMEWORK}.py").write_text("answer = 42\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    installed(monkeypatch, "integration")
+    events.clear()
+    yield
+    sys.modules.pop(FRAMEWORK, None)
+
+
+def test_imported_before() -> None:
+    """The integration of an imported framework is connected with the first session and goes with the last."""
+    importlib.import_module(FRAMEWORK)
+    integrations = Integrations()
+    integrations.connect()
+    integrations.connect()
+    integrations.disconnect()
+    assert events == ["connected"]
+    integrations.disconnect()
+    assert events == ["connected", "disconnected"]
+
+
+def test_imported_meanwhile() -> None:
+    """One that is imported while a session is open is connected after its import, and keeps its own loader."""
+    before = list(sys.meta_path)
+    with use_cassette("c", mode="once"):
+        assert events == []
+        module: Any = importlib.import_module(FRAMEWORK)
+        assert events == ["connected"]
+        importlib.reload(module)
+        assert events == ["connected"]
+    assert events == ["connected", "disconnected"]
+    assert module.answer == 42
+    assert type(module.__loader__) is type(module.__spec__.loader) is type(discovery.__loader__)
+    assert sys.meta_path == before
+
+
+def test_imported_afterwards() -> None:
+    """One that is imported when no session is open any more is left alone."""
+    with use_cassette("c", mode="once"):
+        pass
+    importlib.import_module(FRAMEWORK)
+    assert events == []
+
+
+def test_never_imported() -> None:
+    """A framework is not imported because there is an integration for it."""
+    with use_cassette("c", mode="once"):
+        assert FRAMEWORK not in sys.modules
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module(f"{FRAMEWORK}_that_does_not_exist")
+    assert events == []
+
+
+def test_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When one fails to connect, those that are connected already are disconnected, and the next try starts anew."""
+    importlib.import_module(FRAMEWORK)
+    integrations = Integrations()
+    installed(monkeypatch, "integration", "broken")
+    with pytest.raises(RuntimeError, match="does not fit"):
+        integrations.connect()
+    assert events == ["connected", "disconnected"]
+    installed(monkeypatch, "integration")
+    integrations.connect()
+    integrations.disconnect()
+    assert events == ["connected", "disconnected"] * 2
+
+
+def test_one_that_fails_beside_one_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waited for an import when another one failed is connected once, not twice."""
+    waiting = EntryPoint(FRAMEWORK, f"{__name__}:integration", GROUP)
+    failing = EntryPoint("sys", f"{__name__}:broken", GROUP)
+    integrations, before = Integrations(), list(sys.meta_path)
+    monkeypatch.setattr(discovery, "_installed", lambda: (waiting, failing))
+    with pytest.raises(RuntimeError):
+        integrations.connect()
+    assert sys.meta_path == before
+    monkeypatch.setattr(discovery, "_installed", lambda: (waiting,))
+    integrations.connect()
+    importlib.import_module(FRAMEWORK)
+    integrations.disconnect()
+    assert events == ["connected", "disconnected"]
+
+
+def test_many_threads() -> None:
+    """Sessions that open and close in many threads connect and disconnect in pairs."""
+    importlib.import_module(FRAMEWORK)
+    integrations, start = Integrations(), threading.Barrier(4)
+
+    def run() -> None:
+        start.wait()
+        for _ in range(50):
+            integrations.connect()
+            integrations.disconnect()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert events[::2] == ["connected"] * (len(events) // 2)
+    assert events[1::2] == ["disconnected"] * (len(events) // 2)
+    assert events

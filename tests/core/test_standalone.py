@@ -1,0 +1,91 @@
+"""Sessions that are nobody's current one: an observed run, and a cassette that stands in for something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, Rule, Session, open_cassette
+from agenttape_core.integration import Boundary, Observation, current_session, intercept, open_replay
+
+from .session.world import World
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty project."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ask(session: Session, world: World, name: str) -> str:
+    """Call a tool in a session that is given."""
+    crossing = session.cross(Boundary("tool"), name, {"tool": name})
+    answer: str = intercept(crossing, lambda: world.reach(name))
+    return answer
+
+
+def test_observe_and_replay() -> None:
+    """What was observed is a cassette; replaying it is nobody's current session, and serves without the world."""
+    world, observation = World(), Observation("runs/one.jsonl", tags=["production"])
+    assert ask(observation.session, world, "a") == "a 1"
+    assert current_session() is None
+    observation.flush()
+    assert open_cassette("runs/one.jsonl").header.tags == ["production"]
+    replay = open_replay("runs/one.jsonl")
+    assert ask(replay, world, "a") == "a 1"
+    assert current_session() is None
+    with pytest.raises(CassetteMissError, match="record the agent again, and replay the new cassette"):
+        ask(replay, world, "b")
+    assert world.reached == ["a"]
+
+
+def test_flushed_often() -> None:
+    """Each flush adds to what is written, in order; one without anything new changes nothing."""
+    world, observation = World(), Observation("runs/one.yaml")
+    observation.flush()
+    assert not Path("runs").exists()
+    for name in ("a", "b", "a"):
+        ask(observation.session, world, name)
+        observation.flush()
+    before = Path("runs/one.yaml").read_bytes()
+    observation.flush()
+    assert Path("runs/one.yaml").read_bytes() == before
+    cassette = open_cassette("runs/one.yaml")
+    assert [(e.number, e.name) for e in cassette.entries] == [(1, "a"), (2, "b"), (3, "a")]
+    assert set(cassette.header.volatile.timings) == {1, 2, 3}
+
+
+def test_replaces_what_was_there() -> None:
+    """A new observation starts anew."""
+    world = World()
+    for name in ("a", "b"):
+        observation = Observation("one")
+        ask(observation.session, world, name)
+        observation.flush()
+    assert [e.name for e in open_cassette("cassettes/one.yaml").entries] == ["b"]
+
+
+def test_bad_arguments() -> None:
+    """What cannot be written or read is refused at once."""
+    with pytest.raises(CassetteNotFoundError):
+        open_replay("nothing")
+    with pytest.raises(ConfigurationError):
+        Observation("one.gz").session.path  # noqa: B018
+    observation = Observation("ruled", redact=[Rule("mine", literal="abc")])
+    ask(observation.session, World(), "a")
+    observation.flush()
+    with pytest.raises(ConfigurationError, match="mine"):
+        open_replay("ruled")
+    assert open_replay("ruled", redact=[Rule("mine", literal="abc")]).mode == "none"
+
+
+@pytest.mark.parametrize(("exhausted", "answer"), [("last", "a 1"), ("cycle", "a 1")])
+def test_exhausted(exhausted: str, answer: str) -> None:
+    """A stand-in may repeat itself when it is told to."""
+    world, observation = World(), Observation("one")
+    ask(observation.session, world, "a")
+    observation.flush()
+    replay = open_replay("one", exhausted=exhausted)  # type: ignore[arg-type]
+    assert [ask(replay, world, "a") for _ in range(3)] == [answer] * 3

@@ -1,0 +1,417 @@
+"""`use_cassette`: what each mode and option does to the calls and to the file, in all its shapes."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import uuid
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import (
+    CassetteMissError,
+    CassetteNotFoundError,
+    ConfigurationError,
+    Mode,
+    UnusedInteractionsError,
+    UnusedInteractionsWarning,
+    open_cassette,
+    use_cassette,
+)
+from agenttape_core.integration import current_session
+
+from .session.world import CASSETTE, World, ask, call, entries, files, record
+
+
+@pytest.fixture
+def world() -> World:
+    """What lies outside."""
+    return World()
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty project."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# -- modes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["none", "replay", Mode.NONE])
+def test_replay_serves_everything(world: World, mode: Any) -> None:
+    """In a replay each call gets its recorded answer, nothing is executed, and the file stays as it is."""
+    before = record(world, "a", "b")
+    with use_cassette("c", mode=mode) as session:
+        assert ask(world, "b", "a") == ["b 2", "a 1"]
+    assert world.reached == ["a", "b"]
+    assert str(session.report) == "2 served, 0 executed"
+    assert (session.mode, session.path, len(session.interactions)) == (Mode.NONE, CASSETTE, 2)
+    assert CASSETTE.read_bytes() == before
+    assert files() == ["c.yaml"]
+
+
+def test_replay_without_a_cassette(project: Path) -> None:
+    """A replay of nothing fails on entry with the command that records it, and leaves no trace."""
+    with pytest.raises(CassetteNotFoundError, match=r"AGENTTAPE_MODE=once pytest \S+test_replay_without_a_cassette"):
+        use_cassette("c").__enter__()
+    assert list(project.iterdir()) == []
+    assert current_session() is None
+
+
+def test_once(world: World) -> None:
+    """Without a cassette everything is recorded; with one it is a replay and nothing else."""
+    for _ in range(2):
+        with use_cassette("c", mode="once"):
+            assert ask(world, "a", "b") == ["a 1", "b 2"]
+    with pytest.raises(CassetteMissError), use_cassette("c", mode="once"):
+        ask(world, "new")
+    assert world.reached == ["a", "b"]
+
+
+def test_new_episodes(world: World) -> None:
+    """What is recorded is served, the rest is executed and added; nothing is removed, nothing is judged."""
+    record(world, "a", "b")
+    with use_cassette("c", mode="new_episodes") as session:
+        assert ask(world, "a", "new") == ["a 1", "new 3"]
+    assert str(session.report) == "1 served, 1 executed, 1 unused"
+    assert entries() == ["a", "b", "new"]
+    before = CASSETTE.read_bytes()
+    with use_cassette("c", mode="new_episodes"):
+        ask(world, "a", "b", "new")
+    assert CASSETTE.read_bytes() == before
+
+
+@pytest.mark.parametrize("mode", ["all", "record"])
+def test_all(world: World, mode: Any) -> None:
+    """Everything is executed, and takes the place of what was there."""
+    record(world, "a", "b")
+    with use_cassette("c", mode=mode) as session:
+        assert ask(world, "a", "new") == ["a 3", "new 4"]
+        assert [i.name for i in session.interactions] == ["a", "new"]
+    assert entries() == ["a", "new"]
+    assert [i.outcome.value for i in session.interactions] == ["a 3", "new 4"]
+
+
+def test_recording_nothing(world: World) -> None:
+    """A recording in which nothing happened is a cassette too: its replay must find nothing to do."""
+    with use_cassette("c", mode="once"):
+        pass
+    assert entries() == []
+    with pytest.raises(CassetteMissError, match="the cassette holds no recording"), use_cassette("c"):
+        ask(world, "a")
+
+
+def test_same_run_same_file(world: World) -> None:
+    """Recording an unchanged run again changes nothing outside the volatile block of the header."""
+
+    def run() -> str:
+        with use_cassette("c", mode="all"):
+            call("t", lambda: "same", secret="hunter2", at=str(uuid.uuid4()))
+            call("t", lambda: [1, 2], n=2)
+        header, *records = CASSETTE.read_text().split("\n---\n")
+        return "\n---\n".join([header.partition("volatile:")[0], *records])
+
+    assert run() == run()
+
+
+def test_unknown_mode() -> None:
+    """A mode that does not exist is refused on entry."""
+    with pytest.raises(ConfigurationError, match="unknown mode 'nope'"), use_cassette("c", mode="nope"):  # type: ignore[arg-type]
+        pass
+
+
+# -- live and frozen -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("live", [{"b"}, ("b",), ["b"]])
+@pytest.mark.parametrize("mode", ["none", "once"])
+def test_live(world: World, mode: Any, live: Any) -> None:
+    """What is live is executed in a replay; a derived cassette says what happened, the original is untouched."""
+    before = record(world, "a", "b")
+    with use_cassette("c", mode=mode, live=live) as session:
+        assert ask(world, "a", "b") == ["a 1", "b 3"]
+    assert str(session.report) == "1 served, 1 executed"
+    assert CASSETTE.read_bytes() == before
+    assert files() == ["c.derived.yaml", "c.yaml"]
+    derived = open_cassette("cassettes/c.derived.yaml")
+    assert derived.header.derived_from == "c.yaml"
+    assert [(i.name, i.outcome.value) for i in derived.interactions()] == [("a", "a 1"), ("b", "b 3")]
+    with use_cassette("cassettes/c.derived.yaml"):
+        assert ask(world, "a", "b") == ["a 1", "b 3"]
+
+
+def test_live_kind_that_never_happens(world: World) -> None:
+    """When nothing live was asked there is nothing to derive."""
+    record(world, "a")
+    with use_cassette("c", live={"chat"}):
+        ask(world, "a")
+    assert files() == ["c.yaml"]
+
+
+def test_live_is_judged_too(world: World) -> None:
+    """Live recordings are unused by intent, others are not."""
+    record(world, "a", "b")
+    with use_cassette("c", live={"b"}):
+        ask(world, "a")
+    with pytest.raises(UnusedInteractionsError, match=r"1 of 2 .*\n.* tool a at a"), use_cassette("c", live={"b"}):
+        ask(world, "b")
+
+
+def test_live_in_new_episodes(world: World) -> None:
+    """What is executed anew by intent takes the place of its old recording, so that the cassette replays."""
+    record(world, "a", "b", "c")
+    with use_cassette("c", mode="new_episodes", live={"b", "c"}):
+        assert ask(world, "a", "b") == ["a 1", "b 4"]
+    with use_cassette("c"):
+        assert ask(world, "a", "b", "c") == ["a 1", "b 4", "c 3"]
+
+
+def test_dots_in_names(world: World) -> None:
+    """Only the known suffixes are no part of a name."""
+    with use_cassette("v1.2", mode="once"):
+        ask(world, "a")
+    with use_cassette("v1.2", live={"a"}):
+        ask(world, "a")
+    assert files() == ["v1.2.derived.yaml", "v1.2.yaml"]
+    assert open_cassette("cassettes/v1.2.yaml").header.name == "v1.2"
+
+
+@pytest.mark.parametrize("mode", ["none", "once", "new_episodes", "all"])
+@pytest.mark.parametrize("live", [set(), {"tool"}, {"b"}])
+def test_frozen(world: World, mode: Any, live: set[str]) -> None:
+    """What is frozen is never executed, in any mode and whatever is live: it is served, or it is a miss."""
+    record(world, "a", "b")
+    with use_cassette("c", mode=mode, frozen={"b"}, live=live, unused="ignore"):
+        assert world.tool("b", tool="b") == "b 2"
+    with (
+        pytest.raises(CassetteMissError, match="it is frozen, and the cassette holds no recording"),
+        use_cassette("c", mode=mode, frozen={"b"}, live=live),
+    ):
+        world.tool("b", tool="new")
+    assert world.reached == ["a", "b"]
+
+
+def test_frozen_without_a_cassette(world: World) -> None:
+    """Also where there is nothing to serve."""
+    with pytest.raises(CassetteMissError, match="frozen"), use_cassette("c", mode="once", frozen={"tool"}):
+        ask(world, "a")
+    assert world.reached == []
+
+
+def test_frozen_while_recording(world: World) -> None:
+    """A recording with something frozen keeps what was served, beside what was executed."""
+    record(world, "a", "b")
+    with use_cassette("c", mode="all", frozen={"b"}):
+        assert ask(world, "a", "b") == ["a 3", "b 2"]
+    with use_cassette("c"):
+        assert ask(world, "a", "b") == ["a 3", "b 2"]
+
+
+def test_frozen_is_judged(world: World) -> None:
+    """A frozen recording is expected to be asked for, also when its kind is live."""
+    record(world, "a", "b")
+    with pytest.raises(UnusedInteractionsError, match="1 of 2"), use_cassette("c", live={"tool"}, frozen={"b"}):
+        ask(world, "a")
+
+
+# -- sequences and leftovers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("exhausted", "expected"),
+    [("last", ["t 1", "t 2", "t 2", "t 2"]), ("cycle", ["t 1", "t 2", "t 1", "t 2"])],
+)
+def test_exhausted(world: World, exhausted: Any, expected: list[str]) -> None:
+    """Equal requests have a sequence of answers; what comes after its end is chosen."""
+    with use_cassette("c", mode="once"):
+        assert [world.tool("t") for _ in range(2)] == expected[:2]
+    with use_cassette("c", exhausted=exhausted) as session:
+        assert [world.tool("t") for _ in range(4)] == expected
+    assert [crossed.rung for crossed in session.report.served] == ["address", "address", "repeated", "repeated"]
+
+
+def test_exhausted_fails_by_default(world: World) -> None:
+    """Asking once more than recorded is a miss that says so."""
+    record(world, "a")
+    with pytest.raises(CassetteMissError) as caught, use_cassette("c"):
+        ask(world, "a", "a")
+    assert "this request was recorded once and is now asked once more" in caught.value.summary
+    assert "differs   in nothing: every recording of this request is already used" in str(caught.value)
+
+
+def test_unused_fails(world: World) -> None:
+    """A replay that does not ask for everything fails, and names what it did not ask for."""
+    record(world, "a", "b", "b")
+    with pytest.raises(UnusedInteractionsError) as caught, use_cassette("c") as session:
+        ask(world, "b")
+    assert str(caught.value).splitlines()[:3] == [
+        f"{CASSETTE}: 2 of 3 recorded interactions were never asked for",
+        "     1  tool a at a",
+        "     3  tool b at b#2",
+    ]
+    assert [crossed.name for crossed in session.report.unused] == ["a", "b"]
+
+
+def test_unused_warns(world: World) -> None:
+    """Or it warns, at the block."""
+    record(world, "a")
+    with pytest.warns(UnusedInteractionsWarning, match="1 of 1") as caught, use_cassette("c", unused="warn"):
+        pass
+    assert caught[0].filename == __file__
+
+
+def test_unused_ignored(world: World) -> None:
+    """Or it only reports."""
+    record(world, "a")
+    with use_cassette("c", unused="ignore") as session:
+        pass
+    assert str(session.report) == "0 served, 0 executed, 1 unused"
+
+
+def test_failed_run_is_not_judged(world: World) -> None:
+    """Of two errors the first is the cause: a run that failed is not blamed for what it did not get to."""
+    record(world, "a")
+    with pytest.raises(ZeroDivisionError), use_cassette("c"):
+        raise ZeroDivisionError
+
+
+# -- shapes ----------------------------------------------------------------------------------------------------
+
+
+def test_decorator(world: World) -> None:
+    """Each call of a decorated function is a use of its own, from its start; the function keeps its name."""
+
+    @use_cassette("c", mode="once")
+    def run(name: str, *, times: int = 1) -> list[str]:
+        """Run."""
+        return ask(world, *[name] * times)
+
+    assert (run.__name__, run.__doc__) == ("run", "Run.")
+    assert run("a", times=2) == run("a", times=2) == ["a 1", "a 2"]
+    with pytest.raises(CassetteMissError):
+        run("b")
+    assert current_session() is None
+
+
+async def test_async_decorator(world: World) -> None:
+    """So it is for coroutine functions, also several at once."""
+
+    @use_cassette("c", mode="once", unused="ignore")
+    async def run() -> str:
+        return await world.atool("a")
+
+    assert inspect.iscoroutinefunction(run)
+    assert await run() == "a 1"
+    assert await asyncio.gather(run(), run()) == ["a 1", "a 1"]
+    assert world.reached == ["a"]
+
+
+async def test_async_context_manager(world: World) -> None:
+    """The async form does the same as the plain one, and either replays what the other recorded."""
+    async with use_cassette("c", mode="once") as session:
+        assert current_session() is session
+        answer = await world.atool("a")
+    with use_cassette("c"):
+        assert world.tool("a") == answer
+    with pytest.raises(UnusedInteractionsError):
+        async with use_cassette("c"):
+            pass
+    with pytest.raises(CassetteMissError):
+        async with use_cassette("c"):
+            await world.atool("a", new=True)
+    assert current_session() is None
+
+
+def test_generators_are_refused() -> None:
+    """A generator's body runs in pieces, so it cannot be decorated."""
+
+    def generator() -> Any:
+        yield
+
+    async def agenerator() -> Any:
+        yield
+
+    for function in (generator, agenerator):
+        with pytest.raises(ConfigurationError, match=rf"the generator \S*{function.__name__}"):
+            use_cassette("c")(function)
+
+
+@pytest.mark.parametrize("option", ["live", "frozen", "freeze", "egress", "tags"])
+def test_bare_strings(option: str) -> None:
+    """A string where a collection belongs is a mistake, and is refused as one."""
+    with pytest.raises(ConfigurationError, match=f"{option}='tool' is a bare string; expected a collection"):
+        use_cassette("c", **{option: "tool"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("option", "value"), [("unused", "never"), ("exhausted", "first"), ("on_error", "ignore")])
+def test_wrong_words(option: str, value: str) -> None:
+    """An option with another word than the known ones is refused on entry, with the word."""
+    with pytest.raises(ConfigurationError, match=f"{option}='{value}'"):
+        use_cassette("c", mode="once", **{option: value}).__enter__()  # type: ignore[arg-type]
+
+
+def test_paths(world: World, project: Path) -> None:
+    """A bare name lives in the folder, a path with a suffix is used as it is, in either format."""
+    for name, path in [
+        ("one", "cassettes/one.yaml"),
+        ("deep/two", "cassettes/deep/two.yaml"),
+        ("three.jsonl", "three.jsonl"),
+        (Path("sub") / "four.yaml.gz", "sub/four.yaml.gz"),
+        (project / "five.yml", "five.yml"),
+    ]:
+        with use_cassette(name, mode="once") as session:
+            ask(world, "a")
+        assert (project / path).is_file()
+        assert session.path in (Path(path), project / path)
+    with use_cassette("six", mode="once", cassette_dir="elsewhere"):
+        ask(world, "a")
+    assert Path("elsewhere/six.yaml").is_file()
+
+
+def test_leaving_the_folder_meanwhile(world: World, project: Path) -> None:
+    """A run that changes the working directory still writes where it began."""
+    with use_cassette("c", mode="once"):
+        (project / "other").mkdir()
+        os.chdir(project / "other")
+        ask(world, "a")
+    assert entries(project / CASSETTE) == ["a"]
+
+
+def test_tags_and_header(world: World) -> None:
+    """The header says what the recording is."""
+    with use_cassette("c", mode="once", tags=["smoke", "paris"]):
+        ask(world, "a")
+    header = open_cassette(CASSETTE).header
+    assert (header.name, header.tags, header.derived_from) == ("c", ["smoke", "paris"], None)
+    assert header.volatile.packages["agenttape-core"]
+    assert header.volatile.clock is not None
+
+
+def test_report(world: World) -> None:
+    """The report names each interaction with its place, and how it was found."""
+    record(world, "a", "b")
+    with use_cassette("c") as session:
+        ask(world, "b", "a")
+        assert session.report.unused == ()
+    assert [str(crossed) for crossed in session.report.served] == [
+        "   2  tool b at b (by address)",
+        "   1  tool a at a (by address)",
+    ]
+    with pytest.raises(CassetteMissError), use_cassette("c", unused="ignore") as session:
+        ask(world, "a", "c")
+    assert str(session.report) == "1 served, 0 executed, 1 unused, 1 missed"
+
+
+def test_no_warnings(world: World) -> None:
+    """A clean use of a cassette warns of nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        record(world, "a")
+        with use_cassette("c"):
+            ask(world, "a")
