@@ -26,8 +26,10 @@ events: list[str] = []
 def integration() -> Iterator[None]:
     """What an integration publishes."""
     events.append("connected")
-    yield
-    events.append("disconnected")
+    try:
+        yield
+    finally:
+        events.append("disconnected")
 
 
 @contextmanager
@@ -78,7 +80,8 @@ def test_imported_meanwhile() -> None:
         assert events == ["connected"]
     assert events == ["connected", "disconnected"]
     assert module.answer == 42
-    assert type(module.__loader__) is type(module.__spec__.loader) is type(discovery.__loader__)
+    assert module.__loader__ is module.__spec__.loader
+    assert not isinstance(module.__loader__, discovery._Announcing)
     assert sys.meta_path == before
 
 

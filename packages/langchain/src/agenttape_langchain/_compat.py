@@ -5,6 +5,7 @@ Read against langchain-core 1.4 to 1.7; each function says what it relies on.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ from langchain_core.runnables import fallbacks as _fallbacks
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import base as _tools
 from langchain_core.tracers.context import _configure_hooks
+
+from agenttape_core import AgentTapeHalt
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -42,6 +45,25 @@ class InlineHandler(BaseCallbackHandler):
         if frame.f_code.co_name == "<listcomp>" and frame.f_back is not None:  # a frame of its own before Python 3.12
             frame = frame.f_back
         return frame.f_code is not _TEXT_MODEL_START
+
+
+def unmasking(agenerate: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `agenerate` so that a miss gets out of it.
+
+    `BaseChatModel.agenerate` gathers what its calls raise, takes everything that is no `Exception` for a result, and
+    fails on it with an `AttributeError`; the halt is what lacked the attribute.
+    """
+
+    @functools.wraps(agenerate)
+    async def unmasked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await agenerate(self, *args, **kwargs)
+        except AttributeError as error:
+            if isinstance(error.obj, AgentTapeHalt):
+                raise error.obj from None
+            raise
+
+    return unmasked
 
 
 class _HandlerLookup:

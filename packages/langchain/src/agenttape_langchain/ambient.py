@@ -14,7 +14,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langchain_core.tools import BaseTool
 
-from agenttape_core import AgentTapeHalt
 from agenttape_core.integration import (
     Branch,
     current_branch,
@@ -24,7 +23,7 @@ from agenttape_core.integration import (
     register_seam,
     task_branch,
 )
-from agenttape_langchain._compat import MODULES_WITH_STEPS, PUBLIC_MODEL_CALLS, hook_handler
+from agenttape_langchain._compat import MODULES_WITH_STEPS, PUBLIC_MODEL_CALLS, hook_handler, unmasking
 from agenttape_langchain.alias import is_alias
 from agenttape_langchain.chat_models import tape_chat_model
 from agenttape_langchain.positions import current_tree, here, scope
@@ -50,7 +49,7 @@ def integration() -> Iterator[None]:
         stack.callback(hook_handler(current_tree))
         for name in PUBLIC_MODEL_CALLS:
             _patch(stack, BaseChatModel, name, _redirected(tape_chat_model))
-        _patch(stack, BaseChatModel, "agenerate", _with_halts)
+        _patch(stack, BaseChatModel, "agenerate", unmasking)
         for name in ("run", "arun"):
             _patch(stack, BaseTool, name, _redirected(tape_tool))
         # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
@@ -104,25 +103,6 @@ def _forking(applies: Callable[[Any], bool]) -> Callable[[Any], Any]:
         return submit
 
     return wrap
-
-
-def _with_halts(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a miss out of `agenerate`.
-
-    There the framework expects an `Exception`: of any other that a call raised it asks for its generations, and fails
-    with an `AttributeError`, which a fallback or a retry would eat.
-    """
-
-    @functools.wraps(real)
-    async def agenerate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return await real(self, *args, **kwargs)
-        except AttributeError as error:
-            if isinstance(error.obj, AgentTapeHalt):
-                raise error.obj from None
-            raise
-
-    return agenerate
 
 
 def _lending(real: Callable[..., Any]) -> Callable[..., Any]:

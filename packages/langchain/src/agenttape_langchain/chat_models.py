@@ -15,7 +15,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
 
-from agenttape_core import AgentTapeHalt
 from agenttape_core.integration import (
     Boundary,
     Crossing,
@@ -54,26 +53,7 @@ def tape_chat_model(model: ModelT) -> ModelT:
 @functools.cache
 def _model_alias(cls: type[BaseChatModel]) -> type[BaseChatModel]:
     own = {name: _LEAVES[name](getattr(cls, name)) for name in MODEL_LEAVES if _implements(cls, name)}
-    return alias_class(cls, {**own, "agenerate": unmasking(cls.agenerate)}, _model_alias)
-
-
-def unmasking(agenerate: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `agenerate` so that a miss gets out of it.
-
-    `BaseChatModel.agenerate` gathers what its calls raise, takes everything that is no `Exception` for a result, and
-    fails on it with an `AttributeError`; the halt is what lacked the attribute.
-    """
-
-    @functools.wraps(agenerate)
-    async def unmasked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return await agenerate(self, *args, **kwargs)
-        except AttributeError as error:
-            if isinstance(error.obj, AgentTapeHalt):
-                raise error.obj from None
-            raise
-
-    return unmasked
+    return alias_class(cls, own, _model_alias)
 
 
 def _implements(cls: type, name: str) -> bool:

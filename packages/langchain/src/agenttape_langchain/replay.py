@@ -20,8 +20,8 @@ from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core import ConfigurationError, Report
 from agenttape_core.integration import Crossing, Session, open_replay, value_codec
-from agenttape_langchain._compat import as_provider_sees
-from agenttape_langchain.chat_models import CHAT, unmasking
+from agenttape_langchain._compat import as_provider_sees, unmasking
+from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.requests import chat_body
 from agenttape_langchain.settings import Setting, distinct_settings, format_meaning, meaning_of
 
