@@ -228,3 +228,15 @@ def test_threads_agree() -> None:
     for thread in threads:
         thread.join()
     assert results == [results[0]] * 4
+
+
+@pytest.mark.parametrize("name", ["key", "auth", "credentials", "signing_credential"])
+def test_a_random_value_of_a_suspicious_name(name: str) -> None:
+    """What looks random under a name such as `key` is one secret in a dict and in JSON text; other values stay."""
+    redactor = Redactor("k")
+    token = "Zq3vT9" + "mLx2Rk8Wb5Yn7Cd4Hs6Jf1PgVtEu0aGi"
+    redacted = redactor.value({name: token})
+    assert redacted[name] == f"[REDACTED:secret:{redacted[name][-9:-1]}]"
+    assert json.loads(redactor.text(json.dumps({name: token}))) == redacted
+    for harmless in ("user_id", "primary", "3f2504e0-4f89-41d3-9a0c-0305e82c3301", 7, None):
+        assert redactor.value({name: harmless}) == {name: harmless}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.data import Data
 from agenttape_core.redaction.memo import Memo
+from agenttape_core.redaction.names import is_suspicious
 from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms
 from agenttape_core.redaction.scanner import Scanner
 from agenttape_core.redaction.spans import Span, render
@@ -94,8 +95,9 @@ class Redactor:
     def kind_of(self, name: str) -> str | None:
         """Return the kind of all values under a name, or nothing if the name is not denied."""
         kind = self._scanner.names.kind_of(name)
-        # The key `value` is judged by its neighbours; see `walk.denied_kind`.
-        if kind is None and name != "value" and len(self.harmless_keys) < _MAX_KEYS and self.text(name) is name:
+        # The key `value` is judged by its neighbours, a suspicious one by its value; see `walk.denied_kind`.
+        harmless = kind is None and name != "value" and not is_suspicious(name)
+        if harmless and len(self.harmless_keys) < _MAX_KEYS and self.text(name) is name:
             self.harmless_keys.add(name)
         return kind
 

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.data import BYTES, Data
-from agenttape_core.redaction.names import words_of
-from agenttape_core.redaction.pseudonyms import MARK, NUMBER, PSEUDONYM, Pseudonyms
-from agenttape_core.redaction.values import is_placeholder
+from agenttape_core.redaction.names import is_suspicious, words_of
+from agenttape_core.redaction.pseudonyms import MARK, NUMBER, PSEUDONYM, SECRET, Pseudonyms
+from agenttape_core.redaction.values import is_placeholder, is_random
 
 if TYPE_CHECKING:
     from agenttape_core.redaction.redactor import Redactor
@@ -128,6 +128,9 @@ def denied_kind(plain: dict[str, Any], key: str, redactor: Redactor) -> str | No
     """Return the kind of the value under a key of a dict, or nothing if the key is not denied there."""
     kind = redactor.kind_of(key)
     if kind is None:
+        if is_suspicious(key):
+            value = plain[key]
+            return SECRET if isinstance(value, str) and is_random(value) else None
         if key != "value":
             return None
         # A header or a cookie as HAR files and many APIs write it: {"name": "X-Api-Key", "value": "..."}.
