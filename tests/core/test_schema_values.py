@@ -115,7 +115,7 @@ def again(value: Any, codec: ValueCodec = PYTHON_VALUES) -> Any:
     return codec.decode(json.loads(json.dumps(codec.encode(value), allow_nan=False)))
 
 
-def same(one: Any, two: Any) -> bool:  # noqa: PLR0911 - one per family
+def same(one: Any, two: Any) -> bool:  # noqa: C901, PLR0911 - one case per family
     """Whether two values are equal all the way down, with their types; NaN equals NaN, and zeros have signs."""
     if type(one) is not type(two):
         return False
@@ -134,7 +134,10 @@ def same(one: Any, two: Any) -> bool:  # noqa: PLR0911 - one per family
     if isinstance(one, dt.datetime | dt.time):
         return (one, one.fold, str(one.tzinfo)) == (two, two.fold, str(two.tzinfo))
     if isinstance(one, BaseModel):
-        return one == two and one.model_fields_set == two.model_fields_set
+        inside = [(vars(v), v.__pydantic_extra__, v.__pydantic_private__) for v in (one, two)]
+        return same(*inside) and one.model_fields_set == two.model_fields_set
+    if dataclasses.is_dataclass(one):
+        return all(same(getattr(one, f.name), getattr(two, f.name)) for f in dataclasses.fields(one))
     return bool(one == two)
 
 

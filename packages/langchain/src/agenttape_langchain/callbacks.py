@@ -20,7 +20,7 @@ from agenttape_core.integration import Boundary, Crossing, Observation, Position
 from agenttape_langchain._compat import as_provider_sees, refused_arguments
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.requests import chat_body, tool_body
-from agenttape_langchain.run_tree import Run, RunTree, model_name
+from agenttape_langchain.run_tree import Run, RunTree, model_name, tagged
 from agenttape_langchain.tools import TOOL
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class TapeCallbackHandler(RunTree):
     ) -> None:
         """Note what a model is asked."""
         name = model_name(serialized, kwargs)
-        run = self._begin(run_id, parent_run_id, name, params=invocation_params)
+        run = self._begin(run_id, parent_run_id, name, *tagged(kwargs), params=invocation_params)
         asked = invocation_params or {}
         self._cross(CHAT, name, run_id, run, lambda: chat_body(as_provider_sees(messages[0], traced=True), asked))
 

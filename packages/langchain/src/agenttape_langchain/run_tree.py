@@ -147,7 +147,7 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a retrieval."""
-        self._begin(run_id, parent_run_id, _name(serialized, kwargs))
+        self._begin(run_id, parent_run_id, _name(serialized, kwargs), *tagged(kwargs))
 
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
@@ -167,7 +167,7 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a call of a text model."""
-        self._begin(run_id, parent_run_id, model_name(serialized, kwargs))
+        self._begin(run_id, parent_run_id, model_name(serialized, kwargs), *tagged(kwargs))
 
     def on_chat_model_start(
         self,
@@ -180,7 +180,8 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a model call, and tell its leaf which run it is."""
-        run = self._begin(run_id, parent_run_id, model_name(serialized, kwargs), params=invocation_params)
+        name = model_name(serialized, kwargs)
+        run = self._begin(run_id, parent_run_id, name, *tagged(kwargs), params=invocation_params)
         _announced.set((*_announced.get(), (self, run)))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -208,6 +209,7 @@ class RunTree(InlineHandler):
             run_id,
             parent_run_id,
             _name(serialized, {}),
+            *tagged(kwargs),
             inputs=inputs if inputs is not None else input_str,
             tool_call_id=kwargs.get("tool_call_id"),
         )
@@ -219,6 +221,11 @@ class RunTree(InlineHandler):
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """End a tool call."""
         self._end(run_id)
+
+
+def tagged(kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the tags and the metadata of a run, of what a callback is told beside its named arguments."""
+    return kwargs.get("tags"), kwargs.get("metadata")
 
 
 def _name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:

@@ -134,8 +134,9 @@ def _decode_model(plain: Any, nested: Decode) -> BaseModel:
     extra, private = ({k: nested(v) for k, v in plain.get(key, {}).items()} for key in ("extra", "private"))
     object.__setattr__(value, "__dict__", fields)
     object.__setattr__(value, "__pydantic_fields_set__", set(plain.get("set", fields)))
-    object.__setattr__(value, "__pydantic_extra__", extra if cls.model_config.get("extra") == "allow" else None)
-    object.__setattr__(value, "__pydantic_private__", private or None)
+    if not cls.__pydantic_root_model__:  # those have no slots for the two, and keep what is set in their dict
+        object.__setattr__(value, "__pydantic_extra__", extra if cls.model_config.get("extra") == "allow" else None)
+        object.__setattr__(value, "__pydantic_private__", private or None)
     return value  # type: ignore[no-any-return]
 
 

@@ -1,0 +1,148 @@
+"""What the packages offer: every exported name exists and explains itself, and importing is light."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.resources
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import agenttape_core
+import agenttape_langchain
+from agenttape_core import errors
+
+PACKAGES = [agenttape_core, agenttape_langchain]
+MODULES = sorted(
+    module.name for package in PACKAGES for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+)
+FACES = ["agenttape_core", "agenttape_core.integration", "agenttape_langchain"]
+"""The modules that users and integration authors import from."""
+
+
+def exporting() -> list[ModuleType]:
+    """Return all modules that say what they export."""
+    modules = [*PACKAGES, *map(importlib.import_module, MODULES)]
+    return [module for module in modules if hasattr(module, "__all__")]
+
+
+@pytest.mark.parametrize("module", exporting(), ids=lambda module: module.__name__)
+def test_names_exist(module: ModuleType) -> None:
+    """Every name in `__all__` can be imported, none is there twice."""
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+    assert len(set(module.__all__)) == len(module.__all__)
+
+
+@pytest.mark.parametrize("name", ["agenttape_core", "agenttape_core.integration"])
+def test_all_is_complete(name: str) -> None:
+    """A face exports all public names that it has, and only those."""
+    module = importlib.import_module(name)
+    public = {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not inspect.ismodule(value) and name != "annotations"
+    }
+    assert public == set(module.__all__)
+
+
+def public_members(value: Any) -> list[tuple[str, Any]]:
+    """Return the methods and properties that a class defines itself for its users."""
+    members = vars(value).items() if inspect.isclass(value) else ()
+    kinds = (property, staticmethod, classmethod)
+    return [(n, m) for n, m in members if not n.startswith("_") and (inspect.isfunction(m) or isinstance(m, kinds))]
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_docstrings(name: str) -> None:
+    """Every public name, and what is public in it, has a docstring whose first line is a full sentence."""
+    module = importlib.import_module(name)
+    undocumented = []
+    for exported in module.__all__:
+        value = getattr(module, exported)
+        described = [(exported, value), *((f"{exported}.{n}", m) for n, m in public_members(value))]
+        for path, item in described:
+            if inspect.isclass(item) or callable(item) or isinstance(item, property | staticmethod | classmethod):
+                first = (inspect.getdoc(item) or "").partition("\n")[0]
+                if not re.search(r"[.:?]$|`$", first):
+                    undocumented.append(f"{path}: {first!r}")
+    assert undocumented == []
+
+
+def tree_of(base: type[BaseException]) -> list[tuple[type[BaseException], type[BaseException]]]:
+    """Return (class, parent) of everything below a class that the module defines."""
+    below = [cls for cls in vars(errors).values() if inspect.isclass(cls) and base in cls.__bases__]
+    return [pair for cls in below for pair in ((cls, base), *tree_of(cls))]
+
+
+def test_error_tree() -> None:
+    """The tree in the docstring of `errors` is the tree of the classes, with every one of them and its base."""
+    drawn: dict[str, str] = {}
+    path: list[str] = []
+    assert errors.__doc__ is not None
+    for line in errors.__doc__.partition("```\n")[2].partition("```")[0].splitlines():
+        match = re.match(r"([│├└─ ]*)(\w+)(?: \((\w+)\))?", line)
+        if match and match[2]:
+            depth = len(match[1]) // 4
+            path[depth:] = [match[2]]
+            drawn[match[2]] = match[3] or path[depth - 1]
+    actual = {
+        cls.__name__: cls.__bases__[0].__name__
+        for cls in vars(errors).values()
+        if inspect.isclass(cls) and issubclass(cls, BaseException)
+    }
+    warning = actual.pop("UnusedInteractionsWarning")
+    assert warning == "UserWarning"
+    assert drawn == actual
+
+
+def test_errors_are_exported() -> None:
+    """Every error can be caught by a name of the face."""
+    names = {cls.__name__ for cls in vars(errors).values() if inspect.isclass(cls)}
+    assert names <= set(agenttape_core.__all__)
+
+
+def test_halts_pass_through() -> None:
+    """The halts are no `Exception`: frameworks turn those into answers."""
+    assert not issubclass(errors.AgentTapeHalt, Exception)
+    assert {cls for cls, _ in tree_of(errors.AgentTapeHalt)} == {errors.CassetteMissError, errors.NetworkBlockedError}
+
+
+HEAVY = ["langchain", "langchain_core", "langgraph", "llama_index", "httpx", "httpx2", "requests", "aiohttp", "pytest"]
+
+
+@pytest.mark.parametrize("module", ["agenttape_core", "agenttape_core.integration"])
+def test_light_import(module: str) -> None:
+    """Importing the core loads no framework, no HTTP client and no test runner, and starts nothing."""
+    program = (
+        f"import sys, threading, {module}\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], threading.active_count(), len(sys.meta_path))"
+    )
+    bare = "import sys; print([], 1, len(sys.meta_path))"
+    outputs = [
+        subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True).stdout
+        for code in (program, bare)
+    ]
+    assert outputs[0] == outputs[1]
+
+
+def test_session_loads_no_framework() -> None:
+    """Nor does a session load the framework of an installed integration: it waits until the program does."""
+    program = (
+        "import sys, tempfile, agenttape_core\n"
+        "with tempfile.TemporaryDirectory() as folder, agenttape_core.use_cassette(folder + '/c.yaml', mode='once'):\n"
+        f"    print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_typed(package: ModuleType) -> None:
+    """Type checkers are told to look inside."""
+    assert importlib.resources.files(package).joinpath("py.typed").is_file()
