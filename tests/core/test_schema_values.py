@@ -116,11 +116,11 @@ def again(value: Any, codec: ValueCodec = PYTHON_VALUES) -> Any:
 
 
 def same(one: Any, two: Any) -> bool:  # noqa: C901, PLR0911 - one case per family
-    """Whether two values are equal all the way down, with their types; NaN equals NaN, and zeros have signs."""
+    """Whether two values are equal all the way down, with their types; NaN equals NaN, zeros have signs."""
     if type(one) is not type(two):
         return False
     if isinstance(one, float):
-        return math.copysign(1, one) == math.copysign(1, two) and (one == two or (math.isnan(one) and math.isnan(two)))
+        return (math.isnan(one) and math.isnan(two)) or (one == two and math.copysign(1, one) == math.copysign(1, two))
     if isinstance(one, complex):
         return same(one.real, two.real) and same(one.imag, two.imag)
     if isinstance(one, decimal.Decimal):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextvars
 import json
 import logging
 import re
@@ -30,6 +31,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from agenttape_core import AgentTapeError, ConfigurationError, Interaction, open_cassette, recover, use_cassette
+from agenttape_core.integration import Branch, enter_branch
 from agenttape_langchain import TapeCallbackHandler
 
 from .fakes import FakeChat, NativeChat, PlainChat, StreamingChat, World, calling, numbered
@@ -659,3 +661,15 @@ def test_handler_needs_no_session(tmp_path: Path) -> None:
     ran = subprocess.run(command, check=True, capture_output=True, text=True)
     assert json.loads(ran.stdout) == []
     assert len(open_cassette(target).entries) == 1
+
+
+def test_observes_after_a_session_that_was_left_elsewhere(world: World, tmp_path: Path) -> None:
+    """A strand that an earlier session left in the context says nothing about where an observed call stands."""
+    handler = TapeCallbackHandler(tmp_path / "observed.yaml")
+
+    def observe() -> None:
+        enter_branch(Branch((1,)))
+        PlainChat(world=world).invoke("hi", observing(handler))
+
+    contextvars.copy_context().run(observe)
+    assert [entry.address for entry in open_cassette(handler.path).entries] == ["PlainChat"]

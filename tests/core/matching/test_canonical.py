@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import threading
 import uuid
 from typing import Any
@@ -202,7 +203,8 @@ def test_equal_keys_of_other_parts() -> None:
     shared = Canonicaliser(PYTHON_VALUES.encode)
     first = asked({"a": Keyed("k", 1, lambda n: n)}, canonicaliser=shared)
     second = asked({"a": "k", "b": Keyed("k", 2, lambda n: n)}, canonicaliser=shared)
-    assert (first.body, second.body) == ({"a": 1}, {"a": "k", "b": 2})
+    third = asked({"a": Keyed(marshal.dumps("k", 2), 3, lambda n: n)}, canonicaliser=shared)
+    assert (first.body, second.body, third.body) == ({"a": 1}, {"a": "k", "b": 2}, {"a": 3})
 
 
 def test_body_is_as_asked() -> None:

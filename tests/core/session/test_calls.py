@@ -199,13 +199,14 @@ def test_bare_thread_among_several_sessions(world: World) -> None:
 
 def test_innermost_session(world: World) -> None:
     """Of nested sessions the innermost takes the call; when it has ended, the one around it again."""
-    with use_cassette("a", mode="once") as outer:
+    with use_cassette("z", mode="once") as outermost, use_cassette("a", mode="once") as outer:
         world.tool("one")
         with use_cassette("b", mode="once") as inner:
             world.tool("two")
         world.tool("three")
     assert [c.name for c in outer.report.executed] == ["one", "three"]
     assert [c.name for c in inner.report.executed] == ["two"]
+    assert outermost.report.executed == ()
 
 
 def test_sessions_that_overlap(world: World) -> None:

@@ -341,13 +341,15 @@ async def test_cancelled_on_entry(monkeypatch: pytest.MonkeyPatch) -> None:
         async with use_cassette("c", mode="once"):
             entered.append("c")
 
-    monkeypatch.setattr("agenttape_core.lifecycle.open_cassette", slow)
-    task = asyncio.create_task(run())
-    await asyncio.to_thread(reading.wait, 10)
-    task.cancel()
-    go.set()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr("agenttape_core.lifecycle.open_cassette", slow)
+        task = asyncio.create_task(run())
+        await asyncio.to_thread(reading.wait, 10)
+        task.cancel()
+        await asyncio.sleep(0)  # the task hears of it while its thread still reads
+        go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.get_running_loop().shutdown_default_executor()
     assert entered == []
     assert files() == []

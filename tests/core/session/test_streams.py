@@ -75,8 +75,9 @@ def test_read_to_the_end(world: World, reader: Reader) -> None:
 @both
 def test_closed_early(world: World, reader: Reader) -> None:
     """What the reader has read is recorded; the real stream is closed; the same reading is replayed."""
-    with use_cassette("s", mode="once"):
+    with use_cassette("s", mode="once") as session:
         first = reader.read(world, 2)
+        assert [interaction.outcome.ended for interaction in session.interactions] == ["closed"]
     assert (recorded().ended, recorded().chunks, world.closed) == ("closed", first, ["m"])
     with use_cassette("s"):
         assert reader.read(world, 2) == first
@@ -320,11 +321,17 @@ def test_coroutine_dropped_midway(world: World) -> None:
         await Never()
         return "never"
 
-    with use_cassette("s", mode="once", on_error="keep"):
+    elsewhere = copy_context()
+
+    def other_work() -> str:
         coroutine: Any = acall("m", real)
-        copy_context().run(coroutine.send, None)
+        elsewhere.run(coroutine.send, None)
         del coroutine  # is closed here, in another context than the one that it ran in
         gc.collect()
+        return world.tool("inner")
+
+    with use_cassette("s", mode="once", on_error="keep"):
+        call("outer", other_work)
         assert executing() is None
-        world.tool("other")
-    assert [entry.name for entry in open_cassette("cassettes/s.yaml").entries] == ["other"]
+    parents = [(i.name, i.parent) for i in open_cassette("cassettes/s.yaml").interactions()]
+    assert parents == [("outer", None), ("inner", 1)]

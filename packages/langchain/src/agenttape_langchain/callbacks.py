@@ -88,6 +88,9 @@ class TapeCallbackHandler(RunTree):
             self._parents[run_id] = parent_run_id
             return super()._begin(run_id, parent_run_id, name, *args, **facts)
 
+    def _branch(self, above: Position) -> None:
+        """No session forks strands for this tree; what the context still holds of another says nothing about it."""
+
     def _end(self, run_id: UUID) -> Run | None:
         with self._gate:
             run = super()._end(run_id)

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.integration import Position, task_branch
+from agenttape_core.integration import Branch, Position, task_branch
 from agenttape_langchain._compat import InlineHandler
 
 if TYPE_CHECKING:
@@ -90,9 +90,13 @@ class RunTree(InlineHandler):
     ) -> Run:
         parent = self.run(parent_run_id)
         above = parent.position if parent is not None else self._root
-        run = Run(above.child(branch=task_branch(above), **_place(name, tags or (), metadata or {})), **facts)
+        run = Run(above.child(branch=self._branch(above), **_place(name, tags or (), metadata or {})), **facts)
         self._runs[run_id] = run
         return run
+
+    def _branch(self, above: Position) -> Branch | None:
+        """Return the strand in which a run begins."""
+        return task_branch(above)
 
     def _end(self, run_id: UUID) -> Run | None:
         return self._runs.pop(run_id, None)
