@@ -1,6 +1,6 @@
 """The only file that touches what LangChain does not promise to keep.
 
-Read against langchain-core 1.4 to 1.7; each function says what it relies on.
+Read against langchain-core 1.7, tried on 1.4.7; each function says what it relies on.
 """
 
 from __future__ import annotations

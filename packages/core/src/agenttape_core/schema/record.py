@@ -8,4 +8,4 @@ from pydantic import BaseModel, ConfigDict
 class Record(BaseModel):
     """An inert, immutable record: it creates nothing when constructed and refuses unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="strings")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
