@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import collections
 import copy
 import dataclasses
@@ -25,9 +26,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, RootModel
+from pydantic import AnyUrl, BaseModel, ConfigDict, Field, HttpUrl, PrivateAttr, RootModel, SecretBytes, SecretStr
 
 from agenttape_core import UnreadableValueError, UnrecordableValueError
+from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.schema import PYTHON_VALUES, TypeCodec, ValueCodec, class_name, loaded_class
 from agenttape_core.schema.values import MAX_DEPTH
 
@@ -472,3 +474,31 @@ def test_fractions_and_paths_are_exact() -> None:
         {"$fraction": "1/3"},
         {"$PurePosixPath": "a"},
     ]
+
+
+class Linked(BaseModel):
+    """A model with values of pydantic's own types."""
+
+    at: dt.datetime
+    url: HttpUrl
+    database: AnyUrl
+
+
+def test_values_of_pydantic() -> None:
+    """Moments with the offsets that pydantic parses, and its URLs, come back equal."""
+    value = Linked.model_validate({"at": "2024-01-02T03:04:05+02:00", "url": "http://a.b/c", "database": "pg://h/d"})
+    back = PYTHON_VALUES.decode(PYTHON_VALUES.encode(value))
+    assert back == value
+    assert type(back.url) is HttpUrl
+    assert back.at.utcoffset() == dt.timedelta(hours=2)
+
+
+@pytest.mark.parametrize("secret", [SecretStr("hush 1"), SecretBytes(b"hush 2")])
+def test_hidden_values_are_redacted(secret: Any) -> None:
+    """What a model hides is written under a pseudonym, and comes back to whoever holds the secret."""
+    plain = PYTHON_VALUES.encode({"field": secret})
+    redactor = Redactor(new_key())
+    assert "hush" not in str(redactor.value(plain))
+    assert base64.b64encode(b"hush 2").decode() not in str(redactor.value(plain))
+    assert type(PYTHON_VALUES.decode(redactor.value(plain))["field"]) is type(secret)
+    assert PYTHON_VALUES.decode(plain) == {"field": secret}

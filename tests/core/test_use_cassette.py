@@ -415,3 +415,17 @@ def test_no_warnings(world: World) -> None:
         record(world, "a")
         with use_cassette("c"):
             ask(world, "a")
+
+
+@pytest.mark.parametrize("wrong", ["", ".", "..", "/", None, 42, len])
+def test_no_name(wrong: Any) -> None:
+    """What names no file is refused with our own error."""
+    with pytest.raises(ConfigurationError, match="name or the path"), use_cassette(wrong, mode="once"):
+        pass
+
+
+@pytest.mark.parametrize("wrong", ["yes", ["rule"], None, 1])
+def test_no_rules(wrong: Any) -> None:
+    """What is no rule is refused with our own error."""
+    with pytest.raises(ConfigurationError, match=r"agenttape_core\.Rule"), use_cassette("c", mode="once", redact=wrong):
+        pass

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -391,6 +392,27 @@ def test_validation_is_the_frameworks_own(world: World, tmp_path: Path) -> None:
 
 
 # -- what happens inside a tool ------------------------------------------------------------------------------------
+
+
+def test_model_in_a_bare_thread_of_a_tool(world: World, tmp_path: Path) -> None:
+    """What a tool asks from threads that know nothing of the session is recorded inside it too."""
+    model = NativeChat(world=world)
+
+    @tool
+    def survey(count: int) -> list[str]:
+        """Ask a model several things at once, in threads without a context."""
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(lambda n: model.invoke(f"question {n}").text, range(count)))
+
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all") as recording:
+        recorded = survey.invoke({"count": 2})
+    (outer,) = (row.number for row in recording.interactions if row.name == "survey")
+    assert [row.parent for row in recording.interactions if row.name == "NativeChat"] == [outer, outer]
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert survey.invoke({"count": 2}) == recorded
+    assert str(replay.report) == "1 served, 0 executed"
 
 
 @pytest.mark.parametrize("way", ["ambient", "taped"])

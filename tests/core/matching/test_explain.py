@@ -73,6 +73,18 @@ def test_used_up() -> None:
     ]
 
 
+def test_an_edited_request() -> None:
+    """A recorded request that reads like the asked one, but has another fingerprint, was edited by hand."""
+    recorded, asked = question("tool", "t", a=1), question("tool", "t", a=2)
+    row = Candidate(1, "tool", "t", "t", recorded.fingerprint)
+    near = nearest(asked, "t", [row], lambda _: asked.body)
+    assert near is not None
+    assert (
+        near.lines()[1]
+        == "differs   in nothing, but its fingerprint is of another request: the file was edited by hand"
+    )
+
+
 def test_nothing_of_the_kind() -> None:
     """Another kind of boundary is never the nearest."""
     assert explained(question("tool", "t"), "t", (question("chat", "t"), "t")) is None

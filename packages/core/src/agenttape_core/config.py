@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ class Settings(BaseModel):
     exhausted: Literal["fail", "last", "cycle"] = "fail"
     unused: Unused = "fail"
     on_error: OnError = "discard"
-    freeze: tuple[str, ...] = ("clock", "uuid", "random")
+    freeze: tuple[Literal["clock", "uuid", "random"], ...] = ("clock", "uuid", "random")
     egress: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     redaction_key: str | None = None
@@ -52,8 +53,25 @@ class Settings(BaseModel):
             raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from None
 
 
+def checked_option(key: str, value: Any) -> Any:
+    """Return an option of a call as a setting holds it.
+
+    Raises:
+        ConfigurationError: If it is a bare string where several are expected: each of its letters would be one.
+    """
+    if key in _LISTS and isinstance(value, str):
+        raise ConfigurationError(f"{key}={value!r} is a bare string; expected a collection such as {{{value!r}}}")
+    return str(value) if isinstance(value, Path | Enum) else value
+
+
 def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Path:
-    """Return the file of a cassette: a path with one of `SUFFIXES` as it is, a bare name under the folder."""
+    """Return the file of a cassette: a path with one of `SUFFIXES` as it is, a bare name under the folder.
+
+    Raises:
+        ConfigurationError: If it names no file.
+    """
+    if not isinstance(name_or_path, str | Path) or Path(name_or_path).name in {"", ".."}:
+        raise ConfigurationError(f"expected the name or the path of a cassette, found {name_or_path!r}")
     path = Path(name_or_path)
     if path.suffix in SUFFIXES:
         return path

@@ -56,7 +56,9 @@ def redactor_for(path: Path, prior: Header | None, redact: bool | Sequence[Rule]
     Raises:
         ConfigurationError: If the cassette was recorded with a key or rules that are not given now.
     """
-    rules = tuple(redact) if not isinstance(redact, bool) else ()
+    rules = tuple(redact) if isinstance(redact, list | tuple) else ()
+    if not isinstance(redact, bool | list | tuple) or not all(isinstance(rule, Rule) for rule in rules):
+        raise ConfigurationError(f"redact={redact!r}: expected True, False or a list of agenttape_core.Rule")
     if prior is not None:
         missing = set(prior.redaction.rules) - {rule.name for rule in rules}
         if missing and redact is not False:

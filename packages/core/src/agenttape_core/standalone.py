@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
-from agenttape_core.config import cassette_path, load_settings
+from agenttape_core.config import cassette_path, checked_option, load_settings
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.matching import Exhausted
 from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for
@@ -58,7 +58,7 @@ class Observation:
     def __init__(
         self, name_or_path: str | Path, *, redact: bool | Sequence[Rule] = True, tags: Sequence[str] = ()
     ) -> None:
-        self._settings = load_settings().chosen({"freeze": (), "tags": tuple(tags)})
+        self._settings = load_settings().chosen({"freeze": (), "tags": checked_option("tags", tags)})
         self.path = path = cassette_path(name_or_path, self._settings.cassette_dir)
         self._lock = Lock()
         self._redact = redact

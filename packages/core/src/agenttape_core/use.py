@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from agenttape_core.config import OnError, Unused
+from agenttape_core.config import OnError, Unused, checked_option
 from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.lifecycle import Use
@@ -26,7 +26,8 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
     """Record what the agent does once, and replay it ever after.
 
     Args:
-        name_or_path: A bare name lives in `cassette_dir` as `.yaml`; a path with a suffix is used as it is.
+        name_or_path: A bare name lives in `cassette_dir` as `.yaml`; what ends with `.yaml`, `.yml`, `.jsonl`, or
+            one of them and `.gz` or `.zst`, is a path and used as it is.
         mode: `none` (replay only, the default; alias `replay`), `once` (record if there is no cassette yet),
             `new_episodes` (serve what is recorded, record the rest), `all` (record everything anew; alias `record`).
         cassette_dir: The folder of bare names; by default `cassettes`.
@@ -85,7 +86,7 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
             "tags": tags,
         }
         self._name_or_path = name_or_path
-        self._chosen = {key: _checked(key, value) for key, value in chosen.items() if value is not None}
+        self._chosen = {key: checked_option(key, value) for key, value in chosen.items() if value is not None}
         self._redact = redact
         self._ambient = ambient
         self._used: Use | None = None
@@ -170,12 +171,6 @@ async def _in_thread(work: Callable[[], None]) -> None:
         await asyncio.wait([working])
         working.exception()
         raise
-
-
-def _checked(key: str, value: Any) -> Any:
-    if key in {"live", "frozen", "freeze", "egress", "tags"} and isinstance(value, str):
-        raise ConfigurationError(f"{key}={value!r} is a bare string; expected a collection such as {{{value!r}}}")
-    return str(value) if isinstance(value, Path | Mode) else value
 
 
 def _decorated(function: Callable[..., Any], fresh: Callable[[], use_cassette]) -> Callable[..., Any]:

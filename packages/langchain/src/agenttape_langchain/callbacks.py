@@ -53,7 +53,7 @@ class TapeCallbackHandler(RunTree):
         tags: Words for the header.
 
     Raises:
-        ConfigurationError: If the path has another suffix, or a rule or setting is not valid.
+        ConfigurationError: If the path names no file, or a rule or setting is not valid.
     """
 
     raise_error = False

@@ -31,18 +31,25 @@ class Nearest:
     Args:
         candidate: The recording.
         why: In which respect it is near.
+        same: Whether it has the fingerprint of the call.
         found: Where it differs from what was asked.
     """
 
     candidate: Candidate
     why: str
+    same: bool
     found: Sequence[Difference]
 
     def lines(self) -> list[str]:
         """Return the explanation, a line each."""
         lines = [f"nearest   interaction {self.candidate.number} at {self.candidate.address}: {self.why}"]
-        if not self.found:
+        if not self.found and self.same:
             return [*lines, "differs   in nothing: every recording of this request is already used"]
+        if not self.found:
+            return [
+                *lines,
+                "differs   in nothing, but its fingerprint is of another request: the file was edited by hand",
+            ]
         for difference in self.found[:_MAX_SHOWN]:
             lines += [
                 f"differs   {difference.path}",
@@ -69,16 +76,17 @@ def nearest(
     asked = question.body
     for candidate in same_kind:
         if candidate.address == address and candidate.fingerprint != question.fingerprint:
-            return _compared(candidate, "the same place in the run", request, asked)
+            return _compared(candidate, "the same place in the run", request, question)
     for candidate in same_kind:
         if candidate.fingerprint == question.fingerprint:
-            return _compared(candidate, "the same request", request, asked)
+            return _compared(candidate, "the same request", request, question)
     named = [candidate for candidate in same_kind if candidate.name == question.name] or same_kind
     if not named:
         return None
     best = max(named[:_MAX_CANDIDATES], key=lambda candidate: likeness(request(candidate.number), asked))
-    return _compared(best, "the most similar request", request, asked)
+    return _compared(best, "the most similar request", request, question)
 
 
-def _compared(candidate: Candidate, why: str, request: Callable[[int], Plain], asked: Plain) -> Nearest:
-    return Nearest(candidate, why, tuple(differences(request(candidate.number), asked)))
+def _compared(candidate: Candidate, why: str, request: Callable[[int], Plain], question: Question) -> Nearest:
+    found = tuple(differences(request(candidate.number), question.body))
+    return Nearest(candidate, why, same=candidate.fingerprint == question.fingerprint, found=found)

@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, cast
 
-from pydantic import BaseModel
+from pydantic import AnyUrl, BaseModel, SecretBytes, SecretStr
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
 from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec, ValueCodec
@@ -88,11 +88,12 @@ def _decode_deque(plain: Any, nested: Decode) -> Any:
 
 
 def _write_moment(value: dt.datetime | dt.time) -> Plain:
+    """Return a moment with its time zone; a fixed offset of any class, such as pydantic's, comes back as `timezone`."""
     zone = getattr(value.tzinfo, "key", None)
     body: dict[str, Any] = {"at": value.isoformat()}
     if zone is not None:
         body["zone"] = zone
-    elif value.tzinfo is not None and type(value.tzinfo) is not dt.timezone:
+    elif value.tzinfo is not None and value.tzinfo.utcoffset(None) is None:
         raise UnrecordableValueError("$", type(value.tzinfo), "only zoneinfo and fixed-offset time zones are kept")
     if value.fold:
         body["fold"] = 1
@@ -138,6 +139,28 @@ def _decode_model(plain: Any, nested: Decode) -> BaseModel:
         object.__setattr__(value, "__pydantic_extra__", extra if cls.model_config.get("extra") == "allow" else None)
         object.__setattr__(value, "__pydantic_private__", private or None)
     return value  # type: ignore[no-any-return]
+
+
+def _encode_url(value: AnyUrl, _: Encode) -> Plain:
+    return {"type": _recordable_class(value), "url": str(value)}
+
+
+def _decode_url(plain: Any, _: Decode) -> Any:
+    return _class_of(plain["type"], AnyUrl)(plain["url"])
+
+
+_SECRETS: dict[str, Any] = {"str": SecretStr, "bytes": SecretBytes}
+
+
+def _encode_secret(value: Any, nested: Encode) -> Plain:
+    """Write what is hidden under a name that is always redacted: `secret`."""
+    kind = "str" if type(value) is SecretStr else "bytes"
+    return {"of": kind, "secret": nested(value.get_secret_value())}
+
+
+def _decode_secret(plain: Any, nested: Decode) -> Any:
+    secret = nested(plain["secret"])
+    return _SECRETS[plain["of"]](secret.encode() if plain["of"] == "bytes" and isinstance(secret, str) else secret)
 
 
 def _encode_dataclass(value: Any, nested: Encode) -> Plain:
@@ -214,6 +237,8 @@ CODECS: tuple[TypeCodec, ...] = (
         if isinstance(pathlib.Path(), cls) or "Pure" in cls.__name__
     ),
     TypeCodec("$model", lambda v: isinstance(v, BaseModel), _encode_model, _decode_model),
+    TypeCodec("$url", lambda v: isinstance(v, AnyUrl), _encode_url, _decode_url),
+    TypeCodec("$secret", lambda v: type(v) in _SECRETS.values(), _encode_secret, _decode_secret),
     TypeCodec("$enum", lambda v: isinstance(v, enum.Enum), _encode_enum, _decode_enum),
     TypeCodec(
         "$dataclass",

@@ -161,12 +161,21 @@ class Crossing:
         """
         outside = _executing.get()
         _executing.set(self)
+        self.session.running.append(self)
         try:
             yield
         finally:
+            self.session.running.remove(self)
             # An abandoned coroutine is closed in the context of whoever collects it, where nothing was set.
             if _executing.get() is self:
                 _executing.set(outside)
+
+    def is_below(self, other: Crossing) -> bool:
+        """Whether this crossing is the other one or was begun inside it."""
+        crossing: Crossing | None = self
+        while crossing is not None and crossing is not other:
+            crossing = crossing.parent
+        return crossing is other
 
     def is_inside(self, owner: Any) -> bool:
         """Whether this crossing or one around it belongs to the owner."""

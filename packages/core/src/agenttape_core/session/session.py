@@ -79,6 +79,8 @@ class Session:
         self.ambient = ambient
         self.served_at: dict[int, Order] = {}
         """The place in this run of each recording that was served."""
+        self.running: list[Crossing] = []
+        """What is being executed for real now, in the order in which it began."""
         self._keepsakes: dict[str, Any] = {}
         self._kept: list[tuple[Order, Interaction]] = []
         self._sink = sink
@@ -172,7 +174,7 @@ class Session:
         """
         with self.latching():
             question = self._canonical.question(boundary.kind, name, body, ids)
-        parent = parent or current.executing()
+        parent = parent or current.executing() or self._executing_elsewhere()
         if parent is not None and parent.session is not self:
             parent = None
         if position is None:
@@ -189,6 +191,17 @@ class Session:
         self.report.add(served=Crossed(boundary.kind, name, position.address, found.number, found.rung))
         self.served_at.setdefault(found.number, position.order)
         return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent, found=found)
+
+    def _executing_elsewhere(self) -> Crossing | None:
+        """Return the boundary that a thread without a context most likely works for: the innermost, if there is one.
+
+        Real code may start threads that know nothing of the session. What they call belongs to that code.
+        """
+        if current.context_session() is not None:
+            return None
+        running = list(self.running)
+        innermost = running[-1] if running else None
+        return innermost if innermost is not None and all(map(innermost.is_below, running)) else None
 
     def times_recorded(self, boundary: Boundary, body: Mapping[str, Any]) -> int:
         """Return how often a request was recorded, whether or not its recordings are used already."""

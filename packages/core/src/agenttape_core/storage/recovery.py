@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from agenttape_core.errors import CassetteLockedError, ConfigurationError
 from agenttape_core.storage.atomic import real_path
@@ -13,13 +13,10 @@ from agenttape_core.storage.journal_text import assemble, read_journal
 from agenttape_core.storage.lock import WriterLock, holder
 from agenttape_core.storage.writer import write_cassette
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 _NAME = re.compile(r"\.(?P<target>.+)\.[0-9]+-[0-9a-f]+\.journal")
 
 
-def recover(journal: Path, target: Path | None = None) -> Path:
+def recover(journal: Path | str, target: Path | str | None = None) -> Path:
     """Build a cassette from a leftover journal, then remove the journal.
 
     Args:
@@ -36,6 +33,7 @@ def recover(journal: Path, target: Path | None = None) -> Path:
         CassetteLockedError: It is being written, or its target is.
         CassetteWriteError: The cassette could not be written; the journal is kept.
     """
+    journal = Path(journal)
     match = _NAME.fullmatch(journal.name)
     if match is None:
         raise ConfigurationError(
@@ -46,7 +44,7 @@ def recover(journal: Path, target: Path | None = None) -> Path:
     if note is not None and note.endswith(f" {journal.name}"):
         problem = f"process {note.split()[0]} is recording to this journal"
         raise CassetteLockedError(journal, problem, remedy="wait until it has ended")
-    written = real_path(target) if target is not None else _free_name(original)
+    written = real_path(Path(target)) if target is not None else _free_name(original)
     lock = WriterLock(written, "recovery")
     try:
         header, lines = read_journal(journal)

@@ -32,7 +32,10 @@ def _write_parsed(parsed: BaseModel, nested: Nested) -> Plain:
     try:
         return nested(parsed)
     except UnrecordableValueError:
-        return {"$parsed": nested(parsed.model_dump(by_alias=True))}
+        try:
+            return {"$parsed": nested(parsed.model_dump(by_alias=True))}
+        except UnrecordableValueError:  # JSON is what the provider sent, and what a parser takes again
+            return {"$parsed": nested(parsed.model_dump(mode="json", by_alias=True))}
 
 
 def read_additional(plain: Plain, nested: Nested) -> Any:
