@@ -394,6 +394,22 @@ def test_validation_is_the_frameworks_own(world: World, tmp_path: Path) -> None:
 # -- what happens inside a tool ------------------------------------------------------------------------------------
 
 
+def test_called_past_its_run(world: World, tmp_path: Path) -> None:
+    """A taped tool whose work is called by hand, inside another run, is asked for its own arguments."""
+    inner = tape(decorated(world))
+
+    @tool
+    def twice(text: str) -> list[str]:
+        """Do the work of another tool, without a run of its own."""
+        return [inner._run(text=word, config={}) for word in ("one", "two")]
+
+    path = tmp_path / "tool.yaml"
+    with use_cassette(path, mode="all") as recording:
+        twice.invoke({"text": "x"})
+    asked = [row.request["arguments"] for row in recording.interactions if row.name == inner.name]
+    assert asked == [{"text": "one"}, {"text": "two"}]
+
+
 def test_model_in_a_bare_thread_of_a_tool(world: World, tmp_path: Path) -> None:
     """What a tool asks from threads that know nothing of the session is recorded inside it too."""
     model = NativeChat(world=world)

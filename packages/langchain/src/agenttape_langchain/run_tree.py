@@ -21,12 +21,14 @@ class Run:
     Args:
         position: Where it stands.
         params: For a model: the parameters of the call, as its provider is to receive them.
+        tool: For a tool: its name.
         inputs: For a tool: its arguments as the model gave them, without what the framework injects.
         tool_call_id: For a tool that a model asked for: the id of the tool call.
     """
 
     position: Position
     params: Any = None
+    tool: str | None = None
     inputs: Any = None
     tool_call_id: str | None = None
 
@@ -209,11 +211,13 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a tool call."""
+        name = _name(serialized, {})
         self._begin(
             run_id,
             parent_run_id,
-            _name(serialized, {}),
+            name,
             *tagged(kwargs),
+            tool=name,
             inputs=inputs if inputs is not None else input_str,
             tool_call_id=kwargs.get("tool_call_id"),
         )

@@ -45,7 +45,7 @@ def _cross(tool: BaseTool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cro
     if outer is not None and outer.is_inside(tool.__dict__):
         return None
     run = enclosing_run(session)
-    if run is None:  # called by hand, past `run`
+    if run is None or run.tool != tool.name:  # called by hand, past `run`: the run around it is another's
         asked = {key: value for key, value in kwargs.items() if key not in {"config", "run_manager"}}
         return session.cross(TOOL, tool.name, tool_body(tool.name, asked or list(args)), owner=tool.__dict__)
     ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
