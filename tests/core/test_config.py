@@ -24,7 +24,7 @@ def test_defaults(tmp_path: Path) -> None:
     """Without a file and variables a session replays strictly, from `cassettes`."""
     settings = load_settings(tmp_path, {})
     assert settings == Settings()
-    assert (settings.mode, settings.cassette_dir, settings.unused, settings.on_error, settings.exhausted) == (
+    assert (settings.mode, settings.cassette_dir, settings.judges_unused, settings.on_error, settings.exhausted) == (
         "none",
         "cassettes",
         "fail",
@@ -40,6 +40,10 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "live": ('["chat", "roll"]', "chat, roll", ("chat", "roll")),
     "frozen": ('["tool"]', "tool", ("tool",)),
     "exhausted": ('"last"', "last", "last"),
+    "match_on": ('["exact", "address"]', "exact, address", ("exact", "address")),
+    "ignore": ('["**.now", "arguments.at"]', "arguments.at, **.now", ("**.now", "arguments.at")),
+    "on_miss": ('"return"', "return", "return"),
+    "opaque": ('"keep"', "keep", "keep"),
     "unused": ('"warn"', "warn", "warn"),
     "on_error": ('"keep"', "keep", "keep"),
     "freeze": ("[]", "", ()),

@@ -233,7 +233,7 @@ def test_exhausted(world: World, exhausted: Any, expected: list[str]) -> None:
         assert [world.tool("t") for _ in range(2)] == expected[:2]
     with use_cassette("c", exhausted=exhausted) as session:
         assert [world.tool("t") for _ in range(4)] == expected
-    assert [crossed.rung for crossed in session.report.served] == ["address", "address", "repeated", "repeated"]
+    assert [crossed.rung for crossed in session.report.served] == ["exact", "exact", "repeated", "repeated"]
 
 
 def test_exhausted_fails_by_default(world: World) -> None:
@@ -400,8 +400,8 @@ def test_report(world: World) -> None:
         ask(world, "b", "a")
         assert session.report.unused == ()
     assert [str(crossed) for crossed in session.report.served] == [
-        "   2  tool b at b (by address)",
-        "   1  tool a at a (by address)",
+        "   2  tool b at b (exact)",
+        "   1  tool a at a (exact)",
     ]
     with pytest.raises(CassetteMissError), use_cassette("c", unused="ignore") as session:
         ask(world, "a", "c")

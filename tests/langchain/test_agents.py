@@ -97,7 +97,7 @@ async def test_ten_turns(recorded_async: bool, way: str, world: World, tmp_path:
         with use_cassette(path, ambient=ambient) as replay:
             replayed = await run(agent, is_async=is_async)
         assert str(replay.report) == f"{CALLS} served, 0 executed"
-        assert {served.rung for served in replay.report.served} == {"address"}
+        assert {served.rung for served in replay.report.served} == {"exact"}
         assert replayed == recorded
 
 

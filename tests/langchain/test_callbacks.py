@@ -240,7 +240,7 @@ def test_observed_run_replays(name: str, way: str, world: World, handler: TapeCa
     with use_cassette(handler.path) as replay:
         replayed = WAYS[way](run, None)
     assert outcome(replayed) == outcome(observed)
-    assert {crossed.rung for crossed in replay.report.served} == {"address"}
+    assert {crossed.rung for crossed in replay.report.served} == {"exact"}
     assert replay.report.executed == replay.report.unused == ()
 
 
@@ -389,7 +389,7 @@ def test_runs_are_added_to_the_file(world: World, handler: TapeCallbackHandler) 
     world.gone = True
     with use_cassette(handler.path) as replay:
         assert told([agent.invoke(QUESTION) for _ in observed]) == told(observed)
-    assert {crossed.rung for crossed in replay.report.served} == {"address"}
+    assert {crossed.rung for crossed in replay.report.served} == {"exact"}
 
 
 def test_old_file_is_replaced(world: World, handler: TapeCallbackHandler) -> None:

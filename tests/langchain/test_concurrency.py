@@ -184,7 +184,7 @@ async def test_identical_calls(shape: str, order: str, way: str, world: World, t
     model.turnstile = Turnstile(None)
     with use_cassette(path, ambient=ambient) as replay:
         assert await run() == recorded
-    assert {served.rung for served in replay.report.served} == {"address"}
+    assert {served.rung for served in replay.report.served} == {"exact"}
 
 
 PAIRS = [("batch", "abatch"), ("abatch", "batch"), ("gather", "abatch"), ("batch", "gather")]
@@ -285,7 +285,7 @@ async def test_sends(is_async: bool, world: World, tmp_path: Path) -> None:
     model.turnstile = Turnstile(None)
     with use_cassette(path) as replay:
         assert await run() == recorded
-    assert {served.rung for served in replay.report.served} == {"address"}
+    assert {served.rung for served in replay.report.served} == {"exact"}
 
 
 @pytest.mark.parametrize("depth", ["at the root", "in a chain"])
@@ -357,7 +357,7 @@ async def test_identical_tool_calls(kind: str, is_async: bool, world: World, tmp
     held[0] = Turnstile(None)
     with use_cassette(path) as replay:
         assert await run() == recorded
-    assert {served.rung for served in replay.report.served} == {"address"}
+    assert {served.rung for served in replay.report.served} == {"exact"}
 
 
 def _around(node: Any) -> Any:

@@ -72,7 +72,7 @@ def test_recorded_calls_replay_without_the_service(
         replayed = CALLS[name](chat)
     assert seen(replayed) == seen(recorded)
     served = [crossed for crossed in replay.report.served if crossed.kind == "chat"]
-    assert [crossed.rung for crossed in served] == ["address"] * len(service.exchanges)
+    assert [crossed.rung for crossed in served] == ["exact"] * len(service.exchanges)
     assert replay.report.executed == replay.report.unused == ()
 
 
@@ -88,7 +88,7 @@ def test_observed_calls_replay_without_the_service(name: str, real_exchanges: St
     with use_cassette(handler.path) as replay:
         replayed = calls.invoke({})
     assert seen(replayed) == seen(observed)
-    assert {crossed.rung for crossed in replay.report.served} == {"address"}
+    assert {crossed.rung for crossed in replay.report.served} == {"exact"}
     assert replay.report.executed == replay.report.unused == ()
 
     models = {version: ReplayChatModel(handler.path, output_version=version) for version in (None, "v1")}

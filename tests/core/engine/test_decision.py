@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from agenttape_core import ConfigurationError, Mode
-from agenttape_core.engine import Decision, Execute, Policy, Refuse, Serve, decide, parse_mode
+from agenttape_core.engine import Decision, Execute, Policy, Refuse, Serve, decide, parse_match_on, parse_mode
 from agenttape_core.matching import Canonicaliser, Found, Recordings
 from agenttape_core.schema import PYTHON_VALUES
 
@@ -18,6 +18,8 @@ ASKED = Canonicaliser(PYTHON_VALUES.encode).question("tool", "search", {"query":
 @dataclass(frozen=True)
 class Row:
     number: int = 1
+    kind: str = "tool"
+    name: str = "search"
     fingerprint: str = ASKED.fingerprint
     address: str = "search"
     parent: int | None = None
@@ -54,7 +56,7 @@ def test_every_combination(
     if isinstance(decision, Execute):
         assert decision.live is is_live
     if isinstance(decision, Serve):
-        assert decision.found == Found(1, "address")
+        assert decision.found == Found(1, "exact")
 
 
 @pytest.mark.parametrize(
@@ -111,3 +113,26 @@ def test_unknown_word() -> None:
     """Another word is refused, with the known ones."""
     with pytest.raises(ConfigurationError, match=r"unknown mode 'Once'; choose one of: none, once, .*record \(= all\)"):
         parse_mode("Once")
+
+
+def test_ways_to_match() -> None:
+    """A way is given as a word, a function, or several of them."""
+
+    def same(asked: object, recorded: object) -> bool:
+        return True
+
+    assert parse_match_on("ordered") == ("ordered",)
+    assert parse_match_on(["exact", same]) == ("exact", same)
+
+
+@pytest.mark.parametrize("wrong", ["fingerprint", ["exact", "url"], 3])
+def test_unknown_way(wrong: object) -> None:
+    """Another word is refused, with the known ones."""
+    with pytest.raises(ConfigurationError, match="expected one of exact, request, address, ordered, or a function"):
+        parse_match_on(wrong)
+
+
+def test_no_way() -> None:
+    """No way at all is refused: nothing could be found."""
+    with pytest.raises(ConfigurationError, match="can find no recording"):
+        parse_match_on([])

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.matching import Exhausted, Found, Recordings
+from agenttape_core.matching import STRICT, WAYS, Asked, Exhausted, Found, MatchOn, Question, Recordings, Way
+from agenttape_core.schema import Interaction, Outcome
 
 
 @dataclass(frozen=True)
@@ -18,42 +19,66 @@ class Row:
     fingerprint: str
     address: str = ""
     parent: int | None = None
+    kind: str = "tool"
+    name: str = "t"
+
+
+def question(fingerprint: str, name: str = "t", kind: str = "tool") -> Question:
+    """Return a question of which only the fingerprint is known."""
+    return Question(kind, name, fingerprint, (), {})
 
 
 class Model:
     """The rule in its slowest form: look through the list."""
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: list[Row], ways: MatchOn) -> None:
         self.rows = rows
         self.free = list(rows)
-        self.repeats: dict[str, int] = {}
+        self.ways = ways
+        self.repeats: dict[object, int] = {}
 
-    def take(self, fingerprint: str, address: str, exhausted: Exhausted) -> Found | None:
-        same = [row for row in self.free if row.fingerprint == fingerprint]
-        here = [row for row in same if row.address == address]
-        for rung, rows in (("address", here), ("fingerprint", same)):
+    def fits(self, way: object, row: Row, fingerprint: str, address: str, name: str) -> bool:
+        return {
+            "exact": (row.fingerprint, row.address) == (fingerprint, address),
+            "request": row.fingerprint == fingerprint,
+            "address": row.address == address,
+            "ordered": row.name == name,
+        }[str(way)]
+
+    def take(self, fingerprint: str, address: str, name: str, exhausted: Exhausted) -> tuple[int, str] | None:
+        for way in self.ways:
+            rows = [row for row in self.free if self.fits(way, row, fingerprint, address, name)]
             if rows:
                 self.free.remove(rows[0])
-                return Found(rows[0].number, rung)  # type: ignore[arg-type]
-        recorded = [row.number for row in self.rows if row.fingerprint == fingerprint]
-        if not recorded or exhausted == "fail":
-            return None
-        if exhausted == "last":
-            return Found(recorded[-1], "repeated")
-        nth = self.repeats[fingerprint] = self.repeats.get(fingerprint, -1) + 1
-        return Found(recorded[nth % len(recorded)], "repeated")
+                return rows[0].number, str(way)
+        for way in self.ways if exhausted != "fail" else ():
+            recorded = [row.number for row in self.rows if self.fits(way, row, fingerprint, address, name)]
+            if recorded and exhausted == "last":
+                return recorded[-1], "repeated"
+            if recorded:
+                nth = self.repeats[way, *recorded] = self.repeats.get((way, *recorded), -1) + 1
+                return recorded[nth % len(recorded)], "repeated"
+        return None
 
 
-calls = st.lists(st.tuples(st.sampled_from("fgh"), st.sampled_from("abc")), max_size=12)
+calls = st.lists(st.tuples(st.sampled_from("fgh"), st.sampled_from("abc"), st.sampled_from("mn")), max_size=12)
+ways = st.lists(st.sampled_from(WAYS), min_size=1, max_size=4, unique=True).map(tuple)
 
 
-@given(calls, calls, st.sampled_from(["fail", "last", "cycle"]))
-def test_as_the_model_says(recorded: list[tuple[str, str]], asked: list[tuple[str, str]], exhausted: Exhausted) -> None:
-    """Same address first, then recorded order, then what `exhausted` says; and what is left is left."""
-    rows = [Row(number, *call) for number, call in enumerate(recorded, start=1)]
-    recordings, model = Recordings(rows), Model(rows)
-    for call in asked:
-        assert recordings.take(*call, exhausted) == model.take(*call, exhausted)
+@given(calls, calls, st.just(STRICT) | ways, st.sampled_from(["fail", "last", "cycle"]))
+def test_as_the_model_says(
+    recorded: list[tuple[str, str, str]],
+    asked: list[tuple[str, str, str]],
+    match_on: tuple[Way, ...],
+    exhausted: Exhausted,
+) -> None:
+    """The ways are tried in turn, each in recorded order, then what `exhausted` says; and what is left is left."""
+    rows = [Row(n, fingerprint, address, name=name) for n, (fingerprint, address, name) in enumerate(recorded, start=1)]
+    recordings, model = Recordings(rows, match_on), Model(rows, match_on)
+    for fingerprint, address, name in asked:
+        found = recordings.take(question(fingerprint, name), address, exhausted)
+        assert ((found.number, found.rung) if found else None) == model.take(fingerprint, address, name, exhausted)
+        assert found is None or found.same is (rows[found.number - 1].fingerprint == fingerprint)
     assert recordings.unused(row.number for row in rows) == [row.number for row in model.free]
     assert [recordings.left(f) for f in "fgh"] == [sum(r.fingerprint == f for r in model.free) for f in "fgh"]
     assert [recordings.recorded(f) for f in "fgh"] == [sum(r.fingerprint == f for r in rows) for f in "fgh"]
@@ -63,9 +88,52 @@ def test_as_the_model_says(recorded: list[tuple[str, str]], asked: list[tuple[st
 def test_rungs() -> None:
     """A call finds its own recording although an equal one was recorded before it elsewhere."""
     recordings = Recordings([Row(1, "f", "a"), Row(2, "f", "b")])
-    assert recordings.take("f", "b") == Found(2, "address")
-    assert recordings.take("f", "b") == Found(1, "fingerprint")
-    assert recordings.take("f", "b") is None
+    assert recordings.take(question("f"), "b") == Found(2, "exact")
+    assert recordings.take(question("f"), "b") == Found(1, "request")
+    assert recordings.take(question("f"), "b") is None
+
+
+def test_other_requests_only_when_asked() -> None:
+    """Another request at the same address, or the next in order, is served only to who asks for that, and says so."""
+    rows = [Row(1, "f", "a"), Row(2, "g", "b")]
+    assert Recordings(rows).take(question("h"), "b") is None
+    assert Recordings(rows, ("exact", "address")).take(question("h"), "b") == Found(2, "address", same=False)
+    assert Recordings(rows, ("ordered",)).take(question("h"), "b") == Found(1, "ordered", same=False)
+
+
+def test_kinds_are_never_mixed() -> None:
+    """A model is not served the recording of a tool, whatever the way."""
+    recordings = Recordings([Row(1, "f", "a")], ("address", "ordered", lambda asked, recorded: True), read)
+    assert recordings.take(question("g", kind="chat"), "a") is None
+
+
+def read(number: int) -> Interaction:
+    """Read an interaction that asks for its number."""
+    request, outcome = {"n": number}, Outcome(status="returned")
+    return Interaction(
+        number=number, kind="tool", name="t", address="", fingerprint="f", request=request, outcome=outcome
+    )
+
+
+def test_a_matcher_decides() -> None:
+    """The user's own function sees what is asked and what is recorded; each recording is still served once."""
+    seen: list[tuple[Asked, int]] = []
+
+    def even(asked: Asked, recorded: Interaction) -> bool:
+        seen.append((asked, recorded.number))
+        return recorded.request["n"] % 2 == 0
+
+    recordings = Recordings([Row(n, "f", "a") for n in (1, 2, 3, 4)], (even,), read)
+    assert recordings.take(question("g"), "here") == Found(2, "matcher", same=False)
+    assert recordings.take(question("g"), "here") == Found(4, "matcher", same=False)
+    assert recordings.take(question("g"), "here") is None
+    assert seen[0] == (Asked("tool", "t", "here", {}), 1)
+
+
+def test_circles_of_parents_end() -> None:
+    """A file edited by hand whose recordings lie inside each other is looked through once."""
+    recordings = Recordings([Row(1, "f", parent=2), Row(2, "g", parent=1), Row(3, "h")])
+    assert recordings.unused([1, 2, 3]) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("addresses", [["same"] * 200, [f"a{n}" for n in range(200)]])
@@ -77,7 +145,7 @@ def test_threads_take_each_once(addresses: list[str]) -> None:
 
     def run(mine: list[int]) -> None:
         start.wait()
-        while (found := recordings.take("f", "elsewhere")) is not None:
+        while (found := recordings.take(question("f"), "elsewhere")) is not None:
             mine.append(found.number)
 
     threads = [threading.Thread(target=run, args=(mine,)) for mine in taken]
@@ -94,5 +162,5 @@ def test_what_is_inside_a_served_one() -> None:
     rows = [Row(1, "t"), Row(2, "m", parent=1), Row(3, "n", parent=2), Row(4, "m"), Row(5, "x", parent=4)]
     recordings = Recordings(rows)
     assert recordings.unused([1, 2, 3, 4, 5]) == [1, 2, 3, 4, 5]
-    recordings.take("t", "")
+    recordings.take(question("t"), "")
     assert recordings.unused([1, 2, 3, 4, 5]) == [4, 5]

@@ -141,7 +141,7 @@ def test_children_of_a_live_one(world: World) -> None:
         call("outer", lambda: world.tool("inner"))
     with use_cassette("c", live={"outer"}) as session:
         assert call("outer", lambda: world.tool("inner")) == "inner 1"
-    assert [(c.name, c.rung) for c in session.report.served] == [("inner", "address")]
+    assert [(c.name, c.rung) for c in session.report.served] == [("inner", "exact")]
     assert [c.name for c in session.report.executed] == ["outer"]
 
 
@@ -289,7 +289,7 @@ async def test_parallel_tasks_find_their_own(world: World) -> None:
     before = open_cassette("cassettes/c.yaml")
     async with use_cassette("c") as session:
         assert await run([0, 1, 2]) == recorded
-    assert {crossed.rung for crossed in session.report.served} == {"address"}
+    assert {crossed.rung for crossed in session.report.served} == {"exact"}
     async with use_cassette("c", mode="all"):
         await run([1, 0, 2])
     after = open_cassette("cassettes/c.yaml")

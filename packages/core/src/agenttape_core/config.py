@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import tomllib
 from enum import Enum
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
+from agenttape_core.engine import OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.matching import STRICT, Ignored, MatchOn
+from agenttape_core.storage import CassetteUrl, Location, location_of
 
 Unused = Literal["fail", "warn", "ignore"]
 OnError = Literal["discard", "keep"]
+Opaque = Literal["refuse", "keep"]
 
 SUFFIXES = (".yaml", ".yml", ".jsonl", ".gz", ".zst")
 """What the name of a cassette file ends with."""
 
 _PREFIX = "AGENTTAPE_"
-_LISTS = frozenset({"freeze", "egress", "live", "frozen", "tags"})
+_LISTS = frozenset({"freeze", "egress", "live", "frozen", "tags", "ignore"})
+_SEVERAL = _LISTS | {"match_on"}
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
 
 
@@ -33,12 +38,31 @@ class Settings(BaseModel):
     live: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
     exhausted: Literal["fail", "last", "cycle"] = "fail"
-    unused: Unused = "fail"
+    match_on: MatchOn = STRICT
+    ignore: tuple[str, ...] | None = None
+    on_miss: OnMiss = "raise"
+    unused: Unused | None = None
     on_error: OnError = "discard"
+    opaque: Opaque = "refuse"
     freeze: tuple[Literal["clock", "uuid", "random"], ...] = ("clock", "uuid", "random")
     egress: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     redaction_key: str | None = None
+
+    @field_validator("match_on", mode="plain")
+    @classmethod
+    def _ways(cls, chosen: object) -> MatchOn:
+        return parse_match_on(chosen)
+
+    @field_validator("ignore")
+    @classmethod
+    def _paths(cls, spelled: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return Ignored.of(spelled).spelled if spelled is not None else None
+
+    @property
+    def judges_unused(self) -> Unused:
+        """What to do about unused recordings: a run that lives on after a miss is expected to leave some."""
+        return self.unused or ("ignore" if self.on_miss == "return" else "fail")
 
     def chosen(self, options: dict[str, Any]) -> Settings:
         """Return these settings with the options that a call gave in their place.
@@ -47,7 +71,7 @@ class Settings(BaseModel):
             ConfigurationError: If an option is not valid.
         """
         try:
-            return Settings.model_validate({**self.model_dump(), **options})
+            return Settings.model_validate({**self.model_dump(), **options, **(_REPLAY if _project is not None else {})})
         except ValidationError as error:
             first = error.errors()[0]
             raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from None
@@ -64,25 +88,51 @@ def checked_option(key: str, value: Any) -> Any:
     return str(value) if isinstance(value, Path | Enum) else value
 
 
-def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Path:
-    """Return the file of a cassette: a path with one of `SUFFIXES` as it is, a bare name under the folder.
+def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Location:
+    """Return the file of a cassette: a path with one of `SUFFIXES` or a URL as it is, a bare name under the folder.
 
     Raises:
-        ConfigurationError: If it names no file.
+        ConfigurationError: If it names no file, or is a URL with credentials in it.
     """
-    if not isinstance(name_or_path, str | Path) or Path(name_or_path).name in {"", ".."}:
+    if not isinstance(name_or_path, str | Path) or PurePath(name_or_path).name in {"", ".."}:
         raise ConfigurationError(f"expected the name or the path of a cassette, found {name_or_path!r}")
-    path = Path(name_or_path)
-    if path.suffix in SUFFIXES:
+    path = location_of(name_or_path)
+    if PurePath(path.name).suffix in SUFFIXES:
         return path
-    return Path(cassette_dir) / path.with_name(f"{path.name}.yaml")
+    named = path.with_name(f"{path.name}.yaml")
+    if isinstance(named, CassetteUrl):
+        return named
+    folder = location_of(cassette_dir)
+    return folder / named if isinstance(folder, Path) else folder.joined(named.as_posix())
 
 
-def stem_of(path: Path) -> str:
+def stem_of(path: Location) -> str:
     """Return the name of a cassette file without its `SUFFIXES`; other dots are part of the name."""
-    while path.suffix in SUFFIXES:
-        path = path.with_suffix("")
-    return path.name
+    name = PurePath(path.name)
+    while name.suffix in SUFFIXES:
+        name = name.with_suffix("")
+    return name.name
+
+
+_REPLAY: dict[str, Any] = {"mode": "none", "live": ()}
+_project: Path | None = None
+
+
+def replay_only(project: Path) -> None:
+    """Let this process only ever replay the cassettes of one project, whatever its calls say and wherever it works.
+
+    For the child processes of `verify`: a `mode="once"` in the code must not record there.
+
+    Args:
+        project: The folder whose settings hold, and that relative paths of cassettes start from.
+    """
+    global _project  # noqa: PLW0603 - it holds for the process
+    _project = project
+
+
+def in_project(path: Location) -> Location:
+    """Return the file of a cassette to replay: as it is, unless `replay_only` says from where it is to be read."""
+    return path if _project is None or isinstance(path, CassetteUrl) else _project / path
 
 
 def load_settings(start: Path | None = None, environment: dict[str, str] | None = None) -> Settings:
@@ -95,11 +145,11 @@ def load_settings(start: Path | None = None, environment: dict[str, str] | None 
     Raises:
         ConfigurationError: If a key or variable is unknown, or a value is not valid.
     """
-    values, origins = _from_pyproject((start or Path.cwd()).resolve())
+    values, origins = _from_pyproject((start or _project or Path.cwd()).resolve())
     for variable, text in sorted((os.environ if environment is None else environment).items()):
         if variable.startswith(_PREFIX):
             key = variable.removeprefix(_PREFIX).lower()
-            values[key] = [word.strip() for word in text.split(",") if word.strip()] if key in _LISTS else text
+            values[key] = [word.strip() for word in text.split(",") if word.strip()] if key in _SEVERAL else text
             origins[key] = f"the environment variable {variable}"
     try:
         return Settings.model_validate(values)

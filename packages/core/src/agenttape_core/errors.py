@@ -13,6 +13,8 @@ AgentTapeError (Exception)
 ├── UnreadableValueError          a recorded value needs a class or codec that this process has not loaded
 ├── UnusedInteractionsError       the run ended without asking for all that was recorded
 ├── SessionStateError             a session was entered twice, or used outside its block
+├── DriftError                    a call that was not recorded, in a run that lives on: on_miss="return"
+├── VerificationError             the replays of a function did not all produce the same
 └── ReplayedError                 stands in for a recorded exception whose type is not loaded
 
 AgentTapeHalt (BaseException)     must stop the run: no retry, fallback or tool error handler may eat it
@@ -96,8 +98,9 @@ class UnrecordableValueError(AgentTapeError):
         super().__init__(
             f"cannot record the value at {where}: {name} ({why})\n"
             "  return plain data (str, int, float, bool, None, bytes, list, tuple, set, dict, datetime, uuid, "
-            "pydantic model, dataclass, enum) from this boundary,\n"
-            "  or register a codec for the type: agenttape_core.integration.register_codecs([TypeCodec(...)])"
+            "pydantic model, dataclass, enum, numpy array) from this boundary,\n"
+            "  register a codec for the type: agenttape_core.integration.register_codecs([TypeCodec(...)]),\n"
+            '  or open the cassette with opaque="keep", if a stand-in that can only be passed around will do'
         )
 
 
@@ -122,8 +125,23 @@ class UnusedInteractionsWarning(UserWarning):
     """What `UnusedInteractionsError` says, as a warning: `unused="warn"`."""
 
 
+class UnmatchedNameWarning(UserWarning):
+    """A name that was given as `live` or `frozen` is that of no boundary of the run: perhaps it is misspelled."""
+
+
 class SessionStateError(AgentTapeError):
     """A session was entered twice, or its results were asked for at the wrong time."""
+
+
+class DriftError(AgentTapeError):
+    """The error result of a call that has no recording, where the run is to live on: `on_miss="return"`.
+
+    Boundaries that can hand an error to the run as a value (tools of agents) do that instead of raising it.
+    """
+
+
+class VerificationError(AgentTapeError):
+    """The replays of a function differ, or fail. The message is the report of the verification."""
 
 
 class ReplayedError(AgentTapeError):

@@ -9,18 +9,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.config import Settings, cassette_path, load_settings, stem_of
+from agenttape_core.config import Settings, cassette_path, in_project, load_settings, stem_of
 from agenttape_core.discovery import integrations
 from agenttape_core.engine import Mode, Policy, parse_mode
-from agenttape_core.errors import CassetteNotFoundError, NetworkBlockedError, UnusedInteractionsWarning
+from agenttape_core.errors import (
+    CassetteNotFoundError,
+    NetworkBlockedError,
+    UnmatchedNameWarning,
+    UnusedInteractionsWarning,
+)
 from agenttape_core.freeze import Frozen, freezing
 from agenttape_core.guard import Guard, guarding
+from agenttape_core.matching import NOTHING, Ignored
 from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for
 from agenttape_core.redaction import Rule
 from agenttape_core.remedy import remedy_for
 from agenttape_core.schema import Header, Timing
-from agenttape_core.session import Session, context_session, current_scope, executing
-from agenttape_core.storage import Cassette, Journal, leftover_journals, open_cassette
+from agenttape_core.session import Session, Source, compared_by, context_session, current_scope, executing
+from agenttape_core.storage import Cassette, Journal, Location, leftover_journals, open_cassette
 
 
 class Use:
@@ -44,7 +50,7 @@ class Use:
         self._cassette: Cassette | None = None
         self._journal: Journal | None = None
         self._settings: Settings
-        self._path: Path
+        self._path: Location
         self._remedy: Callable[[], list[str]]
         self._header: Header
         self._session: Session
@@ -53,8 +59,8 @@ class Use:
     def prepare(self) -> None:
         """Read the settings and the cassette, and start the journal of what will be recorded."""
         self._settings = settings = load_settings().chosen(self._options)
-        self._path = cassette_path(self._name_or_path, settings.cassette_dir)
-        self._remedy = remedy_for(self._path, explicit_at=self._explicit_at)
+        self._path = in_project(cassette_path(self._name_or_path, settings.cassette_dir))
+        self._remedy = remedy_for(lambda: self._cassette is not None, explicit_at=self._explicit_at)
         mode = parse_mode(settings.mode)
         self._cassette = self._read(mode)
         policy = Policy(
@@ -63,6 +69,8 @@ class Use:
             live=frozenset(settings.live),
             frozen=frozenset(settings.frozen),
             exhausted=settings.exhausted,
+            match_on=settings.match_on,
+            on_miss=settings.on_miss,
         )
         prior = self._cassette.preface if self._cassette is not None else None
         key = settings.redaction_key or (prior.redaction.key if prior is not None else None)
@@ -70,14 +78,18 @@ class Use:
         self._header = new_header(self._path, prior, settings, redactor, replaces=policy.replaces)
         if not policy.offline:
             self._journal = Journal(self._target(policy), self._header)
+        ignored = Ignored.of(self._header.ignore)
+        source = EMPTY if self._cassette is None else compared_by(self._cassette, _ignored_by(prior), ignored)
         self._session = Session(
             self._path,
             policy=policy,
             redactor=redactor,
-            source=self._cassette or EMPTY,
+            source=source,
             sink=self._journal,
             remedy=self._remedy,
             ambient=self._ambient,
+            ignored=ignored,
+            opaque=settings.opaque == "keep",
         )
 
     def enter(self) -> Session:
@@ -105,7 +117,7 @@ class Use:
                 raise CassetteNotFoundError(self._path, "there is no such cassette to replay", remedy=remedy) from None
             return None
 
-    def _target(self, policy: Policy) -> Path:
+    def _target(self, policy: Policy) -> Location:
         if policy.records:
             return self._path
         stem = stem_of(self._path)
@@ -171,8 +183,14 @@ class Use:
                 raise failure from error
             if error is not None:
                 error.add_note(f"AgentTape: {failure}")
-        if not failed and error is None and not self._session.policy.records:
+        if failed or error is not None:
+            return
+        if not self._session.policy.records:
             self._judge_unused()
+        if unmatched := self._session.unmatched():
+            names = ", ".join(unmatched)
+            what = f"{self._path}: live or frozen names {names}, but the run asked for no boundary of that name"
+            warnings.warn(what, UnmatchedNameWarning, stacklevel=3)
 
     def _settle(self, journal: Journal, failed: BaseException | None) -> None:
         session = self._session
@@ -181,6 +199,7 @@ class Use:
         elif failed is None or self._settings.on_error == "keep":
             self._commit(journal)
             session.source = open_cassette(journal.target)
+            session.written = journal.target
             for superseded in leftover_journals(journal.target):
                 superseded.unlink(missing_ok=True)
         else:
@@ -193,24 +212,26 @@ class Use:
     def _commit(self, journal: Journal) -> None:
         derived = self._path.name if not self._session.policy.records else None
         header = finished_header(self._header, {}, derived_from=derived)
+        source = self._session.source
         if self._cassette is None:
             journal.commit(header)
         elif self._session.policy.mode is Mode.NEW_EPISODES:
             again = self._session.executed_live()  # made anew by what is live
-            keep = [item for item in self._cassette.interactions() if item.fingerprint not in again]
+            items = map(source.interaction, (row.number for row in source.entries))
+            keep = [item for item in items if item.fingerprint not in again]
             journal.commit(finished_header(self._header, self._timings()), keep)
         else:
-            self._carry_over(self._cassette, journal)
+            self._carry_over(source, journal)
             journal.commit(header)
 
     def _timings(self) -> Mapping[int, Timing]:
         return self._cassette.header.volatile.timings if self._cassette is not None else {}
 
-    def _carry_over(self, cassette: Cassette, journal: Journal) -> None:
+    def _carry_over(self, source: Source, journal: Journal) -> None:
         """Put what was served beside what was executed, each at its place in this run."""
         timings, places = self._timings(), dict(self._session.served_at)
         for number in self._session.used_numbers():
-            item = cassette.interaction(number)
+            item = source.interaction(number)
             if number not in places:  # inside a recording that was served
                 places[number] = (*places.get(item.parent or 0, ()), (number, (), 0, "", 0))
             # Negative numbers cannot be those of the executed ones.
@@ -220,11 +241,15 @@ class Use:
 
     def _judge_unused(self) -> None:
         unused = self._session.unused_error()
-        if unused is None or self._settings.unused == "ignore":
+        if unused is None or self._settings.judges_unused == "ignore":
             return
-        if self._settings.unused == "fail":
+        if self._settings.judges_unused == "fail":
             raise unused
         warnings.warn(str(unused), UnusedInteractionsWarning, stacklevel=4)
+
+
+def _ignored_by(header: Header | None) -> Ignored:
+    return Ignored.of(header.ignore) if header is not None else NOTHING
 
 
 def _recoverable(journal: Path) -> str:

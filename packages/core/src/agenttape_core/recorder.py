@@ -7,13 +7,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from agenttape_core.config import Settings, stem_of
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.schema import Freeze, Header, Interaction, Outcome, Redaction, Timing, Volatile
-from agenttape_core.storage import Entry
+from agenttape_core.storage import Entry, Location
 
 _PACKAGES = {
     "agenttape_core": "agenttape-core",
@@ -44,7 +43,7 @@ class _Empty:
 EMPTY = _Empty()
 
 
-def redactor_for(path: Path, prior: Header | None, redact: bool | Sequence[Rule], key: str | None) -> Redactor:
+def redactor_for(path: Location, prior: Header | None, redact: bool | Sequence[Rule], key: str | None) -> Redactor:
     """Return the redactor of a session: with the key of its cassette, so that equal secrets stay equal.
 
     Args:
@@ -76,7 +75,7 @@ def redactor_for(path: Path, prior: Header | None, redact: bool | Sequence[Rule]
 
 
 def new_header(
-    path: Path,
+    path: Location,
     prior: Header | None,
     settings: Settings,
     redactor: Redactor,
@@ -93,12 +92,13 @@ def new_header(
         replaces: Whether the recording takes the place of what is there.
     """
     if prior is not None and not replaces:
-        return prior
+        return prior if settings.ignore is None else prior.model_copy(update={"ignore": list(settings.ignore)})
     name = stem_of(path)
     now = time.time()
     return Header(
         name=name,
         tags=list(settings.tags),
+        ignore=list(settings.ignore or ()),
         freeze=Freeze(kinds=sorted(settings.freeze), seed=f"agenttape:{name}" if settings.freeze else ""),
         redaction=Redaction(
             key=None if redactor.key == settings.redaction_key else redactor.key,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
-from agenttape_core.config import cassette_path, checked_option, load_settings
+from agenttape_core.config import cassette_path, checked_option, in_project, load_settings
 from agenttape_core.engine import Mode, Policy
-from agenttape_core.matching import Exhausted
+from agenttape_core.matching import Exhausted, Ignored
 from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Interaction
@@ -31,7 +31,7 @@ def open_replay(
         ConfigurationError: If it was recorded with a redaction key or rules that are not given now.
     """
     settings = load_settings()
-    path = cassette_path(name_or_path, settings.cassette_dir)
+    path = in_project(cassette_path(name_or_path, settings.cassette_dir))
     cassette = open_cassette(path)
     return Session(
         path,
@@ -40,6 +40,7 @@ def open_replay(
         source=cassette,
         sink=None,
         remedy=lambda: ["record the agent again, and replay the new cassette"],
+        ignored=Ignored.of(cassette.preface.ignore),
     )
 
 

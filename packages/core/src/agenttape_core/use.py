@@ -10,11 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from agenttape_core.config import OnError, Unused, checked_option
-from agenttape_core.engine import Mode
+from agenttape_core.config import OnError, Opaque, Unused, checked_option
+from agenttape_core.engine import Mode, OnMiss
 from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.lifecycle import Use
-from agenttape_core.matching import Exhausted
+from agenttape_core.matching import Exhausted, Matcher, Way
 from agenttape_core.redaction import Rule
 from agenttape_core.remedy import caller
 from agenttape_core.session import Session
@@ -34,10 +34,21 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         live: Kinds (`"chat"`, `"tool"`) and names (`"get_weather"`) that are executed for real in any mode. A replay
             with something live writes what happened to a derived cassette and leaves its own untouched.
         frozen: Kinds and names that are only ever served, in any mode.
+        match_on: How a recording is found for a call, tried in turn: `exact` (the same request at the same address),
+            `request` (the same request elsewhere), `address` (another request at the same address), `ordered` (the
+            next one of the same kind and name), or a function of `(asked, recorded)` that says whether it answers.
+            By default `("exact", "request")`.
+        ignore: Paths of requests that do not count when they are compared, such as `arguments.now`,
+            `messages[*].name`, `**.created_at`. By default those that the cassette was recorded with.
         exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last` (give the last
             answer again) or `cycle` (start over).
-        unused: What to do at the end of a replay that did not ask for everything: `fail`, `warn` or `ignore`.
+        on_miss: What a call without a recording gets: a `CassetteMissError` (`raise`), or an error result that the
+            run lives on with (`return`), counted in `report.drift`.
+        unused: What to do at the end of a replay that did not ask for everything: `fail`, `warn` or `ignore`; by
+            default `fail`, and `ignore` with `on_miss="return"`.
         on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
+        opaque: What to do with a value that has no codec: `refuse` to record it, or `keep` a stand-in that can be
+            passed around and shown on replay, and nothing else.
         freeze: What is kept as it was recorded, of `clock`, `uuid`, `random`. A replay freezes what its cassette says.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         egress: Hosts that a replay may reach all the same; `loopback` and `subprocess` are such words too.
@@ -64,9 +75,13 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         cassette_dir: str | Path | None = None,
         live: Collection[str] | None = None,
         frozen: Collection[str] | None = None,
+        match_on: Way | Matcher | Sequence[Way | Matcher] | None = None,
+        ignore: Collection[str] | None = None,
         exhausted: Exhausted | None = None,
+        on_miss: OnMiss | None = None,
         unused: Unused | None = None,
         on_error: OnError | None = None,
+        opaque: Opaque | None = None,
         freeze: Collection[str] | None = None,
         redact: bool | Sequence[Rule] = True,
         egress: Collection[str] | None = None,
@@ -78,9 +93,13 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
             "cassette_dir": cassette_dir,
             "live": live,
             "frozen": frozen,
+            "match_on": match_on,
+            "ignore": ignore,
             "exhausted": exhausted,
+            "on_miss": on_miss,
             "unused": unused,
             "on_error": on_error,
+            "opaque": opaque,
             "freeze": freeze,
             "egress": egress,
             "tags": tags,

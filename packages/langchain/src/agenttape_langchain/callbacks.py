@@ -68,7 +68,7 @@ class TapeCallbackHandler(RunTree):
         self.errors: list[Exception] = []
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Path | str:
         """The cassette."""
         return self._observation.path
 

@@ -119,7 +119,7 @@ def _stream(real: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
         if crossing is None:
             yield from real(self, messages, stop=stop, **kwargs)
             return
-        manager = kwargs.get("run_manager") if crossing.found is not None else None
+        manager = kwargs.get("run_manager") if crossing.is_served else None
         for chunk in intercept_stream(crossing, lambda: real(self, messages, stop=stop, **kwargs)):
             if manager is not None:  # a provider reports its tokens itself when it is given a run manager
                 manager.on_llm_new_token(chunk.text, chunk=chunk)
@@ -137,7 +137,7 @@ def _astream(real: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIter
             async for chunk in real(self, messages, stop=stop, **kwargs):
                 yield chunk
             return
-        manager = kwargs.get("run_manager") if crossing.found is not None else None
+        manager = kwargs.get("run_manager") if crossing.is_served else None
         async for chunk in aintercept_stream(crossing, lambda: real(self, messages, stop=stop, **kwargs)):
             if manager is not None:
                 await manager.on_llm_new_token(chunk.text, chunk=chunk)

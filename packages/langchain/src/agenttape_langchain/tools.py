@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 
+from agenttape_core import DriftError
 from agenttape_core.integration import Boundary, Crossing, aintercept, current_session, executing, intercept
 from agenttape_langchain.alias import alias_class, alias_of
 from agenttape_langchain.positions import enclosing_run
@@ -20,7 +21,16 @@ from agenttape_langchain.requests import tool_body
 
 ToolT = TypeVar("ToolT", bound=BaseTool)
 
-TOOL = Boundary("tool")
+
+def _missed(crossing: Crossing, drift: DriftError) -> Any:
+    """Return the error as the result of the tool, for the model to read."""
+    extra = crossing.question.extra
+    if not extra:
+        return str(drift)
+    return ToolMessage(str(drift), status="error", name=crossing.question.name, tool_call_id=crossing.question.ids[-1])
+
+
+TOOL = Boundary("tool", missed=_missed)
 
 
 def tape_tool(tool: ToolT) -> ToolT:
@@ -55,10 +65,11 @@ def _cross(tool: BaseTool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cro
 
 def _finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
     """Return a value as `_run` returns it: what callbacks observed is the finished message already."""
-    observed = crossing.found is not None and isinstance(value, ToolMessage)
-    if observed and tool.response_format == "content_and_artifact":
+    if not crossing.is_served or tool.response_format != "content_and_artifact":
+        return value
+    if isinstance(value, ToolMessage):
         return value, value.artifact
-    return value
+    return (value, None) if crossing.drift is not None else value
 
 
 def _run(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,17 @@
 """What happens on a call: (mode, position, request) to serve, execute or refuse. Pure: it touches nothing."""
 
-from agenttape_core.engine.decision import Decision, Execute, Policy, Refuse, Serve, decide
+from agenttape_core.engine.decision import Decision, Execute, OnMiss, Policy, Refuse, Serve, decide, parse_match_on
 from agenttape_core.engine.mode import Mode, parse_mode
 
-__all__ = ["Decision", "Execute", "Mode", "Policy", "Refuse", "Serve", "decide", "parse_mode"]
+__all__ = [
+    "Decision",
+    "Execute",
+    "Mode",
+    "OnMiss",
+    "Policy",
+    "Refuse",
+    "Serve",
+    "decide",
+    "parse_match_on",
+    "parse_mode",
+]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from agenttape_core.engine.mode import Mode
-from agenttape_core.matching import Exhausted, Found, Question, Recordings
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.matching import STRICT, WAYS, Exhausted, Found, MatchOn, Question, Recordings
+
+OnMiss = Literal["raise", "return"]
+"""What a call gets that can be neither served nor executed: the miss, or an error result that the run lives with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +23,8 @@ class Policy:
         live: Kinds and names that are executed for real in any mode.
         frozen: Kinds and names that are only ever served, in any mode.
         exhausted: What to do when a sequence of equal requests runs out.
+        match_on: How a recording is found, tried in turn.
+        on_miss: What a call gets that has no recording.
     """
 
     mode: Mode
@@ -25,6 +32,8 @@ class Policy:
     live: frozenset[str] = frozenset()
     frozen: frozenset[str] = frozenset()
     exhausted: Exhausted = "fail"
+    match_on: MatchOn = STRICT
+    on_miss: OnMiss = "raise"
 
     @property
     def replaces(self) -> bool:
@@ -77,6 +86,23 @@ class Refuse:
     reason: str
 
 
+def parse_match_on(chosen: object) -> MatchOn:
+    """Return the ways that an option names: a word, a function, or several of them.
+
+    Raises:
+        ConfigurationError: If one is neither.
+    """
+    several = tuple(chosen) if isinstance(chosen, list | tuple) else (chosen,)
+    for way in several:
+        if not callable(way) and way not in WAYS:
+            raise ConfigurationError(
+                f"match_on={way!r}: expected one of {', '.join(WAYS)}, or a function of (asked, recorded)"
+            )
+    if not several:
+        raise ConfigurationError(f"match_on=() can find no recording; expected one or more of {', '.join(WAYS)}")
+    return several
+
+
 Decision = Serve | Execute | Refuse
 
 
@@ -94,7 +120,7 @@ def decide(policy: Policy, question: Question, address: str, recordings: Recordi
         return Execute(live=True)
     if policy.replaces and not frozen:
         return Execute(live=False)
-    found = recordings.take(question.fingerprint, address, policy.exhausted)
+    found = recordings.take(question, address, policy.exhausted)
     if found is not None:
         return Serve(found)
     if policy.records and not frozen:

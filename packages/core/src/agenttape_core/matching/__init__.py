@@ -1,9 +1,10 @@
 """When two requests are the same: canonical form, fingerprint, address, lookup, and the explanation of a miss."""
 
-from agenttape_core.matching.canonical import Canonicaliser, Keyed, Question, canonical_json
+from agenttape_core.matching.canonical import Canonicaliser, Keyed, Question, canonical_json, recorded_question
 from agenttape_core.matching.difference import Difference, differences
 from agenttape_core.matching.explain import Candidate, Nearest, nearest
 from agenttape_core.matching.ids import IdMap
+from agenttape_core.matching.ignoring import NOTHING, Ignored
 from agenttape_core.matching.position import (
     Branch,
     Order,
@@ -14,9 +15,24 @@ from agenttape_core.matching.position import (
     rank_name,
     task_branch,
 )
-from agenttape_core.matching.recordings import Exhausted, Found, Recordings, Rung
+from agenttape_core.matching.recordings import (
+    STRICT,
+    WAYS,
+    Asked,
+    Exhausted,
+    Found,
+    Matcher,
+    MatchOn,
+    Recordings,
+    Rung,
+    Way,
+)
 
 __all__ = [
+    "NOTHING",
+    "STRICT",
+    "WAYS",
+    "Asked",
     "Branch",
     "Candidate",
     "Canonicaliser",
@@ -24,13 +40,17 @@ __all__ = [
     "Exhausted",
     "Found",
     "IdMap",
+    "Ignored",
     "Keyed",
+    "MatchOn",
+    "Matcher",
     "Nearest",
     "Order",
     "Position",
     "Question",
     "Recordings",
     "Rung",
+    "Way",
     "canonical_json",
     "current_branch",
     "differences",
@@ -38,5 +58,6 @@ __all__ = [
     "nearest",
     "new_branch",
     "rank_name",
+    "recorded_question",
     "task_branch",
 ]

@@ -8,6 +8,8 @@ The recipe, which `docs/fingerprint.md` spells out for other implementations:
    of 32 hex digits) is replaced by `<id>`, and remembered.
 3. A part contributes the line `key digest n n n`: the top-level key (with `[]` for an item of a list), the SHA-256 of
    the text, and for each remembered id its number in order of first appearance in the *whole* request.
+   What the session ignores (`ignoring.py`) is left out before the text is written; a part that is ignored whole
+   contributes no line.
 4. The fingerprint is the first 32 hex digits of the SHA-256 of the kind and these lines, by sorted key.
 
 Numbering the ids over the whole request keeps apart "the same id twice" and "two ids", while each part can be
@@ -26,6 +28,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from agenttape_core.matching.ids import RUN_SPECIFIC_ID
+from agenttape_core.matching.ignoring import NOTHING, Ignored, Paths, below, ignores, stripped
 from agenttape_core.schema import Plain
 
 _CACHED_PARTS = 8192
@@ -54,6 +57,7 @@ class Part:
 
     plain: Plain
     digest: str
+    """Empty for an item that is ignored."""
     ids: tuple[str, ...]
 
 
@@ -65,8 +69,9 @@ class Question:
         kind: The kind of boundary.
         name: The name of the boundary; not part of the fingerprint.
         fingerprint: The hash of what is asked; see the module docstring.
-        ids: The run-specific ids of the request in order of first appearance.
+        ids: The run-specific ids of the request in order of first appearance, then those that belong to the call only.
         parts: The parts by top-level key; a list where the value is a list.
+        extra: How many of the ids belong to the call only.
     """
 
     kind: str
@@ -74,6 +79,7 @@ class Question:
     fingerprint: str
     ids: tuple[str, ...]
     parts: Mapping[str, Part | list[Part]]
+    extra: int = 0
 
     @property
     def body(self) -> dict[str, Plain]:
@@ -89,10 +95,12 @@ class Canonicaliser:
 
     Args:
         plain: Makes plain, redacted data of a value; called once per distinct part.
+        ignored: What fingerprints leave out.
     """
 
-    def __init__(self, plain: Callable[[Any], Plain]) -> None:
+    def __init__(self, plain: Callable[[Any], Plain], ignored: Ignored = NOTHING) -> None:
         self._plain = plain
+        self.ignored = ignored
         self._cache: OrderedDict[Hashable, Part] = OrderedDict()
         self._lock = Lock()
 
@@ -108,26 +116,28 @@ class Canonicaliser:
         Raises:
             UnrecordableValueError: If a value cannot be written as plain data.
         """
-        parts = {
-            key: [self._part(key, item) for item in body[key]]
-            if isinstance(body[key], list)
-            else self._part(key, body[key])
-            for key in sorted(body)
-        }
-        numbers: dict[str, int] = {}
-        fingerprint = sha256("\n".join(_lines(kind, parts, numbers)).encode()).hexdigest()[:32]
-        return Question(kind, name, fingerprint, (*numbers, *ids), parts)
+        paths = self.ignored.paths
+        parts: dict[str, Part | list[Part]] = {}
+        for key in sorted(body):
+            value, rest = body[key], below(paths, key) if paths else ()
+            if not isinstance(value, list):
+                parts[key] = self._part(key, value, rest)
+            elif rest:
+                parts[key] = [self._part(key, item, _below_item(rest, n)) for n, item in enumerate(value)]
+            else:
+                parts[key] = [self._part(key, item, ()) for item in value]
+        return _question(kind, name, parts, self.ignored, ids)
 
-    def _part(self, name: str, value: Any) -> Part:
+    def _part(self, name: str, value: Any, paths: Paths) -> Part:
         keyed = type(value) is Keyed
         content = value.key if keyed else _content_key(value)
-        key = (name, content, keyed)
+        key = (name, content, keyed, paths)
         part = self._cache.get(key) if content is not None else None
         if part is None:
             built = value.build(value.source) if keyed else value
             # The name goes along, because it may say that its value is a secret.
             (plain,) = self._plain({name: built}).values()
-            part = _digest(plain)
+            part = _digest(plain, paths)
             if content is not None:
                 self._remember(key, part)
         return part
@@ -153,8 +163,37 @@ def _content_key(value: Any) -> bytes | None:
         return None
 
 
-def _digest(plain: Plain) -> Part:
-    text = canonical_json(plain)
+def recorded_question(kind: str, name: str, request: Mapping[str, Plain], ignored: Ignored) -> Question:
+    """Return the canonical form of a recorded request: it is plain and redacted already."""
+    parts: dict[str, Part | list[Part]] = {}
+    for key in sorted(request):
+        value, rest = request[key], below(ignored.paths, key)
+        if isinstance(value, list):
+            parts[key] = [_digest(item, _below_item(rest, n)) for n, item in enumerate(value)]
+        else:
+            parts[key] = _digest(value, rest)
+    return _question(kind, name, parts, ignored)
+
+
+def _below_item(paths: Paths, index: int) -> Paths:
+    return paths if ignores(paths) else below(paths, index)
+
+
+def _question(
+    kind: str, name: str, parts: Mapping[str, Part | list[Part]], ignored: Ignored, ids: tuple[str, ...] = ()
+) -> Question:
+    numbers: dict[str, int] = {}
+    compared = parts
+    if ignored.paths:
+        compared = {key: part for key, part in parts.items() if not ignores(below(ignored.paths, key))}
+    fingerprint = sha256("\n".join(_lines(kind, compared, numbers)).encode()).hexdigest()[:32]
+    return Question(kind, name, fingerprint, (*numbers, *ids), parts, len(ids))
+
+
+def _digest(plain: Plain, paths: Paths = ()) -> Part:
+    if ignores(paths):
+        return Part(plain, "", ())
+    text = canonical_json(stripped(plain, paths))
     ids = tuple(RUN_SPECIFIC_ID.findall(text))
     if ids:
         text = RUN_SPECIFIC_ID.sub("<id>", text)
@@ -169,7 +208,9 @@ def _lines(kind: str, parts: Mapping[str, Part | list[Part]], numbers: dict[str,
         else:
             key = f"{key}[]"  # noqa: PLW2901 - the key of an item says that it is one
             lines.append(key)
-            lines += [f"{key} {item.digest}" if not item.ids else _line(key, item, numbers) for item in part]
+            lines += [
+                f"{key} {item.digest}" if not item.ids else _line(key, item, numbers) for item in part if item.digest
+            ]
     return lines
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agenttape_core.matching.canonical import Question
 from agenttape_core.matching.difference import Difference, differences, likeness
+from agenttape_core.matching.ignoring import NOTHING, Ignored
 from agenttape_core.schema import Plain
 
 _MAX_CANDIDATES = 200
@@ -62,7 +63,11 @@ class Nearest:
 
 
 def nearest(
-    question: Question, address: str, candidates: Iterable[Candidate], request: Callable[[int], Plain]
+    question: Question,
+    address: str,
+    candidates: Iterable[Candidate],
+    request: Callable[[int], Plain],
+    ignored: Ignored = NOTHING,
 ) -> Nearest | None:
     """Return the recording nearest to a call: by address first, then by content.
 
@@ -71,22 +76,29 @@ def nearest(
         address: Where it was asked.
         candidates: The recordings.
         request: Reads the recorded request of a number.
+        ignored: What is left out of the comparison.
     """
+
+    def recorded(number: int) -> Plain:
+        return ignored.stripped(request(number))
+
     same_kind = [candidate for candidate in candidates if candidate.kind == question.kind]
-    asked = question.body
+    asked = ignored.stripped(question.body)
     for candidate in same_kind:
         if candidate.address == address and candidate.fingerprint != question.fingerprint:
-            return _compared(candidate, "the same place in the run", request, question)
+            return _compared(candidate, "the same place in the run", recorded, question, asked)
     for candidate in same_kind:
         if candidate.fingerprint == question.fingerprint:
-            return _compared(candidate, "the same request", request, question)
+            return _compared(candidate, "the same request", recorded, question, asked)
     named = [candidate for candidate in same_kind if candidate.name == question.name] or same_kind
     if not named:
         return None
-    best = max(named[:_MAX_CANDIDATES], key=lambda candidate: likeness(request(candidate.number), asked))
-    return _compared(best, "the most similar request", request, question)
+    best = max(named[:_MAX_CANDIDATES], key=lambda candidate: likeness(recorded(candidate.number), asked))
+    return _compared(best, "the most similar request", recorded, question, asked)
 
 
-def _compared(candidate: Candidate, why: str, request: Callable[[int], Plain], question: Question) -> Nearest:
-    found = tuple(differences(request(candidate.number), question.body))
+def _compared(
+    candidate: Candidate, why: str, recorded: Callable[[int], Plain], question: Question, asked: Plain
+) -> Nearest:
+    found = tuple(differences(recorded(candidate.number), asked))
     return Nearest(candidate, why, same=candidate.fingerprint == question.fingerprint, found=found)

@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from threading import Lock
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
+
+from agenttape_core.matching.canonical import Question
+from agenttape_core.schema import Interaction, Plain
 
 Exhausted = Literal["fail", "last", "cycle"]
 """What to do when a sequence of equal requests is longer than recorded: fail, repeat the last, start over."""
 
-Rung = Literal["address", "fingerprint", "repeated"]
-"""How a recording was found: at the same address, elsewhere in recorded order, or again after exhaustion."""
+Way = Literal["exact", "request", "address", "ordered"]
+"""A way to find a recording: the same request at the same address, the same request elsewhere, another request at the
+same address, or the next one of the same kind and name whatever it asks; the last three in recorded order."""
+
+WAYS: tuple[Way, ...] = get_args(Way)
+
+Rung = Literal["exact", "request", "address", "ordered", "matcher", "repeated"]
+"""How a recording was found: one of the ways, by the user's matcher, or again after exhaustion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call as a matcher sees it.
+
+    Args:
+        kind: The kind of boundary.
+        name: The name of the boundary.
+        address: Where it is asked.
+        request: What is asked: redacted plain data, as a cassette holds it.
+    """
+
+    kind: str
+    name: str
+    address: str
+    request: dict[str, Plain]
+
+
+Matcher = Callable[[Asked, Interaction], bool]
+"""Says whether a recording of the same kind answers a call."""
+
+MatchOn = tuple[Way | Matcher, ...]
+"""The ways to find a recording, tried in turn."""
+
+STRICT: MatchOn = ("exact", "request")
 
 
 class Row(Protocol):
@@ -21,21 +55,15 @@ class Row(Protocol):
     @property
     def number(self) -> int: ...  # noqa: D102
     @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
     def address(self) -> str: ...  # noqa: D102
     @property
     def fingerprint(self) -> str: ...  # noqa: D102
     @property
     def parent(self) -> int | None: ...  # noqa: D102
-
-
-@dataclass(slots=True)
-class _Outcomes:
-    """All recordings of one fingerprint, in recorded order."""
-
-    numbers: list[int] = field(default_factory=list)
-    waiting: deque[int] = field(default_factory=deque)
-    by_address: dict[str, deque[int]] = field(default_factory=dict)
-    repeats: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +72,41 @@ class Found:
 
     number: int
     rung: Rung
+    same: bool = True
+    """Whether it is the answer to the same request."""
+
+
+class _Index:
+    """The numbers of recordings by a key, those of one key in recorded order."""
+
+    __slots__ = ("_next", "_repeats", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers: dict[Hashable, list[int]] = {}
+        self._next: dict[Hashable, int] = {}
+        self._repeats: dict[Hashable, int] = {}
+
+    def add(self, key: Hashable, number: int) -> None:
+        self.numbers.setdefault(key, []).append(number)
+
+    def first_free(self, key: Hashable, taken: set[int]) -> int | None:
+        numbers = self.numbers.get(key, ())
+        for at in range(self._next.get(key, 0), len(numbers)):
+            if numbers[at] not in taken:
+                self._next[key] = at + 1
+                return numbers[at]
+        self._next[key] = len(numbers)
+        return None
+
+    def repeat(self, key: Hashable, exhausted: Exhausted) -> int | None:
+        numbers = self.numbers.get(key)
+        if not numbers:
+            return None
+        if exhausted == "last":
+            return numbers[-1]
+        times = self._repeats.get(key, 0)
+        self._repeats[key] = times + 1
+        return numbers[times % len(numbers)]
 
 
 class Recordings:
@@ -51,61 +114,102 @@ class Recordings:
 
     Args:
         rows: The recordings in the order of the file.
+        match_on: How a recording is found for a call, tried in turn.
+        read: Reads the whole interaction of a number, for matchers.
     """
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._by_fingerprint: dict[str, _Outcomes] = {}
+    def __init__(
+        self, rows: Iterable[Row], match_on: MatchOn = STRICT, read: Callable[[int], Interaction] | None = None
+    ) -> None:
+        self._match_on = match_on
+        self._read = read
+        self._rows = {row.number: row for row in rows}
+        self._by_fingerprint = _Index()
+        self._exact = _Index()
+        self._indexed: set[str] = set()
+        """The fingerprints that the exact index covers: it grows with what is asked, so that opening stays quick."""
+        self._others: dict[Way, _Index] = {way: _Index() for way in ("address", "ordered") if way in match_on}
         self._parents: dict[int, int] = {}
         self._taken: set[int] = set()
-        self._total = 0
         self._lock = Lock()
-        for row in rows:
-            outcomes = self._by_fingerprint.setdefault(row.fingerprint, _Outcomes())
-            outcomes.numbers.append(row.number)
-            outcomes.waiting.append(row.number)
-            outcomes.by_address.setdefault(row.address, deque()).append(row.number)
+        for row in self._rows.values():
+            self._by_fingerprint.add(row.fingerprint, row.number)
             if row.parent is not None:
                 self._parents[row.number] = row.parent
-            self._total += 1
+            for way, index in self._others.items():
+                index.add(_key(way, row.kind, row.name, row.address), row.number)
 
     def __len__(self) -> int:
-        return self._total
+        return len(self._rows)
 
-    def take(self, fingerprint: str, address: str, exhausted: Exhausted = "fail") -> Found | None:
+    def take(self, question: Question, address: str, exhausted: Exhausted = "fail") -> Found | None:
         """Return the recording for a call and mark it as used, or nothing if there is none left.
 
         Args:
-            fingerprint: What is asked.
+            question: What is asked.
             address: Where it is asked.
-            exhausted: What to do when all recordings of the fingerprint are used.
+            exhausted: What to do when all recordings that fit are used.
         """
-        with self._lock:
-            outcomes = self._by_fingerprint.get(fingerprint)
-            if outcomes is None:
-                return None
-            for rung, queue in (("address", outcomes.by_address.get(address)), ("fingerprint", outcomes.waiting)):
-                number = self._first_free(queue)
-                if number is not None:
-                    self._taken.add(number)
-                    return Found(number, rung)  # type: ignore[arg-type]
-            return _repeat(outcomes, exhausted)
+        for way in self._match_on:
+            found = self._matched(way, question, address) if callable(way) else self._taken_by(way, question, address)
+            if found is not None:
+                return found
+        return self._repeated(question, address, exhausted) if exhausted != "fail" else None
 
-    def _first_free(self, queue: deque[int] | None) -> int | None:
-        while queue:
-            number = queue.popleft()
-            if number not in self._taken:
-                return number
+    def _taken_by(self, way: Way, question: Question, address: str) -> Found | None:
+        with self._lock:
+            index, key = self._place(way, question, address)
+            number = index.first_free(key, self._taken)
+            if number is None:
+                return None
+            self._taken.add(number)
+        return self._found(number, way, question)
+
+    def _found(self, number: int, rung: Rung, question: Question) -> Found:
+        return Found(number, rung, self._rows[number].fingerprint == question.fingerprint)
+
+    def _place(self, way: Way, question: Question, address: str) -> tuple[_Index, Hashable]:
+        if way == "request":
+            return self._by_fingerprint, question.fingerprint
+        if way != "exact":
+            return self._others[way], _key(way, question.kind, question.name, address)
+        fingerprint = question.fingerprint
+        if fingerprint not in self._indexed:  # the first time that this request is asked
+            self._indexed.add(fingerprint)
+            for number in self._by_fingerprint.numbers.get(fingerprint, ()):
+                self._exact.add((fingerprint, self._rows[number].address), number)
+        return self._exact, (fingerprint, address)
+
+    def _matched(self, matcher: Matcher, question: Question, address: str) -> Found | None:
+        """Return the first free recording that the user's own code accepts; it runs without the lock."""
+        assert self._read is not None
+        asked = Asked(question.kind, question.name, address, question.body)
+        for number, row in self._rows.items():
+            if row.kind != question.kind or number in self._taken or not matcher(asked, self._read(number)):
+                continue
+            with self._lock:
+                if number not in self._taken:
+                    self._taken.add(number)
+                    return self._found(number, "matcher", question)
+        return None
+
+    def _repeated(self, question: Question, address: str, exhausted: Exhausted) -> Found | None:
+        with self._lock:
+            for way in self._match_on:
+                if not callable(way):
+                    index, key = self._place(way, question, address)
+                    number = index.repeat(key, exhausted)
+                    if number is not None:
+                        return self._found(number, "repeated", question)
         return None
 
     def recorded(self, fingerprint: str) -> int:
         """Return how many recordings there are of the fingerprint, used or not."""
-        outcomes = self._by_fingerprint.get(fingerprint)
-        return len(outcomes.numbers) if outcomes is not None else 0
+        return len(self._by_fingerprint.numbers.get(fingerprint, ()))
 
     def left(self, fingerprint: str) -> int:
         """Return how many of them were not handed out yet."""
-        outcomes = self._by_fingerprint.get(fingerprint)
-        return sum(number not in self._taken for number in outcomes.waiting) if outcomes is not None else 0
+        return sum(number not in self._taken for number in self._by_fingerprint.numbers.get(fingerprint, ()))
 
     def unused(self, numbers: Iterable[int]) -> list[int]:
         """Return those that were not handed out and are not below one that was.
@@ -115,19 +219,15 @@ class Recordings:
         return [number for number in numbers if number not in self._taken and not self._inside_taken(number)]
 
     def _inside_taken(self, number: int) -> bool:
+        above: set[int] = set()
         parent = self._parents.get(number)
-        while parent is not None:
+        while parent is not None and parent not in above:  # a file edited by hand may go in circles
             if parent in self._taken:
                 return True
+            above.add(parent)
             parent = self._parents.get(parent)
         return False
 
 
-def _repeat(outcomes: _Outcomes, exhausted: Exhausted) -> Found | None:
-    if exhausted == "fail":
-        return None
-    if exhausted == "last":
-        return Found(outcomes.numbers[-1], "repeated")
-    number = outcomes.numbers[outcomes.repeats % len(outcomes.numbers)]
-    outcomes.repeats += 1
-    return Found(number, "repeated")
+def _key(way: Way, kind: str, name: str, address: str) -> Hashable:
+    return (kind, address) if way == "address" else (kind, name)

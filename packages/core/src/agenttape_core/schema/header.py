@@ -9,7 +9,7 @@ from pydantic import Field
 from agenttape_core.schema.interaction import Timing
 from agenttape_core.schema.record import Record
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """The integer version that this library writes, and the newest it reads."""
 
 
@@ -56,4 +56,6 @@ class Header(Record):
     """The inbound input of the run as plain data, so that it can be started again without the test."""
     freeze: Freeze = Freeze()
     redaction: Redaction = Redaction()
+    ignore: list[str] = Field(default_factory=list)
+    """The paths of requests that the fingerprints of this file leave out."""
     volatile: Volatile = Volatile()

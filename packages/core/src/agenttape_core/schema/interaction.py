@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
 from agenttape_core.schema.outcome import Outcome
 from agenttape_core.schema.record import Record
+
+Kind = Literal["chat", "completion", "embeddings", "retrieval", "tool", "node", "memory", "http", "call"]
+"""The sorts of boundaries: OpenTelemetry GenAI's words where they exist."""
+
+KINDS: frozenset[str] = frozenset(get_args(Kind))
 
 
 class Interaction(Record):
@@ -16,7 +21,7 @@ class Interaction(Record):
     number: int
     """1-based, in the order of the file."""
     kind: str
-    """What was crossed: `chat`, `completion`, `embeddings`, `retrieval`, `tool`, `memory`, `http`, `call`."""
+    """What was crossed: one of `KINDS`, unless an integration has invented another."""
     name: str
     """Which one: the class of the model, the name of the tool."""
     address: str

@@ -22,6 +22,9 @@ from typing import Any, cast
 from pydantic import AnyUrl, BaseModel, SecretBytes, SecretStr
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+from agenttape_core.schema.containers import CONTAINERS
+from agenttape_core.schema.numpy_values import NUMPY
+from agenttape_core.schema.opaque import OPAQUE
 from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec, ValueCodec
 
 
@@ -236,6 +239,8 @@ CODECS: tuple[TypeCodec, ...] = (
         for cls in _PATHS
         if isinstance(pathlib.Path(), cls) or "Pure" in cls.__name__
     ),
+    *CONTAINERS,
+    OPAQUE,
     TypeCodec("$model", lambda v: isinstance(v, BaseModel), _encode_model, _decode_model),
     TypeCodec("$url", lambda v: isinstance(v, AnyUrl), _encode_url, _decode_url),
     TypeCodec("$secret", lambda v: type(v) in _SECRETS.values(), _encode_secret, _decode_secret),
@@ -252,6 +257,7 @@ CODECS: tuple[TypeCodec, ...] = (
         _encode_namedtuple,
         _decode_namedtuple,
     ),
+    NUMPY,
 )
 
 PYTHON_VALUES = ValueCodec(CODECS)

@@ -51,16 +51,22 @@ class ValueCodec:
 
     Args:
         types: The families beyond plain data; the first that handles an object wins.
+        last_resort: Writes what no family can write, instead of refusing it.
     """
 
-    def __init__(self, types: Sequence[TypeCodec]) -> None:
+    def __init__(self, types: Sequence[TypeCodec], last_resort: TypeCodec | None = None) -> None:
         self._types = tuple(types)
+        self._last_resort = last_resort
         self._by_tag = {codec.tag: codec for codec in types}
         self._by_class: dict[type, TypeCodec] = {}
 
     def extended(self, types: Sequence[TypeCodec]) -> ValueCodec:
         """Return a codec that tries `types` before the families of this one."""
-        return ValueCodec((*types, *self._types))
+        return ValueCodec((*types, *self._types), self._last_resort)
+
+    def lenient(self, last_resort: TypeCodec) -> ValueCodec:
+        """Return a codec that writes what it cannot write otherwise as `last_resort` does."""
+        return ValueCodec(self._types, last_resort)
 
     def encode(self, value: Any) -> Plain:
         """Return `value` as plain data that shares nothing mutable with it.
@@ -118,13 +124,22 @@ class ValueCodec:
             raise UnrecordableValueError(where, kind, f"nested deeper than {MAX_DEPTH}, perhaps it refers to itself")
         if kind is list:
             return [self._encode(item, f"{where}[{n}]", depth - 1) for n, item in enumerate(value)]
-        if kind is dict:
-            return self._encode_dict(value, where, depth - 1)
+        return self._encode_dict(value, where, depth - 1) if kind is dict else self._encode_typed(value, where, depth)
+
+    def _encode_typed(self, value: Any, where: str, depth: int) -> Plain:
+        try:
+            return self._tagged(value, where, depth)
+        except UnrecordableValueError:
+            if self._last_resort is None:
+                raise
+            return {self._last_resort.tag: self._last_resort.encode(value, self.encode)}
+
+    def _tagged(self, value: Any, where: str, depth: int) -> Plain:
         codec = self._codec_for(value, where)
         try:
             return {codec.tag: codec.encode(value, lambda item: self._encode(item, f"{where}.{codec.tag}", depth - 1))}
         except RecursionError:
-            raise UnrecordableValueError(where, kind, "it refers to itself") from None
+            raise UnrecordableValueError(where, type(value), "it refers to itself") from None
         except UnrecordableValueError as error:
             if error.where != "$":
                 raise

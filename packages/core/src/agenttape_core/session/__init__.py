@@ -8,8 +8,10 @@ from agenttape_core.session.current import (
     current_session,
     executing,
     register_scope,
+    watch_crossings,
 )
 from agenttape_core.session.ports import IndexRow, Sink, Source
+from agenttape_core.session.refingerprinted import compared_by
 from agenttape_core.session.report import Crossed, Report
 from agenttape_core.session.session import Session
 from agenttape_core.session.shells import aintercept, aintercept_stream, intercept, intercept_stream
@@ -25,6 +27,7 @@ __all__ = [
     "Source",
     "aintercept",
     "aintercept_stream",
+    "compared_by",
     "context_session",
     "current_scope",
     "current_session",
@@ -34,4 +37,5 @@ __all__ = [
     "register_codecs",
     "register_scope",
     "value_codec",
+    "watch_crossings",
 ]

@@ -6,16 +6,21 @@ from collections.abc import Sequence
 from threading import Lock
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.schema import PYTHON_VALUES, TypeCodec, ValueCodec
+from agenttape_core.schema import OPAQUE, PYTHON_VALUES, TypeCodec, ValueCodec
 
 _lock = Lock()
 _codec = PYTHON_VALUES
+_lenient = PYTHON_VALUES.lenient(OPAQUE)
 _tags: set[str] = set()
 
 
-def value_codec() -> ValueCodec:
-    """Return the codec that knows every registered family."""
-    return _codec
+def value_codec(*, lenient: bool = False) -> ValueCodec:
+    """Return the codec that knows every registered family.
+
+    Args:
+        lenient: Whether it writes a stand-in for what it does not know, instead of refusing it.
+    """
+    return _lenient if lenient else _codec
 
 
 def register_codecs(codecs: Sequence[TypeCodec]) -> None:
@@ -24,7 +29,7 @@ def register_codecs(codecs: Sequence[TypeCodec]) -> None:
     Raises:
         ConfigurationError: If a tag does not start with `$`, or is taken.
     """
-    global _codec  # noqa: PLW0603 - the registry of the process
+    global _codec, _lenient  # noqa: PLW0603 - the registry of the process
     with _lock:
         for codec in codecs:
             if not codec.tag.startswith("$") or codec.tag.startswith("$$"):
@@ -33,3 +38,4 @@ def register_codecs(codecs: Sequence[TypeCodec]) -> None:
                 raise ConfigurationError(f"the codec tag {codec.tag!r} is already registered")
         _tags.update(codec.tag for codec in codecs)
         _codec = _codec.extended(codecs)
+        _lenient = _codec.lenient(OPAQUE)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from agenttape_core.errors import DriftError
 from agenttape_core.matching import Found, IdMap, Position, Question
 from agenttape_core.schema import Interaction, Outcome, Plain, RecordedError, Timing, Usage
-from agenttape_core.session.codecs import value_codec
-from agenttape_core.session.current import _executing
+from agenttape_core.session.current import _executing, _watchers
 from agenttape_core.session.failures import rebuild_error, record_error
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 def _no_usage(_: Any) -> Usage | None:
     return None
+
+
+def _raise_drift(_: Crossing, drift: DriftError) -> NoReturn:
+    raise drift
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +35,15 @@ class Boundary:
         join: Makes the value of the chunks of an exhausted stream, so that a streamed recording serves a plain call.
         split: Makes chunks of a value, so that a plain recording serves a stream.
         usage: Reads the token counts of a value.
+        missed: Makes the error result of a call that has no recording (`on_miss="return"`), as the callers of this
+            family expect one; by default the `DriftError` is raised.
     """
 
     kind: str
     join: Callable[[list[Any]], Any] = list
     split: Callable[[Any], Sequence[Any]] = list
     usage: Callable[[Any], Usage | None] = _no_usage
+    missed: Callable[[Crossing, DriftError], Any] = _raise_drift
 
 
 class Crossing:
@@ -50,12 +57,14 @@ class Crossing:
         number: Its provisional number: the order of its start.
         owner: The object whose call it is; calls that the same object makes inside are part of this one.
         parent: The crossing that is executing around this one.
-        found: The recording that serves it, or nothing if it is executed.
+        found: The recording that serves it, if one does.
+        drift: Why there is none, if the run is to live on without one. A call with neither is executed.
     """
 
     __slots__ = (
         "_began",
         "boundary",
+        "drift",
         "found",
         "number",
         "offsets",
@@ -77,6 +86,7 @@ class Crossing:
         owner: Any = None,
         parent: Crossing | None = None,
         found: Found | None = None,
+        drift: DriftError | None = None,
     ) -> None:
         self.session = session
         self.boundary = boundary
@@ -86,13 +96,23 @@ class Crossing:
         self.owner = owner
         self.parent = parent
         self.found = found
+        self.drift = drift
         self.offsets: list[float] = []
         self._began = perf_counter()
+        for watcher in _watchers:
+            watcher(self)
 
     # -- served ------------------------------------------------------------------------------------------------
 
+    @property
+    def is_served(self) -> bool:
+        """Whether the call is answered without being executed."""
+        return self.found is not None or self.drift is not None
+
     def replay(self) -> Any:
         """Return the recorded value, or raise the recorded error."""
+        if self.drift is not None:
+            return self.boundary.missed(self, self.drift)
         outcome = self._outcome()
         if outcome.status == "raised":
             raise self._error(outcome.error)
@@ -104,6 +124,9 @@ class Crossing:
 
     def replay_chunks(self) -> Iterator[Any]:
         """Yield the recorded chunks, each a fresh object; raise the error that broke the stream, if one did."""
+        if self.drift is not None:
+            yield from self.boundary.split(self.boundary.missed(self, self.drift))
+            return
         outcome = self._outcome()
         if outcome.status == "raised":
             raise self._error(outcome.error)
@@ -117,9 +140,8 @@ class Crossing:
         if outcome.ended == "raised":
             raise self._error(outcome.error)
         if outcome.ended == "closed":
-            self.session.refuse(
-                self.question, self.position, f"the recorded stream was closed by its reader after {read} chunks"
-            )
+            reason = f"the recorded stream was closed by its reader after {read} chunks"
+            raise self.session.miss(self.question, self.position, reason)
 
     def _outcome(self) -> Outcome:
         assert self.found is not None
@@ -129,12 +151,13 @@ class Crossing:
     def _ids(self) -> IdMap:
         assert self.found is not None
         live = self.question.ids
-        return IdMap(self.session.source.ids(self.found.number) if live else (), live)
+        recorded = self.session.source.ids(self.found.number) if live else ()
+        return IdMap(recorded, live, only_last=None if self.found.same else self.question.extra)
 
     def _value(self, plain: Plain) -> Any:
         """Return a recorded value with the ids and the secrets of this run in the place of the recorded ones."""
         with self.session.latching():
-            return value_codec().decode(self.session.redactor.rehydrate(self._ids().value(plain)))
+            return self.session.codec.decode(self.session.redactor.rehydrate(self._ids().value(plain)))
 
     def _chunks(self, outcome: Outcome) -> Iterator[Any]:
         """Yield recorded chunks likewise, each decoded when it is asked for."""
@@ -142,14 +165,14 @@ class Crossing:
             chunks = self._ids().chunks(outcome.chunks or ())
         for chunk in chunks:
             with self.session.latching():
-                value = value_codec().decode(self.session.redactor.rehydrate(chunk))
+                value = self.session.codec.decode(self.session.redactor.rehydrate(chunk))
             yield value
 
     def _error(self, record: RecordedError | None) -> Exception:
         assert record is not None
         with self.session.latching():
             plain = self.session.redactor.rehydrate(self._ids().value(dict(record)))
-            return rebuild_error(RecordedError.model_construct(**plain), value_codec())
+            return rebuild_error(RecordedError.model_construct(**plain), self.session.codec)
 
     # -- executed ----------------------------------------------------------------------------------------------
 
@@ -197,7 +220,7 @@ class Crossing:
             UnrecordableValueError: If the value has no codec.
         """
         with self.session.latching():
-            plain = self.session.redactor.value(value_codec().encode(value))
+            plain = self.session.redactor.value(self.session.codec.encode(value))
             self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage(value)))
 
     def raised(self, error: Exception) -> None:
@@ -226,7 +249,7 @@ class Crossing:
             self._record(Outcome(status="streamed", chunks=redacted, ended=ended, error=record, usage=usage))
 
     def _redacted(self, error: Exception) -> RecordedError:
-        record = record_error(error, value_codec())
+        record = record_error(error, self.session.codec)
         return RecordedError.model_validate(self.session.redactor.value(record.model_dump()))
 
     def _record(self, outcome: Outcome) -> None:

@@ -17,6 +17,7 @@ _current: ContextVar[Session | None] = ContextVar("agenttape_session", default=N
 _executing: ContextVar[Crossing | None] = ContextVar("agenttape_executing", default=None)
 _open: list[Session] = []
 _scopes: list[Callable[[], str | None]] = []
+_watchers: list[Callable[[Crossing], None]] = []
 _lock = Lock()
 
 
@@ -60,6 +61,11 @@ def leave(session: Session) -> bool:
     if mine:
         _current.set(session.outer)
     return mine
+
+
+def watch_crossings(watcher: Callable[[Crossing], None]) -> None:
+    """Call this with each crossing of this process when it begins, where it is made; `verify` compares them."""
+    _watchers.append(watcher)
 
 
 def register_scope(provider: Callable[[], str | None]) -> None:

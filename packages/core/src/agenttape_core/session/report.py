@@ -27,7 +27,7 @@ class Crossed:
     rung: Rung | None = None
 
     def __str__(self) -> str:
-        found = f" (by {self.rung})" if self.rung is not None else ""
+        found = f" ({self.rung})" if self.rung is not None else ""
         return f"{self.number:>4}  {self.kind} {self.name} at {self.address}{found}"
 
 
@@ -39,6 +39,7 @@ class Report:
     _executed: list[Crossed] = field(default_factory=list)
     _unused: list[Crossed] = field(default_factory=list)
     _missed: list[str] = field(default_factory=list)
+    _drift: list[str] = field(default_factory=list)
     _blocked: list[str] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
@@ -63,6 +64,11 @@ class Report:
         return tuple(self._missed)
 
     @property
+    def drift(self) -> tuple[str, ...]:
+        """The calls that got an error result for want of a recording (`on_miss="return"`), a line each."""
+        return tuple(self._drift)
+
+    @property
     def blocked(self) -> tuple[str, ...]:
         """The attempts to reach the outside that the guard refused, a line each."""
         return tuple(self._blocked)
@@ -75,9 +81,11 @@ class Report:
             if executed is not None:
                 self._executed.append(executed)
 
-    def add_failure(self, *, missed: str | None = None, blocked: str | None = None) -> None:
+    def add_failure(self, *, missed: str | None = None, drift: str | None = None, blocked: str | None = None) -> None:
         """Note a call that was refused."""
         with self._lock:
+            if drift is not None:
+                self._drift.append(drift)
             if missed is not None:
                 self._missed.append(missed)
             if blocked is not None:
@@ -93,4 +101,9 @@ class Report:
         return ", ".join(parts)
 
     def _exceptional(self) -> list[tuple[list[Crossed] | list[str], str]]:
-        return [(self._unused, "unused"), (self._missed, "missed"), (self._blocked, "blocked")]
+        return [
+            (self._unused, "unused"),
+            (self._missed, "missed"),
+            (self._drift, "drifted"),
+            (self._blocked, "blocked"),
+        ]

@@ -15,12 +15,15 @@ from agenttape_core.errors import (
     AgentTapeHalt,
     CassetteError,
     CassetteMissError,
+    DriftError,
     UnusedInteractionsError,
 )
 from agenttape_core.matching import (
+    NOTHING,
     Branch,
     Candidate,
     Canonicaliser,
+    Ignored,
     Order,
     Position,
     Question,
@@ -32,7 +35,7 @@ from agenttape_core.matching import (
     task_branch,
 )
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import Interaction, Timing
+from agenttape_core.schema import KINDS, Interaction, Timing, ValueCodec
 from agenttape_core.session import current
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.crossing import Boundary, Crossing
@@ -46,18 +49,20 @@ class Session:
     Integrations call `cross` and act on what it gives; users get one from `use_cassette`.
 
     Args:
-        path: The cassette.
+        path: The cassette: its file, or its URL.
         policy: What the session allows.
         redactor: Replaces secrets.
         source: The recordings.
         sink: Where executed interactions go; nothing when none can be executed.
         remedy: Says how to record what is missing, a line each.
         ambient: Whether integrations tape what the user did not tape.
+        ignored: What of requests is not compared; the fingerprints of the source leave out the same.
+        opaque: Whether values without a codec are kept as stand-ins.
     """
 
     def __init__(
         self,
-        path: Path,
+        path: Path | str,
         *,
         policy: Policy,
         redactor: Redactor,
@@ -65,6 +70,8 @@ class Session:
         sink: Sink | None,
         remedy: Callable[[], list[str]],
         ambient: bool = True,
+        ignored: Ignored = NOTHING,
+        opaque: bool = False,
     ) -> None:
         self.path = path
         self.policy = policy
@@ -77,6 +84,8 @@ class Session:
         self.frozen: Any = None
         """What is kept fixed for this session: set by who opens it, asked for by the stand-ins of freeze."""
         self.ambient = ambient
+        self.written: Path | str | None = None
+        """The file that was written when the session ended: the cassette, or one derived from it; else nothing."""
         self.served_at: dict[int, Order] = {}
         """The place in this run of each recording that was served."""
         self.running: list[Crossing] = []
@@ -85,8 +94,10 @@ class Session:
         self._kept: list[tuple[Order, Interaction]] = []
         self._sink = sink
         self._remedy = remedy
-        self._recordings = Recordings(source.entries)
-        self._canonical = Canonicaliser(lambda value: redactor.value(value_codec().encode(value)))
+        self._recordings = Recordings(source.entries, policy.match_on, source.interaction)
+        self._opaque = opaque
+        self._canonical = Canonicaliser(lambda value: redactor.value(self.codec.encode(value)), ignored)
+        self._met: set[str] = set()
         self._numbers = itertools.count(1)
         self._latched: AgentTapeError | AgentTapeHalt | None = None
         self._unfinished: set[Callable[[], None]] = set()
@@ -97,6 +108,11 @@ class Session:
     def mode(self) -> Mode:
         """The mode the session was opened in."""
         return self.policy.mode
+
+    @property
+    def codec(self) -> ValueCodec:
+        """Writes and reads the values of this session."""
+        return value_codec(lenient=self._opaque)
 
     @property
     def interactions(self) -> list[Interaction]:
@@ -180,10 +196,12 @@ class Session:
         if position is None:
             base = parent.position if parent is not None else self.root
             position = base.child(name, branch=task_branch(base))
+        self._met.update((boundary.kind, name))
         decision = decide(self.policy, question, position.address, self._recordings)
-        if isinstance(decision, Refuse):
-            self.refuse(question, position, decision.reason)
         number = next(self._numbers)
+        if isinstance(decision, Refuse):
+            drift = self.miss(question, position, decision.reason)
+            return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent, drift=drift)
         if isinstance(decision, Execute):
             self.report.add(executed=Crossed(boundary.kind, name, position.address, number))
             return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent)
@@ -211,10 +229,16 @@ class Session:
         """Return how many recordings of a request are not used yet."""
         return self._recordings.left(self._canonical.question(boundary.kind, "", body).fingerprint)
 
-    def refuse(self, question: Question, position: Position, reason: str) -> NoReturn:
+    def miss(self, question: Question, position: Position, reason: str) -> DriftError:
+        """Raise the miss, or return the error that stands for it where the run is to live on."""
+        summary = f"no recording for {question.kind} {question.name} at {position.address}: {reason}"
+        if self.policy.on_miss == "raise":
+            self._refuse(question, position, summary)
+        self.report.add_failure(drift=summary)
+        return DriftError(summary)
+
+    def _refuse(self, question: Question, position: Position, summary: str) -> NoReturn:
         """Raise a miss that explains itself, and remember it even if someone eats it."""
-        where = f"{question.kind} {question.name} at {position.address}"
-        summary = f"no recording for {where}: {reason}"
         lines = [
             f"cassette  {self.path} ({len(self._recordings)} interactions, mode {self.policy.mode.value})",
             *self._nearest(question, position),
@@ -227,7 +251,8 @@ class Session:
 
     def _nearest(self, question: Question, position: Position) -> list[str]:
         try:
-            near = nearest(question, position.address, map(_candidate, self.source.entries), self._request)
+            candidates = map(_candidate, self.source.entries)
+            near = nearest(question, position.address, candidates, self._request, self._canonical.ignored)
         except CassetteError as error:  # a record that cannot be read must not hide the miss
             return [f"nearest   unknown: {error}"]
         return near.lines() if near is not None else [f"nearest   none: no {question.kind} was recorded"]
@@ -285,6 +310,11 @@ class Session:
         with self._lock:
             kept = [interaction for _, interaction in self._kept]
         return {item.fingerprint for item in kept if self.policy.is_live(item.kind, item.name)}
+
+    def unmatched(self) -> list[str]:
+        """Return the names that were given as live or frozen, and are none of a boundary that was asked or recorded."""
+        recorded = {word for row in self.source.entries for word in (row.kind, row.name)}
+        return sorted((self.policy.live | self.policy.frozen) - self._met - recorded - KINDS)
 
     def unused_error(self) -> UnusedInteractionsError | None:
         """Return the error that names what was never asked for, if anything was not."""

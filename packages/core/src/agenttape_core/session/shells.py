@@ -8,7 +8,6 @@ from threading import Lock
 from typing import Any, Literal
 
 from agenttape_core.schema import Plain, Usage
-from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.crossing import Crossing
 
 Ended = Literal["exhausted", "closed", "raised"]
@@ -20,7 +19,7 @@ def intercept(crossing: Crossing, execute: Callable[[], Any]) -> Any:
 
     Cancellation, `KeyboardInterrupt` and our own halts are not outcomes: they pass and leave no record.
     """
-    if crossing.found is not None:
+    if crossing.is_served:
         return crossing.replay()
     try:
         with crossing.executing():
@@ -34,7 +33,7 @@ def intercept(crossing: Crossing, execute: Callable[[], Any]) -> Any:
 
 async def aintercept(crossing: Crossing, execute: Callable[[], Awaitable[Any]]) -> Any:
     """Like `intercept`, for a coroutine."""
-    if crossing.found is not None:
+    if crossing.is_served:
         return crossing.replay()
     try:
         with crossing.executing():
@@ -77,11 +76,11 @@ class _Stream:
         """Keep a chunk before the reader can change it."""
         self._crossing.chunk_arrived()
         with self._crossing.session.latching():
-            self._chunks.append(value_codec().encode(chunk))
+            self._chunks.append(self._crossing.session.codec.encode(chunk))
 
     def exhaust(self) -> None:
         """Record that nothing more came."""
-        decode = value_codec().decode
+        decode = self._crossing.session.codec.decode
         with self._crossing.session.latching():
             join = self._crossing.boundary.join
             usage = self._crossing.boundary.usage(join([decode(c) for c in self._chunks])) if self._chunks else None
@@ -105,7 +104,7 @@ class _Stream:
 
 def intercept_stream(crossing: Crossing, execute: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """Like `intercept`, for a generator. A stream closed early or broken midway is recorded as exactly that."""
-    if crossing.found is not None:
+    if crossing.is_served:
         yield from crossing.replay_chunks()
         return
     stream = _Stream(crossing)
@@ -130,7 +129,7 @@ def intercept_stream(crossing: Crossing, execute: Callable[[], Iterator[Any]]) -
 
 async def aintercept_stream(crossing: Crossing, execute: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
     """Like `intercept_stream`, for an async generator."""
-    if crossing.found is not None:
+    if crossing.is_served:
         for chunk in crossing.replay_chunks():
             yield chunk
         return

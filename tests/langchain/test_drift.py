@@ -1,0 +1,88 @@
+"""A run that lives on after a miss gets what its framework takes for a failed tool or model: `on_miss="return"`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import StructuredTool, tool
+
+from agenttape_core import DriftError, use_cassette
+
+from .fakes import NativeChat, World, calling
+
+
+def asking_for(*cities: str) -> Any:
+    """Return a reply that asks for the weather of each city in turn, then tells what the last tool said."""
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        told = sum(isinstance(message, ToolMessage) for message in messages)
+        if told < len(cities):
+            return calling(("weather", {"city": cities[told]}), number=number)
+        return AIMessage(f"said: {messages[-1].text}")
+
+    return reply
+
+
+@pytest.mark.parametrize("shape", ["sync", "async"])
+async def test_another_model_with_recorded_tools(shape: str, world: World, tmp_path: Path) -> None:
+    """A candidate model runs live against recorded tools; a call that was not recorded is an error it can read."""
+
+    @tool
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        return f"sunny in {city} {world.reach('weather')}"
+
+    path = tmp_path / "weather.yaml"
+    question: Any = {"messages": [("user", "weather?")]}
+    with use_cassette(path, mode="all"):
+        create_agent(NativeChat(world=world, reply=asking_for("Paris")), [weather]).invoke(question)
+    candidate = create_agent(NativeChat(world=world, reply=asking_for("Paris", "Rome")), [weather])
+    with use_cassette(path, live={"chat"}, on_miss="return") as session:
+        result = candidate.invoke(question) if shape == "sync" else await candidate.ainvoke(question)
+    messages = [message for message in result["messages"] if isinstance(message, ToolMessage)]
+    assert [message.status for message in messages] == ["success", "error"]
+    assert messages[0].text == "sunny in Paris 2"
+    assert messages[1].text.startswith("no recording for tool weather at ")
+    assert result["messages"][-1].text == f"said: {messages[1].text}"
+    assert len(session.report.drift) == 1
+    assert world.reached.count("weather") == 1
+
+
+def test_results_of_every_form(world: World, tmp_path: Path) -> None:
+    """The error has the form that the caller of the tool expects: a text, a message, or one with an artifact."""
+
+    def find(city: str) -> tuple[str, int]:
+        return city, 1
+
+    plain = StructuredTool.from_function(lambda city: city, name="plain", description="Plain.")
+    both = StructuredTool.from_function(find, name="both", description="Both.", response_format="content_and_artifact")
+    path = tmp_path / "tools.yaml"
+    with use_cassette(path, mode="all"):
+        pass
+    with use_cassette(path, on_miss="return"):
+        for subject in (plain, both):
+            text = subject.invoke({"city": "Rome"})
+            call = {"name": subject.name, "args": {"city": "Rome"}, "id": "c1", "type": "tool_call"}
+            message = subject.invoke(call)
+            assert text.startswith(f"no recording for tool {subject.name}")
+            assert (message.status, message.tool_call_id, message.name) == ("error", "c1", subject.name)
+            assert message.text.startswith(f"no recording for tool {subject.name}")
+
+
+def test_a_model_raises(world: World, tmp_path: Path) -> None:
+    """A model has no error result: it raises an ordinary error, which fallbacks and retries may handle."""
+    path = tmp_path / "chat.yaml"
+    with use_cassette(path, mode="all"):
+        NativeChat(world=world).invoke("recorded")
+    with use_cassette(path, on_miss="return") as session:
+        with pytest.raises(DriftError, match="no recording for chat NativeChat"):
+            NativeChat(world=world).invoke("new")
+        guarded = NativeChat(world=world).with_fallbacks([RunnableLambda(lambda _: "fallback")])
+        assert guarded.invoke("newer") == "fallback"
+    assert len(session.report.drift) == 2
