@@ -40,8 +40,9 @@ types: $(READY) ## Check types, strictly.
 docs: $(READY) ## Execute every snippet of the README and the docs.
 	$(BIN)/python -m pytest -q tests/docs
 
-bench: $(READY) ## Measure the budgets as ratios.
-	$(BIN)/python benchmarks/replay.py
+bench: $(READY) ## Measure the budgets as ratios, beside what others do.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
+	$(BIN)/python benchmarks/run.py $(BENCH)
 
 clean: ## Remove what the other verbs made.
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from agenttape_core.session.session import Session
 
 
+_NO_IDS = IdMap((), ())
+
+
 def _no_usage(_: Any) -> Usage | None:
     return None
 
@@ -151,7 +154,9 @@ class Crossing:
     def _ids(self) -> IdMap:
         assert self.found is not None
         live = self.question.ids
-        recorded = self.session.source.ids(self.found.number) if live else ()
+        if not live:
+            return _NO_IDS
+        recorded = self.session.source.ids(self.found.number)
         return IdMap(recorded, live, only_last=None if self.found.same else self.question.extra)
 
     def _value(self, plain: Plain) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn
@@ -97,6 +97,7 @@ class Session:
         self._recordings = Recordings(source.entries, policy.match_on, source.interaction)
         self._opaque = opaque
         self._canonical = Canonicaliser(lambda value: redactor.value(self.codec.encode(value)), ignored)
+        self._named = policy.live | policy.frozen
         self._met: set[str] = set()
         self._numbers = itertools.count(1)
         self._latched: AgentTapeError | AgentTapeHalt | None = None
@@ -196,7 +197,8 @@ class Session:
         if position is None:
             base = parent.position if parent is not None else self.root
             position = base.child(name, branch=task_branch(base))
-        self._met.update((boundary.kind, name))
+        if self._named:
+            self._met.update((boundary.kind, name))
         decision = decide(self.policy, question, position.address, self._recordings)
         number = next(self._numbers)
         if isinstance(decision, Refuse):
@@ -262,14 +264,9 @@ class Session:
 
     # -- recording ---------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def latching(self) -> Iterator[None]:
-        """Latch our own errors of this block: an agent that eats them must not end green."""
-        try:
-            yield
-        except AgentTapeError as error:
-            self.latch(error)
-            raise
+    def latching(self) -> _Latching:
+        """Latch our own errors of a block: an agent that eats them must not end green."""
+        return _Latching(self)
 
     def keep(self, interaction: Interaction, timing: Timing, order: Order) -> None:
         """Hand a finished interaction to the sink. One that ends after the session is not part of it."""
@@ -314,7 +311,7 @@ class Session:
     def unmatched(self) -> list[str]:
         """Return the names that were given as live or frozen, and are none of a boundary that was asked or recorded."""
         recorded = {word for row in self.source.entries for word in (row.kind, row.name)}
-        return sorted((self.policy.live | self.policy.frozen) - self._met - recorded - KINDS)
+        return sorted(self._named - self._met - recorded - KINDS)
 
     def unused_error(self) -> UnusedInteractionsError | None:
         """Return the error that names what was never asked for, if anything was not."""
@@ -335,6 +332,22 @@ class Session:
                 ]
             )
         )
+
+
+class _Latching:
+    """What `latching` returns; a class, because every call enters several."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, AgentTapeError):
+            self._session.latch(error)
 
 
 def _candidate(row: IndexRow) -> Candidate:

@@ -1,0 +1,51 @@
+"""The budgets of the design, measured as ratios in one process: `make bench`.
+
+Compare ratios, not microseconds: they hold on a slow machine. `--write PAGE` puts the table into a page of the docs,
+`--quick` only tries that everything works.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+from pathlib import Path
+
+import calls
+import files
+import imports
+import peers
+from measure import FULL, QUICK, Row, machine
+
+_OURS = (calls.replay_and_record, calls.growth, files.openings, files.agents, imports.imports)
+_THEIRS = (peers.caches, peers.clients, peers.openings)
+
+
+def table(rows: list[Row]) -> str:
+    """Return the rows as Markdown."""
+    lines = [f"| {row.what} | {row.found} | {row.budget} |" for row in rows]
+    return "\n".join(["| what | measured | budget |", "|---|---|---|", *lines])
+
+
+def main() -> None:
+    """Measure, print, and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="only try that everything works")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table between the markers of a page")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for measure in (*_OURS, *(_THEIRS if peers.INSTALLED else ())):
+        with tempfile.TemporaryDirectory() as folder:
+            for row in measure(Path(folder), QUICK if options.quick else FULL):
+                rows.append(row)
+                print(f"{row.what:<66} {row.found:>20}   {row.budget}", flush=True)
+    if options.write is not None:
+        page = options.write.read_text(encoding="utf-8")
+        measured = f"<!-- measured -->\n{table(rows)}\n\nMeasured with {machine()}.\n<!-- end -->"
+        options.write.write_text(
+            re.sub(r"<!-- measured -->.*<!-- end -->", lambda _: measured, page, flags=re.DOTALL), encoding="utf-8"
+        )
+
+
+if __name__ == "__main__":
+    main()
