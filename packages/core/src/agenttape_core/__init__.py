@@ -1,5 +1,6 @@
 """AgentTape's core: what a cassette is, when requests match, and what happens on a call."""
 
+from agenttape_core.boundaries import arecord_call, boundary, record_call
 from agenttape_core.engine import Mode
 from agenttape_core.errors import (
     AgentTapeError,
@@ -12,19 +13,23 @@ from agenttape_core.errors import (
     CassetteVersionError,
     CassetteWriteError,
     ConfigurationError,
+    DriftError,
     NetworkBlockedError,
     ReplayedError,
     SessionStateError,
+    UnmatchedNameWarning,
     UnreadableValueError,
     UnrecordableValueError,
     UnusedInteractionsError,
     UnusedInteractionsWarning,
+    VerificationError,
 )
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Report, Session
-from agenttape_core.storage import open_cassette, recover
+from agenttape_core.storage import convert, open_cassette, recover
 from agenttape_core.use import use_cassette
+from agenttape_core.verification import Verification, verify
 
 __all__ = [
     "AgentTapeError",
@@ -37,6 +42,7 @@ __all__ = [
     "CassetteVersionError",
     "CassetteWriteError",
     "ConfigurationError",
+    "DriftError",
     "Interaction",
     "Mode",
     "NetworkBlockedError",
@@ -45,11 +51,19 @@ __all__ = [
     "Rule",
     "Session",
     "SessionStateError",
+    "UnmatchedNameWarning",
     "UnreadableValueError",
     "UnrecordableValueError",
     "UnusedInteractionsError",
     "UnusedInteractionsWarning",
+    "Verification",
+    "VerificationError",
+    "arecord_call",
+    "boundary",
+    "convert",
     "open_cassette",
+    "record_call",
     "recover",
     "use_cassette",
+    "verify",
 ]

@@ -17,9 +17,11 @@ class Freeze(Record):
     """What the session kept fixed, so that a replay can fix it to the same."""
 
     kinds: list[str] = Field(default_factory=list)
-    """Any of `clock`, `uuid`, `random`."""
+    """Any of `clock` or `clock:ticking`, `uuid`, `random`, `numpy`, `env`."""
     seed: str = ""
     """The seed of ids and random numbers."""
+    environment: dict[str, str | None] = Field(default_factory=dict)
+    """The environment variables that the run read, redacted; nothing where one was absent. When `env` is frozen."""
 
 
 class Redaction(Record):
@@ -37,7 +39,7 @@ class Volatile(Record):
     created: str = ""
     """When the recording began: UTC, ISO 8601."""
     clock: float | None = None
-    """The frozen time in seconds since the epoch, when `clock` is frozen."""
+    """The frozen time in seconds since the epoch, at which the run began, when either clock is frozen."""
     python: str = ""
     packages: dict[str, str] = Field(default_factory=dict)
     """Versions of the distributions that shaped the recording."""

@@ -1,0 +1,113 @@
+"""What a boundary is put around, and how a call of it becomes a request."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any, get_args
+
+from agenttape_core.boundaries.arguments import Parameters
+from agenttape_core.boundaries.streams import joined, split
+from agenttape_core.errors import ConfigurationError, UnrecordableValueError
+from agenttape_core.integration import Boundary, Crossing, current_session
+from agenttape_core.schema import KINDS, Kind
+
+_MESSAGES = "messages"
+
+
+class Callee:
+    """A callable that is a boundary.
+
+    Args:
+        function: The callable; no class.
+        kind: The kind of the boundary.
+        name: Its name; by default what the callable is called.
+        drop: Parameters that are not part of the request.
+
+    Raises:
+        ConfigurationError: If one of them cannot be used.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], kind: str, name: str | None = None, drop: Collection[str] = ()
+    ) -> None:
+        _check_function(function)
+        self.function = function
+        self.inner, self._args, self._kwargs = _without_partials(function)
+        self.name = _name_of(self.inner) if name is None else _checked_name(name)
+        self.boundary = Boundary(_checked_kind(kind), join=joined, split=split)
+        self._parameters = Parameters(self.inner, self.name, drop)
+
+    def has_shape(self, test: Callable[[Any], bool]) -> bool:
+        """Whether the callable, or the `__call__` of an object, is what a test of `inspect` asks for."""
+        return test(self.inner) or test(self.inner.__call__)
+
+    def cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+        """Begin the crossing of a call, or nothing if there is no session.
+
+        Raises:
+            CassetteMissError: If the call may be neither served nor executed.
+            TypeError: If the arguments do not fit the parameters.
+            UnrecordableValueError: If an argument cannot be written.
+        """
+        session = current_session()
+        if session is None:
+            return None
+        body = self.request(args, kwargs)
+        try:
+            return session.cross(self.boundary, self.name, body)
+        except UnrecordableValueError as error:
+            error.add_note(f'  or leave the argument out of the request of {self.name}: @boundary(..., drop=("…",))')
+            raise
+
+    def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return what a call asks: the name, and the arguments by the names of their parameters.
+
+        A list called `messages` stands beside the other arguments, as in the requests of chat models: a conversation
+        is stored as what is new in it.
+
+        Raises:
+            TypeError: If the arguments do not fit the parameters.
+        """
+        arguments = self._parameters.named((*self._args, *args), {**self._kwargs, **kwargs})
+        body: dict[str, Any] = {"name": self.name, "arguments": arguments}
+        if isinstance(arguments.get(_MESSAGES), list):
+            body[_MESSAGES] = arguments.pop(_MESSAGES)
+        return body
+
+
+def _checked_kind(kind: str) -> str:
+    if kind not in KINDS:
+        raise ConfigurationError(f"unknown kind of boundary {kind!r}; choose one of: {', '.join(get_args(Kind))}")
+    return kind
+
+
+def _check_function(function: Any) -> None:
+    shown = getattr(function, "__qualname__", None) or type(function).__qualname__
+    if inspect.isclass(function):
+        raise ConfigurationError(f"the class {shown} cannot be a boundary: decorate its methods")
+    if isinstance(function, property | functools.cached_property):
+        raise ConfigurationError(f"a {shown} cannot be a boundary: put `@{shown}` above `@boundary`")
+    if not callable(function):
+        raise ConfigurationError(f"expected a function or a kind of boundary, found a value of the type {shown}")
+
+
+def _without_partials(function: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    while isinstance(function, functools.partial):
+        args, kwargs, function = (*function.args, *args), {**function.keywords, **kwargs}, function.func
+    return function, args, kwargs
+
+
+def _name_of(function: Any) -> str:
+    """Return how a callable is called; where it was defined is not told by what stands before `<locals>`."""
+    name: str = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return name.rpartition("<locals>.")[2]
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"the name of a boundary must be a text that is not empty, found {name!r}")
+    return name

@@ -1,0 +1,90 @@
+"""`boundary`, `record_call` and `arecord_call`: what a user writes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, ParamSpec, TypeVar, overload
+
+from agenttape_core.boundaries.callee import Callee
+from agenttape_core.boundaries.shapes import coroutine, taped
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.schema import Kind
+
+P = ParamSpec("P")
+T = TypeVar("T")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+@overload
+def boundary(function: FunctionT, /, *, name: str | None = None, drop: Collection[str] = ()) -> FunctionT: ...
+@overload
+def boundary(
+    kind: Kind = "call", /, *, name: str | None = None, drop: Collection[str] = ()
+) -> Callable[[FunctionT], FunctionT]: ...
+def boundary(kind: Any = "call", /, *, name: str | None = None, drop: Collection[str] = ()) -> Any:
+    """Make a boundary of a function: recorded once, and served ever after.
+
+    Use it bare (`@boundary`), with arguments (`@boundary("tool", name="get_weather")`), or on what you did not write
+    (`search = boundary("retrieval")(client.search)`): functions, coroutine functions, generators, async generators,
+    methods of any sort, `functools.partial`, callable objects. The result is a function of the same shape; outside
+    any session it does what the real one does.
+
+    Args:
+        kind: `chat`, `completion`, `embeddings`, `retrieval`, `tool`, `node`, `memory`, `http` or `call`.
+        name: Which one of its kind; by default the qualified name of the function.
+        drop: Parameters that are not part of the request, such as a connection. The object or class of a method never
+            is.
+
+    Raises:
+        ConfigurationError: At once, if there is no such kind or parameter, or if this cannot be a boundary. When it
+            is called, it raises whatever the session does: a miss, or that a value cannot be recorded.
+    """
+    if not isinstance(kind, str):
+        return _decorated(kind, "call", name, drop)
+    return functools.partial(_decorated, kind=kind, name=name, drop=drop)
+
+
+def _decorated(function: Any, kind: str, name: str | None, drop: Collection[str]) -> Any:
+    if isinstance(function, classmethod | staticmethod):
+        return type(function)(_decorated(function.__func__, kind, name, drop))
+    return taped(Callee(function, kind, name, drop))
+
+
+def record_call(kind: Kind, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Make one call a boundary: the same as `boundary(kind)(function)(*args, **kwargs)`.
+
+    A generator function gives its generator, an async one its async generator: loop over it, nothing is to be awaited.
+
+    Args:
+        kind: The kind of boundary.
+        function: What is called.
+        *args: Its positional arguments.
+        **kwargs: Its keyword arguments.
+
+    Raises:
+        ConfigurationError: If there is no such kind, or if the function cannot be a boundary.
+    """
+    return boundary(kind)(function)(*args, **kwargs)
+
+
+async def arecord_call(kind: Kind, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Make one call whose result is awaited a boundary.
+
+    Args:
+        kind: The kind of boundary.
+        function: A coroutine function, or any other that returns something to be awaited.
+        *args: Its positional arguments.
+        **kwargs: Its keyword arguments.
+
+    Raises:
+        ConfigurationError: If there is no such kind, or if the function cannot be a boundary or is a generator.
+    """
+    callee = Callee(function, kind)
+    if callee.has_shape(inspect.isgeneratorfunction) or callee.has_shape(inspect.isasyncgenfunction):
+        raise ConfigurationError(
+            f"the generator {callee.name} is not awaited: loop over record_call({kind!r}, {callee.name}, …)"
+        )
+    result: T = await coroutine(callee)(*args, **kwargs)
+    return result

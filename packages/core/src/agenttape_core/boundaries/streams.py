@@ -1,0 +1,90 @@
+"""Generators as streams: what a boundary passes on, and what it cannot.
+
+A stream goes in one direction. What its reader sends into it would be part of what is asked, and is refused. What a
+generator returns is recorded as the last chunk: `{"$return": value}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing, closing
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+from agenttape_core.integration import Crossing, TypeCodec, aintercept_stream, intercept_stream, register_codecs
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a generator returned, as the last chunk of its stream."""
+
+    value: Any
+
+
+register_codecs(
+    [
+        TypeCodec(
+            tag="$return",
+            handles=lambda value: type(value) is Returned,
+            encode=lambda returned, nested: nested(returned.value),
+            decode=lambda plain, nested: Returned(nested(plain)),
+        )
+    ]
+)
+
+
+def joined(chunks: list[Any]) -> list[Any]:
+    """Return the value that a recorded stream has for a plain call: the list of its chunks."""
+    return [chunk for chunk in chunks if type(chunk) is not Returned]
+
+
+def split(value: Any) -> Sequence[Any]:
+    """Return the chunks that a recorded value has for a stream: the items of a list.
+
+    Raises:
+        UnreadableValueError: If the value is none.
+    """
+    if isinstance(value, list):
+        return value
+    why = "a generator asks for it, and it was recorded by a function that returned no list; record it again"
+    raise UnreadableValueError(type(value).__qualname__, why)
+
+
+def stream(crossing: Crossing, execute: Callable[[], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
+    """Serve a generator, or execute and record it.
+
+    Args:
+        crossing: Its crossing.
+        execute: Makes the real generator.
+    """
+    returned = None
+    chunks = cast("Generator[Any, None, None]", intercept_stream(crossing, lambda: _with_return_value(execute())))
+    with closing(chunks):
+        for chunk in chunks:
+            if type(chunk) is Returned:  # and read on: the stream is over only when nothing more comes
+                returned = chunk.value
+            elif (sent := (yield chunk)) is not None:
+                _refuse(crossing, sent)
+    return returned
+
+
+async def astream(crossing: Crossing, execute: Callable[[], AsyncIterator[Any]]) -> AsyncGenerator[Any, Any]:
+    """Like `stream`, for an async generator. It returns nothing; its recording may be of a generator that did."""
+    chunks = cast("AsyncGenerator[Any, None]", aintercept_stream(crossing, execute))
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            if type(chunk) is not Returned and (sent := (yield chunk)) is not None:
+                _refuse(crossing, sent)
+
+
+def _with_return_value(generator: Generator[Any, Any, Any]) -> Iterator[Any]:
+    value = yield from generator
+    if value is not None:
+        yield Returned(value)
+
+
+def _refuse(crossing: Crossing, sent: Any) -> NoReturn:
+    with crossing.session.latching():
+        why = f"the stream of {crossing.question.name} is recorded in one direction; ask each question by a call"
+        raise UnrecordableValueError("send()", type(sent), why)
