@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from contextvars import copy_context
 from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteMissError, UnrecordableValueError, open_cassette, use_cassette
+from agenttape_core import CassetteMissError, UnreadableValueError, UnrecordableValueError, open_cassette, use_cassette
 from agenttape_core.integration import Boundary, Usage, executing
 
 from .world import CHAT, World, acall, astream, call, stream
@@ -291,6 +291,22 @@ def test_usage_and_times(world: World) -> None:
     assert len(timing.offsets_ms) == 3
     assert timing.offsets_ms == sorted(timing.offsets_ms)
     assert timing.duration_ms >= timing.offsets_ms[-1]
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_what_does_not_fit_is_latched(*, streamed: bool) -> None:
+    """A recording that a boundary cannot turn into the shape that is asked for fails the session, even if eaten."""
+
+    def unfit(_: Any) -> Any:
+        raise UnreadableValueError("$", "it does not fit")
+
+    def ask(boundary: Boundary, *, whole: bool) -> Any:
+        return call("m", lambda: "ab", boundary) if whole else list(stream("m", lambda: iter("ab"), boundary))
+
+    with use_cassette("s", mode="once"):
+        ask(Boundary("chat"), whole=not streamed)
+    with pytest.raises(UnreadableValueError, match="it does not fit"), use_cassette("s"), suppress(Exception):
+        ask(Boundary("chat", join=unfit, split=unfit), whole=streamed)
 
 
 def test_reader_is_outside(world: World) -> None:

@@ -87,7 +87,7 @@ def test_time_is_real_inside_a_boundary(world: World) -> None:
 def test_unknown_freeze() -> None:
     """What cannot be frozen is refused."""
     with (
-        pytest.raises(ConfigurationError, match=r"freeze='weather'.*'clock', 'uuid' or 'random'"),
+        pytest.raises(ConfigurationError, match=r"freeze='weather'.*'clock', 'clock:ticking', 'uuid'.* or 'env'"),
         use_cassette("c", mode="once", freeze={"weather"}),
     ):
         pass

@@ -123,21 +123,26 @@ class Crossing:
             return self._value(outcome.value)
         chunks = list(self._chunks(outcome))
         self._end_of_stream(outcome, len(chunks))
-        return self.boundary.join(chunks)
+        with self.session.latching():
+            return self.boundary.join(chunks)
 
     def replay_chunks(self) -> Iterator[Any]:
         """Yield the recorded chunks, each a fresh object; raise the error that broke the stream, if one did."""
         if self.drift is not None:
-            yield from self.boundary.split(self.boundary.missed(self, self.drift))
+            yield from self._split(self.boundary.missed(self, self.drift))
             return
         outcome = self._outcome()
         if outcome.status == "raised":
             raise self._error(outcome.error)
         if outcome.status == "returned":
-            yield from self.boundary.split(self._value(outcome.value))
+            yield from self._split(self._value(outcome.value))
             return
         yield from self._chunks(outcome)
         self._end_of_stream(outcome, len(outcome.chunks or ()))
+
+    def _split(self, value: Any) -> Sequence[Any]:
+        with self.session.latching():
+            return self.boundary.split(value)
 
     def _end_of_stream(self, outcome: Outcome, read: int) -> None:
         if outcome.ended == "raised":
