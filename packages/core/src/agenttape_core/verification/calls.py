@@ -1,0 +1,78 @@
+"""What a child notes of the calls that reach the boundaries."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from agenttape_core.matching import canonical_json
+from agenttape_core.schema import Plain
+from agenttape_core.session import Crossing, Session
+
+_MAX_ASKED = 1000
+"""Characters of a request that are told; an agent asks with its whole history each time. The fingerprint is of all."""
+
+
+class Calls:
+    """Each call of a process: what it asked, what served it, and which calls came before it in its strand."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: dict[Session, dict[str, list[str]]] = {}
+        self._strands: dict[Session, dict[Any, list[str]]] = {}
+
+    def note(self, crossing: Crossing) -> None:
+        """Note a call when it begins, where it is made."""
+        question, address, strand = crossing.question, crossing.position.address, _strand()
+        asked = _shortened(canonical_json(question.body))
+        served = "not served"
+        if crossing.found is not None:
+            served = f"served by interaction {crossing.found.number} ({crossing.found.rung})"
+        with self._lock:
+            calls = self._calls.setdefault(crossing.session, {})
+            calls[address] = [f"{question.kind} {question.name} {asked}, {served}", question.fingerprint]
+            if strand is not None:
+                self._strands.setdefault(crossing.session, {}).setdefault(strand, []).append(address)
+
+    def report(self) -> Plain:
+        """Return what was noted as plain data, free of the order of concurrent strands and sessions."""
+        sessions = [
+            {
+                "cassette": str(session.path),
+                "calls": dict(sorted(calls.items())),
+                "order": sorted(self._strands.get(session, {}).values()),
+                "unused": sorted(map(str, session.report.unused)),
+                "missed": sorted(session.report.missed),
+                "blocked": sorted(session.report.blocked),
+            }
+            for session, calls in self._calls.items()
+        ]
+        return sorted(sessions, key=repr)
+
+    def rules(self) -> Plain:
+        """Return the user's redaction rules of all sessions, so that the report can follow them."""
+        rules = {rule.name: rule for session in self._calls for rule in session.redactor.rules}
+        return [
+            {"name": rule.name, "pattern": rule.pattern, "keys": rule.keys, "literal": rule.literal}
+            for rule in rules.values()
+        ]
+
+
+def _shortened(text: str) -> str:
+    half = _MAX_ASKED // 2
+    return text if len(text) <= _MAX_ASKED else f"{text[:half]} … {text[-half:]}"
+
+
+def _strand() -> Any:
+    """Return what runs one call after the other here: a task, or the main thread.
+
+    Other threads are none: which one of a pool makes a call, and when, is nobody's promise.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    if task is None and threading.current_thread() is threading.main_thread():
+        return "main"
+    return task

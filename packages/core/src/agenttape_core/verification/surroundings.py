@@ -1,0 +1,113 @@
+"""What is varied around a replay, and which values of it this machine has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from agenttape_core.errors import ConfigurationError
+
+Factor = Literal["hash_seed", "time_zone", "locale", "working_directory", "switch_interval", "terminal_width"]
+"""Something around a program that must not change what it produces."""
+
+FACTORS: tuple[Factor, ...] = get_args(Factor)
+
+_HASH_SEEDS = range(2**32)
+_ZONES = ("UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Asia/Kathmandu", "America/New_York")
+_ZONES_WITHOUT_DATABASE = ("UTC0", "LINT-14", "SST11", "NPT-5:45", "EST5EDT,M3.2.0,M11.1.0")
+_LOCALES = ("c.utf8", "c", "de_de.utf8", "tr_tr.utf8", "fr_fr.utf8", "ja_jp.utf8", "en_us.utf8")
+_SWITCH_INTERVALS = (0.005, 1e-6, 0.1, 1e-4, 1e-5)
+_TERMINAL_WIDTHS = (80, 200, 40, 132, 100)
+
+
+class Surroundings(NamedTuple):
+    """What surrounds one replay.
+
+    Args:
+        hash_seed: `PYTHONHASHSEED`: decides the order of sets of strings.
+        time_zone: `TZ`: what local time is.
+        locale: `LC_ALL` and `LANG`.
+        working_directory: A new, empty folder, by its name; or the absolute path of the project's, which is left alone.
+        switch_interval: Seconds after which a waiting thread may run; see `sys.setswitchinterval`.
+        terminal_width: `COLUMNS`: characters in a line of the terminal.
+    """
+
+    hash_seed: int
+    time_zone: str
+    locale: str
+    working_directory: str
+    switch_interval: float
+    terminal_width: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that make these surroundings."""
+        return {
+            "PYTHONHASHSEED": str(self.hash_seed),
+            "TZ": self.time_zone,
+            "LC_ALL": self.locale,
+            "LANG": self.locale,
+            "COLUMNS": str(self.terminal_width),
+        }
+
+
+def plan(times: int, choices: Mapping[Factor, Sequence[Any]]) -> list[Surroundings]:
+    """Return the surroundings of each replay: each factor takes its next value, and begins anew at the end."""
+    return [
+        Surroundings(**{factor: values[run % len(values)] for factor, values in choices.items()})
+        for run in range(times)
+    ]
+
+
+def available(vary: Collection[str], times: int) -> dict[Factor, Sequence[Any]]:
+    """Return the values that each factor can take here; of one that is not to be varied, only the first.
+
+    Raises:
+        ConfigurationError: If `vary` names something else than `FACTORS`.
+    """
+    if isinstance(vary, str) or (unknown := sorted(set(vary) - set(FACTORS))):
+        found = repr(vary) if isinstance(vary, str) else ", ".join(map(repr, unknown))
+        raise ConfigurationError(f"vary: expected a collection of {', '.join(FACTORS)}; found {found}")
+    choices: dict[Factor, Sequence[Any]] = {
+        "hash_seed": _HASH_SEEDS[:times],
+        "time_zone": time_zones(),
+        "locale": locales(),
+        "working_directory": [f"run-{run}" for run in range(1, times + 1)],
+        "switch_interval": _SWITCH_INTERVALS,
+        "terminal_width": _TERMINAL_WIDTHS,
+    }
+    if "working_directory" not in vary:
+        choices["working_directory"] = [str(Path.cwd())]
+    return {factor: values if factor in vary else values[:1] for factor, values in choices.items()}
+
+
+def time_zones() -> Sequence[str]:
+    """Return the names of time zones far apart; spelled out as POSIX does, where there is no database of them."""
+    import zoneinfo
+
+    known = [zone for zone in _ZONES if any(Path(folder, zone).is_file() for folder in zoneinfo.TZPATH)]
+    return known if len(known) > 1 else _ZONES_WITHOUT_DATABASE
+
+
+def locales() -> Sequence[str]:
+    """Return the installed locales whose conventions differ most, UTF-8 ones and `C`; at least `C`."""
+    try:
+        # S607: where the command is depends on the system, and only its answer is used.
+        listed = subprocess.run(["locale", "-a"], capture_output=True, check=True, env=_plain())  # noqa: S607
+    except (OSError, subprocess.CalledProcessError):
+        return ("C",)
+    installed = {_normal(name): name for name in listed.stdout.decode("ascii", "replace").split()}
+    wanted = [name for name in _LOCALES if name in installed]
+    others = sorted(name for name in installed if name.endswith(".utf8") and name not in wanted)
+    return [installed[name] for name in [*wanted, *others]] or ("C",)
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("utf-8", "utf8")
+
+
+def _plain() -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C"}

@@ -1,0 +1,131 @@
+"""The function to verify, named so that a child process finds it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agenttape_core.errors import ConfigurationError
+
+_REMEDY = (
+    "\n  a child process imports it: define it at the top level of a module or of a script, without arguments,"
+    '\n  or name it: "module:function" or "path/to/file.py:function"'
+)
+
+
+class Target(NamedTuple):
+    """Where a function is.
+
+    Args:
+        module: The module to import; empty for a script, which is loaded from its file.
+        file: The file that the module was loaded from; empty if it is not known.
+        qualname: The name in the module, such as `Agent.answer`.
+    """
+
+    module: str
+    file: str
+    qualname: str
+
+    def __str__(self) -> str:
+        return f"{self.module or Path(self.file).name}:{self.qualname}"
+
+
+def target_of(function: Callable[..., Any] | str) -> Target:
+    """Return where a function is.
+
+    Args:
+        function: The function, or its name as `module:function` or `path/to/file.py:function`.
+
+    Raises:
+        ConfigurationError: If a child process could not find it.
+    """
+    if isinstance(function, str):
+        return _named(function)
+    if not callable(function):
+        raise ConfigurationError(f"verify: expected a function or its name, found {type(function).__name__}{_REMEDY}")
+    name = getattr(function, "__qualname__", "")
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    if not name or "<" in name or module is None:
+        kind = "a lambda" if name.endswith("<lambda>") else "defined inside a function" if "<" in name else "an object"
+        raise ConfigurationError(f"verify: cannot hand {name or type(function).__name__} on: it is {kind}{_REMEDY}")
+    if _attribute(module, name) != function:
+        raise ConfigurationError(f"verify: {module.__name__} holds something else under the name {name}{_REMEDY}")
+    file = str(Path(module.__file__).resolve()) if module.__file__ is not None else ""
+    if module.__name__ != "__main__":
+        return Target(module.__name__, file, name)
+    if spec := getattr(module, "__spec__", None):  # run by `python -m`
+        return Target(spec.name, file, name)
+    if not Path(file).is_file():
+        raise ConfigurationError(f"verify: {name} is defined in no file{_REMEDY}")
+    return Target("", file, name)
+
+
+def _named(name: str) -> Target:
+    place, _, qualname = name.rpartition(":")
+    if not place or not qualname:
+        raise ConfigurationError(f'verify: expected "module:function" or "file.py:function", found {name!r}')
+    if not place.endswith(".py"):
+        return Target(place, "", qualname)
+    file = Path(place).resolve()
+    if not file.is_file():
+        raise ConfigurationError(f"verify: there is no file {place}")
+    return Target("", str(file), qualname)
+
+
+def load(target: Target) -> Callable[[], Any]:
+    """Return the function, in the child."""
+    module = _imported(target.module, target.file) if target.module else _script(target.file)
+    function: Callable[[], Any] = _attribute(module, target.qualname)
+    if not callable(function):
+        raise TypeError(f"{target} is not a function")
+    return function
+
+
+def _attribute(module: Any, qualname: str) -> Any:
+    return reduce(lambda found, name: getattr(found, name, None), qualname.split("."), module)
+
+
+def _imported(name: str, file: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # pytest imports tests by their file: `tests.test_agent` although the folder of `tests` is not on the path.
+        if not file or error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+    root = _root(Path(file), name)
+    if root is not None:
+        sys.path.append(str(root))
+        importlib.invalidate_caches()
+        return importlib.import_module(name)
+    return _from_file(name, file)
+
+
+def _root(file: Path, name: str) -> Path | None:
+    """Return the folder from which a file has the name that it was imported by."""
+    place = file.parent if file.name == "__init__.py" else file.with_suffix("")
+    parts = tuple(name.split("."))
+    return place.parents[len(parts) - 1] if place.parts[-len(parts) :] == parts else None
+
+
+def _script(file: str) -> Any:
+    """Load a script as its own folder would import it: what stands below `if __name__ == "__main__"` does not run."""
+    sys.path.insert(0, str(Path(file).parent))
+    name = Path(file).stem
+    module = _from_file(name if name not in sys.modules else f"{name}_script", file)
+    sys.modules["__main__"] = module  # where recorded values of the script's own types look for them
+    return module
+
+
+def _from_file(name: str, file: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

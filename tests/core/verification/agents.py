@@ -1,0 +1,127 @@
+"""Functions that child processes replay: sound ones, and ones that are each broken in one way."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import locale
+import os
+import shutil
+import signal
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+from agenttape_core import use_cassette
+from agenttape_core.integration import Boundary, current_session, intercept
+
+TEA = ("tea", "coffee", "water", "milk", "juice")
+SECRET = "-".join(["sk", "proj", "Zq8" * 16])  # put together here, so that no scanner takes it for a real one
+
+
+def ask(name: str, **body: Any) -> str:
+    """Call a tool that never answers the same."""
+    session = current_session()
+    assert session is not None
+    answer: str = intercept(session.cross(Boundary("tool"), name, body), lambda: f"{name} {os.urandom(4).hex()}")
+    return answer
+
+
+def sound() -> dict[str, Any]:
+    """Do what agents do: call tools, print, write a file, use ids and time."""
+    found = ask("search", words=sorted(set(TEA)))
+    page = ask("fetch", url=found)
+    sys.stdout.write(f"{page}\n")
+    Path("notes.txt").write_text(page, encoding="utf-8")
+    return {"page": page, "id": uuid.uuid4(), "at": dt.datetime.now(dt.UTC), "seen": {found, page}}
+
+
+async def parallel() -> list[str]:
+    """Call tools in tasks whose order of completion is not that of their start."""
+
+    async def one(number: int) -> str:
+        await asyncio.sleep(0.001 * (3 - number))
+        return ask("search", number=number)
+
+    return await asyncio.gather(*map(one, range(3)))
+
+
+def opens_its_own() -> str:
+    """Open a cassette, in a mode that would record, of a folder that is relative."""
+    with use_cassette("tapes/own.yaml", mode="once", live={"tool"}):
+        return ask("search")
+
+
+async def stream() -> AsyncIterator[str]:
+    """Yield what tools say."""
+    yield ask("search")
+    yield ask("fetch")
+
+
+def chunks() -> Iterator[str]:
+    """Yield what a tool says, from no coroutine."""
+    yield ask("search")
+
+
+class Plain:
+    """An object without a repr of its own."""
+
+    def method(self) -> None:
+        """Do nothing."""
+
+
+def broken() -> dict[str, Any]:
+    """Let each of the surroundings in, and more."""
+    sys.stdout.write("-" * (shutil.get_terminal_size().columns // 10))
+    sys.stderr.write(f"{set(TEA)} {SECRET}")
+    Path("drinks").write_text("\n".join(["drinks", *set(TEA)]), encoding="utf-8")
+    Path(next(iter(set(TEA)))).mkdir()
+    return {
+        "answers": {name: ask(name) for name in set(TEA)},
+        "set": list(set(TEA)),
+        "zone": dt.datetime(2024, 1, 1, tzinfo=dt.UTC).astimezone().isoformat(),
+        "locale": locale.setlocale(locale.LC_ALL, ""),
+        "folder": Path.cwd().name,
+        "switch": sys.getswitchinterval() < 0.001,
+        "object": repr(Plain()),
+        "id": str(uuid.uuid4()),
+        "random": os.urandom(8).hex(),
+        "secret": [f"{name} {SECRET}" for name in set(TEA)],
+        "sound": 1,
+    }
+
+
+def asks_in_another_order() -> str:
+    """Ask with words in the order of a set."""
+    return ask("search", words=list(set(TEA)))
+
+
+def raises() -> None:
+    """Raise what every replay raises."""
+    raise ValueError("no such city")
+
+
+def returns_an_object() -> Plain:
+    """Return what has no codec."""
+    return Plain()
+
+
+def crashes() -> None:
+    """Die of a signal."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hangs() -> None:
+    """Never return; says who it is to a pipe that it keeps open."""
+    if pipe := os.environ.get("TELL_ON"):
+        channel = os.open(pipe, os.O_WRONLY)
+        os.write(channel, b"x")
+    while True:
+        time.sleep(60)
+
+
+def returns_nothing() -> None:
+    """Ask for nothing."""
