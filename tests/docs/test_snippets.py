@@ -39,6 +39,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in, without settings of ours in the environment."""
     for variable in ("MODE", "CASSETTE_DIR", "UNUSED", "FREEZE", "REDACTION_KEY"):
         monkeypatch.delenv(f"AGENTTAPE_{variable}", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     # Snippets run as `__main__`; the real one comes back after the test.
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])

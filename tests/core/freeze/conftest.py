@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agenttape_core.freeze import KINDS, Frozen, freezing
+from agenttape_core.freeze import DEFAULT_KINDS, Environment, Frozen, freezing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -30,13 +30,14 @@ def lookup() -> Frozen | None:
 @contextmanager
 def _session(
     *,
-    kinds: Collection[str] = KINDS,
+    kinds: Collection[str] = DEFAULT_KINDS,
     seed: str = "seed",
     clock: float = MOMENT,
     scope: Callable[[], str] = lambda: "root",
+    environment: Environment | None = None,
 ) -> Iterator[Frozen]:
-    frozen = Frozen(kinds=kinds, seed=seed, clock=clock, scope=scope)
-    with freezing(lookup):
+    frozen = Frozen(kinds=kinds, seed=seed, clock=clock, scope=scope, environment=environment)
+    with freezing(lookup, kinds):
         token = _current.set(frozen)
         try:
             yield frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import uuid
 
@@ -10,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.freeze import KINDS, Frozen
+from agenttape_core.freeze import DEFAULT_KINDS, Frozen
 from agenttape_core.freeze.layout import VERSIONS, uuid_from
 
 
 def frozen(seed: str = "seed", clock: float = 1_700_000_000.0, scope: str = "root") -> Frozen:
     """A session of the given values, outside any installation."""
-    return Frozen(kinds=KINDS, seed=seed, clock=clock, scope=lambda: scope)
+    return Frozen(kinds=DEFAULT_KINDS, seed=seed, clock=clock, scope=lambda: scope)
 
 
 def test_an_unknown_kind_is_refused() -> None:
     """A kind that cannot be frozen is named, with those that can."""
-    with pytest.raises(ConfigurationError, match=r"weather.*clock, uuid, random"):
+    with pytest.raises(ConfigurationError, match=r"weather.*clock, clock:ticking, uuid, random, numpy, env"):
         Frozen(kinds=["clock", "weather"], seed="s", clock=0.0, scope=str)
 
 
@@ -42,29 +43,30 @@ def test_seed_and_scope_make_other_ids(other: Frozen) -> None:
 def test_a_maker_does_not_disturb_another() -> None:
     """Each maker of a scope has a count of its own."""
     alone, shared = frozen(), frozen()
-    shared.next_bytes("other", 3)
-    assert alone.next_bytes("m", 8) == shared.next_bytes("m", 8) != shared.next_bytes("m", 8)
+    shared.next_bits("other", 3)
+    assert alone.next_bits("m", 64) == shared.next_bits("m", 64) != shared.next_bits("m", 64)
 
 
 def test_scopes_are_counted_apart() -> None:
     """What one task takes does not shift the ids of another, in whatever order they run."""
     scope = ["a"]
-    one = Frozen(kinds=KINDS, seed="s", clock=0.0, scope=lambda: scope[0])
-    two = Frozen(kinds=KINDS, seed="s", clock=0.0, scope=lambda: scope[0])
+    one = Frozen(kinds=DEFAULT_KINDS, seed="s", clock=0.0, scope=lambda: scope[0])
+    two = Frozen(kinds=DEFAULT_KINDS, seed="s", clock=0.0, scope=lambda: scope[0])
 
-    def take(of: Frozen, order: str) -> dict[str, list[bytes]]:
-        taken: dict[str, list[bytes]] = {"a": [], "b": []}
+    def take(of: Frozen, order: str) -> dict[str, list[int]]:
+        taken: dict[str, list[int]] = {"a": [], "b": []}
         for scope[0] in order:
-            taken[scope[0]].append(of.next_bytes("m", 8))
+            taken[scope[0]].append(of.next_bits("m", 64))
         return taken
 
     assert take(one, "aabb") == take(two, "baba")
 
 
-@pytest.mark.parametrize("size", [0, 1, 32, 33, 100])
-def test_bytes_come_in_any_size(size: int) -> None:
-    """As many bytes as asked, also more than one hash gives."""
-    assert len(frozen().next_bytes("m", size)) == size
+@pytest.mark.parametrize("bits", [0, 1, 7, 8, 32, 53, 256, 257, 1000])
+def test_numbers_come_in_any_size(bits: int) -> None:
+    """As many bits as asked and no more, also more than one hash gives; among a few numbers the highest is set."""
+    one = frozen()
+    assert max(one.next_bits("m", bits).bit_length() for _ in range(40)) == bits
 
 
 @pytest.mark.parametrize("version", [1, 6, 7])
@@ -137,5 +139,6 @@ def test_threads_never_get_the_same_id() -> None:
 def test_a_scope_has_one_generator() -> None:
     """Random numbers go on within a scope and start anew, but equally, in another session."""
     one = frozen()
-    assert one.random_source() is one.random_source()
-    assert one.random_source().random() == frozen().random_source().random() != frozen("x").random_source().random()
+    assert one.source("m", random.Random) is one.source("m", random.Random)
+    drawn = [of.source("m", random.Random).random() for of in (frozen(), frozen(), frozen("x"))]
+    assert drawn[0] == drawn[1] != drawn[2]

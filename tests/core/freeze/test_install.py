@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agenttape_core.errors import SessionStateError
-from agenttape_core.freeze import KINDS, Frozen, freezing
+from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing
 from agenttape_core.freeze.dates import Facade
 from agenttape_core.freeze.stand_in import StandIn
 
@@ -153,7 +153,7 @@ def test_the_last_one_out_restores(session: OpenSession) -> None:
 def test_blocks_may_overlap(session: OpenSession) -> None:
     """The first in may be the first out."""
     one, two = ExitStack(), ExitStack()
-    lookup = Frozen(kinds=KINDS, seed="s", clock=3.0, scope=str)
+    lookup = Frozen(kinds=DEFAULT_KINDS, seed="s", clock=3.0, scope=str)
 
     def look() -> Frozen:
         return lookup
@@ -214,14 +214,14 @@ def test_lookup_and_scope_may_ask_the_time_themselves() -> None:
         told.append(time.time())
         return uuid.uuid4().hex[:0]
 
-    frozen = Frozen(kinds=KINDS, seed="s", clock=MOMENT, scope=tell)
+    frozen = Frozen(kinds=DEFAULT_KINDS, seed="s", clock=MOMENT, scope=tell)
 
     def look() -> Frozen:
         tell()
         return frozen
 
     with freezing(look):
-        assert uuid.uuid4() == Frozen(kinds=KINDS, seed="s", clock=MOMENT, scope=str).next_uuid("uuid.uuid4", 4)
+        assert uuid.uuid4() == Frozen(kinds=DEFAULT_KINDS, seed="s", clock=MOMENT, scope=str).next_uuid("uuid.uuid4", 4)
         assert time.time() == MOMENT
     assert min(told) > MOMENT
 

@@ -327,7 +327,7 @@ def test_loading_runs_nothing(tmp_path: Path) -> None:
 def test_a_newer_format_is_refused_before_anything_is_parsed(tmp_path: Path, name: str) -> None:
     """A file from the future may hold anything after its version."""
     path = tmp_path / name
-    path.write_text("agenttape: 2\n@ what is this\n" if name.endswith("yaml") else '{"agenttape":2,@')
+    path.write_text("agenttape: 3\n@ what is this\n" if name.endswith("yaml") else '{"agenttape":3,@')
 
-    with pytest.raises(CassetteVersionError, match=r"format 2, .* up to 1"):
+    with pytest.raises(CassetteVersionError, match=r"format 3, .* up to 2"):
         open_cassette(path)

@@ -94,5 +94,5 @@ def test_version_1_is_written_as_it_always_was(tmp_path: Path, name: str, full_h
 @pytest.mark.parametrize("name", ["weather.yaml", "weather.jsonl"])
 def test_the_future_is_refused(name: str) -> None:
     """The error says which format was found, which is supported, and what to do."""
-    with pytest.raises(CassetteVersionError, match=r"format 999.*up to 1(?s:.)*pip install --upgrade agenttape-core"):
+    with pytest.raises(CassetteVersionError, match=r"format 999.*up to 2(?s:.)*pip install --upgrade agenttape-core"):
         open_cassette(GOLDEN / "future" / name)

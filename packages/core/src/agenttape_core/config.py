@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from enum import Enum
 from pathlib import Path, PurePath
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from agenttape_core.engine import OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.freeze import DEFAULT_KINDS, Kind, check_kinds
 from agenttape_core.matching import STRICT, Ignored, MatchOn
 from agenttape_core.storage import CassetteUrl, Location, location_of
 
@@ -31,7 +31,7 @@ _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
 class Settings(BaseModel):
     """What holds for every session of a project unless the call says otherwise."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     mode: str = "none"
     cassette_dir: str = "cassettes"
@@ -44,7 +44,7 @@ class Settings(BaseModel):
     unused: Unused | None = None
     on_error: OnError = "discard"
     opaque: Opaque = "refuse"
-    freeze: tuple[Literal["clock", "uuid", "random"], ...] = ("clock", "uuid", "random")
+    freeze: tuple[Kind, ...] = DEFAULT_KINDS
     egress: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     redaction_key: str | None = None
@@ -59,6 +59,12 @@ class Settings(BaseModel):
     def _paths(cls, spelled: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return Ignored.of(spelled).spelled if spelled is not None else None
 
+    @field_validator("freeze")
+    @classmethod
+    def _kinds(cls, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
+        check_kinds(kinds)
+        return kinds
+
     @property
     def judges_unused(self) -> Unused:
         """What to do about unused recordings: a run that lives on after a miss is expected to leave some."""
@@ -71,7 +77,8 @@ class Settings(BaseModel):
             ConfigurationError: If an option is not valid.
         """
         try:
-            return Settings.model_validate({**self.model_dump(), **options, **(_REPLAY if _project is not None else {})})
+            forced = _REPLAY if _project is not None else {}
+            return Settings.model_validate({**self.model_dump(), **options, **forced})
         except ValidationError as error:
             first = error.errors()[0]
             raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from None
@@ -97,6 +104,8 @@ def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Locatio
     if not isinstance(name_or_path, str | Path) or PurePath(name_or_path).name in {"", ".."}:
         raise ConfigurationError(f"expected the name or the path of a cassette, found {name_or_path!r}")
     path = location_of(name_or_path)
+    if path.name == "":
+        raise ConfigurationError(f"expected the URL of a cassette, found that of a folder: {path}")
     if PurePath(path.name).suffix in SUFFIXES:
         return path
     named = path.with_name(f"{path.name}.yaml")
@@ -164,6 +173,8 @@ def _from_pyproject(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     for above in (folder, *folder.parents):
         path = above / "pyproject.toml"
         if path.is_file():
+            import tomllib
+
             try:
                 table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("agenttape", {})
             except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

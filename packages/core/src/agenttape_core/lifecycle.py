@@ -18,10 +18,10 @@ from agenttape_core.errors import (
     UnmatchedNameWarning,
     UnusedInteractionsWarning,
 )
-from agenttape_core.freeze import Frozen, freezing
+from agenttape_core.freeze import Environment, Frozen, freezing
 from agenttape_core.guard import Guard, guarding
 from agenttape_core.matching import NOTHING, Ignored
-from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for
+from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for, with_environment
 from agenttape_core.redaction import Rule
 from agenttape_core.remedy import remedy_for
 from agenttape_core.schema import Header, Timing
@@ -132,10 +132,11 @@ class Use:
                 seed=frozen.seed,
                 clock=clock if clock is not None else time.time(),
                 scope=current_scope,
+                environment=Environment(frozen.environment, learns=not policy.offline),
             )
+            self._around.enter_context(freezing(_frozen_here, frozen.kinds))
         integrations.connect()
         self._around.callback(integrations.disconnect)
-        self._around.enter_context(freezing(_frozen_here))
         session.enter()
         self._around.callback(session.leave)
         if policy.offline:
@@ -211,6 +212,9 @@ class Use:
 
     def _commit(self, journal: Journal) -> None:
         derived = self._path.name if not self._session.policy.records else None
+        frozen: Frozen | None = self._session.frozen
+        if frozen is not None and frozen.environment is not None:
+            self._header = with_environment(self._header, frozen.environment.learned, self._session.redactor)
         header = finished_header(self._header, {}, derived_from=derived)
         source = self._session.source
         if self._cassette is None:

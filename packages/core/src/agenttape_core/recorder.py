@@ -7,9 +7,11 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any, cast
 
 from agenttape_core.config import Settings, stem_of
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.freeze import TICKING
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.schema import Freeze, Header, Interaction, Outcome, Redaction, Timing, Volatile
 from agenttape_core.storage import Entry, Location
@@ -106,10 +108,26 @@ def new_header(
         ),
         volatile=Volatile(
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
-            clock=round(now, 6) if "clock" in settings.freeze else None,
+            clock=round(now, 6) if {"clock", TICKING} & set(settings.freeze) else None,
             python=platform.python_version(),
         ),
     )
+
+
+def with_environment(header: Header, learned: Mapping[str, str | None], redactor: Redactor) -> Header:
+    """Return a header that holds the environment variables that a run read, too.
+
+    Args:
+        header: The header.
+        learned: The variables with their real values.
+        redactor: Replaces what is secret in them, by what it is or by the name of the variable.
+    """
+    redacted: dict[str, Any] = {}
+    for name, value in learned.items():
+        redacted |= cast("dict[str, Any]", redactor.value({name: value}))
+    environment = {**header.freeze.environment, **redacted}
+    freeze = header.freeze.model_copy(update={"environment": dict(sorted(environment.items()))})
+    return header.model_copy(update={"freeze": freeze})
 
 
 def finished_header(header: Header, timings: Mapping[int, Timing], *, derived_from: str | None = None) -> Header:

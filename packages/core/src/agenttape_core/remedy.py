@@ -22,16 +22,16 @@ def caller() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def remedy_for(path: Path, *, explicit_at: str | None) -> Callable[[], list[str]]:
+def remedy_for(recorded: Callable[[], bool], *, explicit_at: str | None) -> Callable[[], list[str]]:
     """Return what says how to record what is missing, a line each.
 
     Args:
-        path: The cassette.
+        recorded: Whether there is a cassette. Not looked for here: one at a URL is out of reach in a replay.
         explicit_at: Where the mode was given in code, which an environment variable does not change.
     """
 
     def remedy() -> list[str]:
-        if explicit_at is not None and not path.exists():
+        if explicit_at is not None and not recorded():
             return [f'record it with mode="once" at {explicit_at}']
         if explicit_at is not None:
             return [
@@ -39,7 +39,7 @@ def remedy_for(path: Path, *, explicit_at: str | None) -> Callable[[], list[str]
                 'or add only what is missing to the cassette, with mode="new_episodes"',
             ]
         command = _this_command()
-        if not path.exists():
+        if not recorded():
             return [f"record it:  AGENTTAPE_MODE=once {command}"]
         return [
             f"record it anew:  AGENTTAPE_MODE=all {command}",

@@ -27,7 +27,8 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
 
     Args:
         name_or_path: A bare name lives in `cassette_dir` as `.yaml`; what ends with `.yaml`, `.yml`, `.jsonl`, or
-            one of them and `.gz` or `.zst`, is a path and used as it is.
+            one of them and `.gz` or `.zst`, is a path and used as it is. So is a URL such as `s3://bucket/a.yaml`,
+            with the extra `fsspec`.
         mode: `none` (replay only, the default; alias `replay`), `once` (record if there is no cassette yet),
             `new_episodes` (serve what is recorded, record the rest), `all` (record everything anew; alias `record`).
         cassette_dir: The folder of bare names; by default `cassettes`.
@@ -49,7 +50,8 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
         opaque: What to do with a value that has no codec: `refuse` to record it, or `keep` a stand-in that can be
             passed around and shown on replay, and nothing else.
-        freeze: What is kept as it was recorded, of `clock`, `uuid`, `random`. A replay freezes what its cassette says.
+        freeze: What is kept as it was recorded, of `clock` or `clock:ticking`, `uuid`, `random`, `numpy`, `env`. A
+            replay freezes what its cassette says.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         egress: Hosts that a replay may reach all the same; `loopback` and `subprocess` are such words too.
         ambient: Whether frameworks tape every model and tool; if not, only what you tape takes part.

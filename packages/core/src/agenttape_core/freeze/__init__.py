@@ -1,4 +1,4 @@
-"""Clock, ids and randomness that come out the same on every run of a session.
+"""Clock, ids, randomness and environment that come out the same on every run of a session.
 
 `Frozen` holds what one session keeps fixed, `freezing` puts the stand-ins in place for the whole process, and each
 stand-in asks at every call which session the caller belongs to, so that sessions side by side do not disturb each
@@ -6,28 +6,47 @@ other. `register_seam` adds the id makers and clocks of a framework.
 
 What is covered, and how:
 
-- `time.time`, `time_ns`, `gmtime`, `localtime`, `ctime`, `asctime`, `strftime`, `datetime.now`, `utcnow`, `today`,
-  `date.today` and the module-level functions of `random`: replaced in every loaded module that holds them as a
-  global, also under another name, also in modules imported while a session is open.
-- `uuid.uuid1` and `uuid4` (`uuid6` and `uuid7` where Python has them): replaced inside the function object, so every
-  reference is covered, default factories and class attributes from before the session included.
-
+- `time.time`, `time_ns`, `clock_gettime`, `gmtime`, `localtime`, `ctime`, `asctime`, `strftime`, `datetime.now`,
+  `utcnow`, `today`, `date.today`, the module-level functions of `random` and `numpy.random`, and the id makers of
+  `uuid_utils`: replaced in every loaded module that holds them as a global, also under another name, also in modules
+  imported while a session is open.
+- `uuid1`, `uuid4`, `uuid6` and `uuid7` of `uuid`, `uuid_utils.compat` and `uuid6`, as far as they have them: replaced
+  inside the function object, so every reference is covered, default factories and class attributes from before the
+  session included.
+- `random.Random()` and whatever numpy makes without a seed: by the one function each that seeds them.
 - `time.sleep` and `asyncio.sleep` really sleep, and let the frozen clock pass by as much.
+- `os.environ` and all that reads it: in the methods of its class, so every reference is covered.
 
-What is never frozen: `perf_counter`, `monotonic`, the event loop's clock, `random.Random(...)` instances of
-one's own, `random.SystemRandom`, `secrets`, `os.urandom`, and file times.
+Modules are never imported for this: what is not imported needs no freezing.
+
+What is never frozen: `perf_counter`, `monotonic`, the event loop's clock, generators with a seed of one's own,
+`random.SystemRandom`, `secrets`, `os.urandom`, and file times.
 
 Limits. A *direct* reference to a builtin that was taken before the session and is not a module's global cannot be
 reached: `field(default_factory=datetime.now)` or `default_factory=time.time` in a class defined earlier, a default
 argument, a closure (use `lambda: datetime.now()`). Neither can `now` of a subclass of `datetime`, C extensions, or
 pydantic's `PastDatetime`, which asks the system. Within a session `type(x) == datetime` holds, `type(x) is datetime`
 does not, and an enum cannot derive from the stand-in of `date`. The modules in `modules.SKIPPED` keep their direct
-references. A loop that waits for `time.time` to pass a deadline and
-never sleeps does not end: such code wants `monotonic`.
+references. A loop that waits for `time.time` to pass a deadline and never sleeps does not end, unless the clock is
+ticking: such code wants `monotonic`.
 """
 
-from agenttape_core.freeze.frozen import KINDS, Frozen, Lookup
+from agenttape_core.freeze.environment import Environment
+from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.install import freezing, register_seam
+from agenttape_core.freeze.kinds import DEFAULT_KINDS, KINDS, TICKING, Kind, check_kinds
 from agenttape_core.freeze.stand_in import Replacement
 
-__all__ = ["KINDS", "Frozen", "Lookup", "Replacement", "freezing", "register_seam"]
+__all__ = [
+    "DEFAULT_KINDS",
+    "KINDS",
+    "TICKING",
+    "Environment",
+    "Frozen",
+    "Kind",
+    "Lookup",
+    "Replacement",
+    "check_kinds",
+    "freezing",
+    "register_seam",
+]

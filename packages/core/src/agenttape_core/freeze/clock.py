@@ -41,6 +41,17 @@ def _strftime(frozen: Frozen, real: Real) -> Callable[..., str]:
     return lambda form, *moment: real(form, *moment or (_localtime(frozen.clock),))
 
 
+def _of_clock(frozen: Frozen, real: Real) -> Callable[[int], Any]:
+    """`clock_gettime` and `clock_gettime_ns`, which can be asked for the clock of the wall too."""
+
+    def of_clock(clock: int, /) -> Any:
+        if clock != time.CLOCK_REALTIME:
+            return real(clock)
+        return frozen.clock_ns if real.__name__.endswith("_ns") else frozen.clock
+
+    return of_clock
+
+
 def _sleep(frozen: Frozen, real: Real) -> Callable[[float], None]:
     def sleep(seconds: float, /) -> None:
         real(seconds)
@@ -57,8 +68,12 @@ _REPLACEMENTS: dict[str, Replacement] = {
     "ctime": _of_seconds,
     "asctime": _asctime,
     "strftime": _strftime,
+    "clock_gettime": _of_clock,
+    "clock_gettime_ns": _of_clock,
     "sleep": _sleep,
 }
 
-STAND_INS = tuple(StandIn(getattr(time, name), "clock", by) for name, by in _REPLACEMENTS.items())
-"""One stand-in for each function."""
+STAND_INS = tuple(
+    StandIn(getattr(time, name), "clock", by) for name, by in _REPLACEMENTS.items() if hasattr(time, name)
+)
+"""One stand-in for each function that this system has."""

@@ -99,16 +99,28 @@ PRISTINE = types.ModuleType("datetime", dt.__doc__)
 PRISTINE.__dict__.update(vars(dt))
 
 
+_taught: dict[type, tuple[Any, Any]] = {}
+"""By real class: what was said before of how its values are pickled, and what is said now."""
+
+
 def teach_pickle() -> None:
     """Let values be pickled while a facade has the name: pickle looks the class up by name and wants the same one."""
     for real, facade in FACADES:
-        copyreg.dispatch_table[real] = _reducer(facade)
+        before, now = copyreg.dispatch_table.get(real), _reducer(facade)
+        _taught[real] = before, now
+        copyreg.dispatch_table[real] = now
 
 
 def unteach_pickle() -> None:
-    """Leave pickle to its own ways again."""
-    for real, _facade_class in FACADES:
-        copyreg.dispatch_table.pop(real, None)
+    """Leave pickle to its own ways again, or to those of a tool that travels in time around the sessions."""
+    for real, (before, now) in _taught.items():
+        if copyreg.dispatch_table.get(real) is not now:
+            continue  # somebody else's by now
+        if before is None:
+            del copyreg.dispatch_table[real]
+        else:
+            copyreg.dispatch_table[real] = before
+    _taught.clear()
 
 
 def _reducer(facade: Facade) -> Callable[[Any], tuple[Any, ...]]:

@@ -1,29 +1,32 @@
-"""What one session keeps fixed: a moment, a seed, and how many ids each scope has taken."""
+"""What one session keeps fixed: a moment, a seed, how many ids each scope has taken, and the environment."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze.asking import ask
+from agenttape_core.freeze.callers import imports_under_way
+from agenttape_core.freeze.kinds import TICKING, check_kinds, family
 from agenttape_core.freeze.layout import TIME_ORDERED, VERSIONS, uuid_from
+from agenttape_core.freeze.streams import Stream
+from agenttape_core.freeze.travellers import travelled_time
 
 if TYPE_CHECKING:
     import uuid
 
-_REAL_TIME = time.time
+    from agenttape_core.freeze.environment import Environment
+
+Source = TypeVar("Source")
+
+_REAL_MONOTONIC = time.monotonic
 _WAKING = 0.0001
 """Seconds by which every sleep is longer than was asked for, as real ones are."""
-
-KINDS = ("clock", "uuid", "random")
-"""What can be frozen."""
+_SEED_BITS = 256
 
 
 class Frozen:
@@ -36,25 +39,38 @@ class Frozen:
     Args:
         kinds: Which of `KINDS` are frozen.
         seed: What ids and random numbers are derived from; kept in the cassette's header.
-        clock: The moment at which the session begins, in seconds since the epoch. It passes only while the session's
-            own code sleeps: what waits for a moment to come does not wait for ever, and what the run does between two
-            sleeps happens at one moment, in every run.
+        clock: The moment at which the session begins, in seconds since the epoch. From there `clock` passes only
+            while the session's own code sleeps: what waits for a moment to come does not wait for ever, and what the
+            run does between two sleeps happens at one moment, in every run. `clock:ticking` runs on as fast as the
+            monotonic clock does.
         scope: Gives the scope of the calling context.
+        environment: What the session knows of environment variables, when `env` is frozen.
 
     Raises:
-        ConfigurationError: A kind is not known.
+        ConfigurationError: A kind is not known, or two of them exclude each other.
     """
 
-    def __init__(self, *, kinds: Collection[str], seed: str, clock: float, scope: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        *,
+        kinds: Collection[str],
+        seed: str,
+        clock: float,
+        scope: Callable[[], str],
+        environment: Environment | None = None,
+    ) -> None:
         check_kinds(kinds)
-        self.kinds = frozenset(kinds)
+        self.kinds = frozenset(map(family, kinds))
         self.seed = seed
+        self.environment = environment
         self._began = clock
+        self._imports_around = imports_under_way()
+        self._ticks_since = _REAL_MONOTONIC() if TICKING in kinds else None
         self._slept = 0.0
         self._scope = scope
-        self._streams: dict[tuple[str, str], _Stream] = {}
+        self._streams: dict[tuple[str, str], Stream] = {}
         self._ticks: Counter[str] = Counter()
-        self._sources: dict[str, random.Random] = {}
+        self._sources: dict[tuple[str, str], Any] = {}
         # Reentrant: a finalizer or signal handler may ask for an id in the middle of another request for one.
         self._lock = threading.RLock()
 
@@ -62,12 +78,13 @@ class Frozen:
     def clock(self) -> float:
         """The frozen moment in seconds since the epoch.
 
-        A clock that was put in the place of `time.time` while the session is open, by a test that travels in time,
-        wins over the frozen one.
+        The clock of a test that travels in time wins over the frozen one.
         """
-        current = time.time
-        if current is not _REAL_TIME and not hasattr(current, "is_stand_in"):
-            return current()
+        travelled = travelled_time()
+        if travelled is not None:
+            return travelled
+        if self._ticks_since is not None:
+            return self._began + _REAL_MONOTONIC() - self._ticks_since
         return self._began + self._slept
 
     @property
@@ -76,18 +93,27 @@ class Frozen:
         return _nanoseconds(self.clock)
 
     def pass_time(self, seconds: float) -> None:
-        """Move the frozen clock on; called when a sleep of the session's own code has ended."""
+        """Move the standing clock on; called when a sleep of the session's own code has ended."""
         with self._lock:
             self._slept += max(0.0, seconds) + _WAKING
 
-    def next_bytes(self, maker: str, size: int) -> bytes:
-        """Give the next pseudo-random bytes of a maker in the current scope.
+    def is_importing(self) -> bool:
+        """Whether the caller runs because a module is imported within the session.
+
+        What a module makes or reads then is the process's: only the first session would see it, and all later ones
+        would count differently.
+        """
+        return imports_under_way() > self._imports_around
+
+    def next_bits(self, maker: str, bits: int) -> int:
+        """Give the next pseudo-random number of a maker in the current scope.
 
         Args:
-            maker: The name of what asks, such as `uuid.uuid4`; each has a count of its own.
-            size: How many bytes.
+            maker: The name of what asks, such as `random.Random`; each has a count of its own.
+            bits: How many bits it has at most.
         """
-        return self._next(maker, ask(self._scope), size)
+        size = -(-bits // 8)
+        return int.from_bytes(self._next(maker, ask(self._scope), size), "big") >> (size * 8 - bits)
 
     def next_uuid(
         self,
@@ -96,6 +122,7 @@ class Frozen:
         *,
         node: int | None = None,
         clock_seq: int | None = None,
+        milliseconds: int | None = None,
         scope: str | None = None,
     ) -> uuid.UUID:
         """Give the next id of a maker in the current scope, with the version and variant bits of RFC 9562.
@@ -109,6 +136,7 @@ class Frozen:
             version: 1, 4, 6 or 7.
             node: 48 bits for the node of versions 1 and 6, instead of derived ones.
             clock_seq: 14 bits for the clock sequence of versions 1 and 6, instead of derived ones.
+            milliseconds: A time since the epoch that the caller chose for versions 1, 6 and 7.
             scope: A scope to draw in, instead of the current one: ids drawn in one scope are in order.
 
         Raises:
@@ -118,18 +146,24 @@ class Frozen:
             raise ConfigurationError(f"cannot derive ids of UUID version {version}; expected one of {VERSIONS}")
         if scope is None:
             scope = ask(self._scope)
-        tick = self._tick(scope) if version in TIME_ORDERED else 0
-        milliseconds = _nanoseconds(self._began) // 1_000_000 + tick
+        if milliseconds is None:
+            tick = self._tick(scope) if version in TIME_ORDERED else 0
+            milliseconds = _nanoseconds(self._began) // 1_000_000 + tick
         return uuid_from(self._next(maker, scope, 16), version, milliseconds, node, clock_seq)
 
-    def random_source(self) -> random.Random:
-        """Give the generator that serves the module-level functions of `random` in the current scope."""
+    def source(self, maker: str, make: Callable[[int], Source]) -> Source:
+        """Give the generator that serves the functions of one module in the current scope.
+
+        Args:
+            maker: The name of the module, such as `random`.
+            make: Makes the generator when the scope first asks for it, of a derived seed of 256 bits.
+        """
         scope = ask(self._scope)
         with self._lock:
-            source = self._sources.get(scope)
+            source: Source | None = self._sources.get((scope, maker))
             if source is None:
-                seed = int.from_bytes(_Stream(self.seed, scope, "random").next(32), "big")
-                source = self._sources[scope] = random.Random(seed)  # noqa: S311 - frozen, not for secrets
+                seed = int.from_bytes(Stream(self.seed, scope, maker).next(_SEED_BITS // 8), "big")
+                source = self._sources[scope, maker] = make(seed)
             return source
 
     def _tick(self, scope: str) -> int:
@@ -142,7 +176,7 @@ class Frozen:
         with self._lock:
             stream = self._streams.get((scope, maker))
             if stream is None:
-                stream = self._streams[scope, maker] = _Stream(self.seed, scope, maker)
+                stream = self._streams[scope, maker] = Stream(self.seed, scope, maker)
             return stream.next(size)
 
 
@@ -150,36 +184,5 @@ def _nanoseconds(seconds: float) -> int:
     return round(seconds * 1_000_000) * 1_000
 
 
-class _Stream:
-    """The pseudo-random bytes of one maker in one scope: sha256 over who asks, the how-manieth time, and a block."""
-
-    def __init__(self, seed: str, scope: str, maker: str) -> None:
-        # JSON keeps the parts apart, and has an ASCII form for every string.
-        self._start = hashlib.sha256(json.dumps([seed, scope, maker]).encode("ascii"))
-        self._taken = 0
-
-    def next(self, size: int) -> bytes:
-        nth = self._taken
-        self._taken = nth + 1
-        blocks = [self._block(nth, block) for block in range(-(-size // self._start.digest_size))]
-        return b"".join(blocks)[:size]
-
-    def _block(self, nth: int, block: int) -> bytes:
-        digest = self._start.copy()
-        digest.update(b"%d.%d" % (nth, block))
-        return digest.digest()
-
-
 Lookup = Callable[[], Frozen | None]
 """Gives what the calling context's session keeps fixed, or `None` when it belongs to none that does."""
-
-
-def check_kinds(kinds: Collection[str]) -> None:
-    """Refuse kinds that cannot be frozen.
-
-    Raises:
-        ConfigurationError: A kind is not known.
-    """
-    unknown = sorted(set(kinds) - set(KINDS))
-    if unknown:
-        raise ConfigurationError(f"cannot freeze {', '.join(unknown)}; expected only: {', '.join(KINDS)}")

@@ -1,75 +1,146 @@
-"""The id makers of `uuid`, replaced inside their function objects.
+"""The makers of ids: those of `uuid`, and those of the third-party modules that are in use beside it.
 
-They are plain Python functions, so swapping their code reaches every reference there is: module globals, class
-attributes, default factories captured long before the session. No module has to be searched for them.
+Makers that are plain Python functions are replaced inside their function objects: swapping their code reaches every
+reference there is, module globals, class attributes, default factories captured long before the session. No module has
+to be searched for them. Makers in C get a stand-in wherever a module holds them, as the clocks do.
 """
 
 from __future__ import annotations
 
+import inspect
+import sys
 import types
 import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.freeze.stand_in import active
+from agenttape_core.freeze.stand_in import StandIn, active
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-def _uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
-    from agenttape_core.freeze.ids import make  # this code runs with the globals of `uuid`
+    from agenttape_core.freeze.frozen import Frozen
 
-    return make("uuid1", 1, node, clock_seq)
+_NAMES = ("uuid1", "uuid4", "uuid6", "uuid7")
+_UNDERSTOOD = {"node", "clock_seq", "timestamp", "nanos", "nanoseconds"}
+"""The parameters of makers, in the versions that there are: seconds, their rest in nanoseconds, or nanoseconds."""
 
-
-def _uuid4() -> uuid.UUID:
-    from agenttape_core.freeze.ids import make
-
-    return make("uuid4", 4)
-
-
-def _uuid6(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
-    from agenttape_core.freeze.ids import make
-
-    return make("uuid6", 6, node, clock_seq)
+MODULES = ("uuid", "uuid_utils", "uuid_utils.compat", "uuid6")
+"""The modules with makers, of which only those are looked at that are imported already."""
 
 
-def _uuid7() -> uuid.UUID:
-    from agenttape_core.freeze.ids import make
+class _Maker(NamedTuple):
+    """One maker of ids."""
 
-    return make("uuid7", 7)
+    key: str
+    real: Callable[..., Any]
+    signature: inspect.Signature
+    result: Callable[..., Any]
+
+    def make(self, frozen: Frozen, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Give the session's next id for the arguments of a call."""
+        given = self.signature.bind(*args, **kwargs).arguments
+        made = frozen.next_uuid(
+            self.key,
+            int(self.key[-1]),
+            node=given.get("node"),
+            clock_seq=given.get("clock_seq"),
+            milliseconds=_milliseconds(given),
+        )
+        return made if self.result is uuid.UUID else self.result(int=made.int)
 
 
-def _makers() -> dict[str, types.FunctionType]:
-    """The makers that this Python has and that nobody replaced by something else than a function."""
-    found = {name: getattr(uuid, name, None) for name in ("uuid1", "uuid4", "uuid6", "uuid7")}
-    return {name: maker for name, maker in found.items() if isinstance(maker, types.FunctionType)}
+def _milliseconds(given: dict[str, int | None]) -> int | None:
+    """Give the time that a caller chose: an id for a given moment is an id of that moment."""
+    nanoseconds, seconds = given.get("nanoseconds"), given.get("timestamp")
+    if nanoseconds is None and seconds is None:
+        return None
+    return (seconds or 0) * 1_000 + (nanoseconds or given.get("nanos") or 0) // 1_000_000
+
+
+class _Makers:
+    """The makers found so far, by key. Not thread-safe; `install` holds the lock."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, _Maker] = {}
+        self.swapped: dict[str, tuple[types.FunctionType, types.CodeType]] = {}
+        self._found: dict[str, Any] = {}
+
+    def look(self) -> Iterator[tuple[Any, StandIn]]:
+        """Find the makers of the modules that came since; gives those in C with their stand-ins."""
+        for module_name in MODULES:
+            content = vars(sys.modules[module_name]) if module_name in sys.modules else {}
+            for name in _NAMES:
+                key = f"{module_name}.{name}"
+                real: Any = content.get(name)
+                signature = _understood(real, module_name) if real is not self._found.get(key) else None
+                if signature is not None:
+                    self._found[key] = real
+                    yield from self._keep(_Maker(key, real, signature, content["UUID"]))
+
+    def _keep(self, maker: _Maker) -> Iterator[tuple[Any, StandIn]]:
+        if isinstance(maker.real, types.FunctionType):
+            self.swapped[maker.key] = maker.real, _code_for(maker.key)
+            maker = maker._replace(real=_copy(maker.real))
+        else:
+            yield maker.real, StandIn(maker.real, "uuid", _replacement(maker))
+        self.by_key[maker.key] = maker
+
+
+def _understood(real: Any, module_name: str) -> inspect.Signature | None:
+    """Give the signature of a maker that nobody replaced by something else, and whose arguments are understood."""
+    plain = isinstance(real, types.FunctionType) and real.__module__ == module_name and not real.__closure__
+    if not plain and not isinstance(real, types.BuiltinFunctionType):
+        return None
+    try:
+        signature = inspect.signature(real)
+    except ValueError:
+        return None  # in C, and does not say what it takes
+    return signature if set(signature.parameters) <= _UNDERSTOOD else None
+
+
+def _replacement(maker: _Maker) -> Callable[[Frozen, Any], Callable[..., Any]]:
+    return lambda frozen, _real: lambda *args, **kwargs: maker.make(frozen, args, kwargs)
 
 
 def _copy(function: types.FunctionType) -> types.FunctionType:
-    return types.FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
+    copied = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied
 
 
-_MAKERS = _makers()
-_REAL = {name: _copy(maker) for name, maker in _MAKERS.items()}
-_CODE = {function.__name__[1:]: function.__code__ for function in (_uuid1, _uuid4, _uuid6, _uuid7)}
+def _asking(*args: Any, **kwargs: Any) -> Any:
+    from agenttape_core.freeze.ids import make  # this code runs with the globals of the maker's module
+
+    return make("KEY", args, kwargs)
 
 
-def make(name: str, version: int, *args: int | None) -> uuid.UUID:
-    """Make an id for a caller of `uuid`: the session's next one, or a real one."""
+def _code_for(key: str) -> types.CodeType:
+    code = _asking.__code__
+    return code.replace(co_consts=tuple(key if const == "KEY" else const for const in code.co_consts))
+
+
+_makers = _Makers()
+look = _makers.look
+
+
+def make(key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Make an id for a caller of a swapped function: the session's next one, or a real one."""
+    maker = _makers.by_key[key]
     frozen = active("uuid")
-    if frozen is None:
-        real: uuid.UUID = _REAL[name](*args)
-        return real
-    node, clock_seq = (*args, None, None)[:2]
-    return frozen.next_uuid(f"uuid.{name}", version, node=node, clock_seq=clock_seq)
+    return maker.real(*args, **kwargs) if frozen is None else maker.make(frozen, args, kwargs)
 
 
 def swap_in() -> None:
-    """Make the functions of `uuid` ask for the caller's session."""
-    for name, maker in _MAKERS.items():
-        maker.__code__ = _CODE[name]
+    """Make the functions ask for the caller's session; their signatures stay what they are."""
+    for key, (function, code) in _makers.swapped.items():
+        function.__code__ = code
+        function.__signature__ = _makers.by_key[key].signature  # type: ignore[attr-defined]
 
 
 def swap_out() -> None:
-    """Give the functions of `uuid` their own code back."""
-    for name, maker in _MAKERS.items():
-        maker.__code__ = _REAL[name].__code__
+    """Give the functions their own code back."""
+    for key, (function, _code) in _makers.swapped.items():
+        real = _makers.by_key[key].real
+        function.__code__ = real.__code__
+        function.__dict__.pop("__signature__", None)

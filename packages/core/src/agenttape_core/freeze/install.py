@@ -5,17 +5,23 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import SessionStateError
-from agenttape_core.freeze import dates, ids, sleeping
-from agenttape_core.freeze.frozen import Lookup, check_kinds
+from agenttape_core.freeze import arrays, dates, ids, randomness, sleeping, travellers, variables
+from agenttape_core.freeze.frozen import Lookup
+from agenttape_core.freeze.kinds import check_kinds, family
 from agenttape_core.freeze.modules import Places
 from agenttape_core.freeze.seams import SeamFinder, Seams
 from agenttape_core.freeze.stand_in import Replacement, installed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
+
+_LATE = frozenset({*ids.MODULES, arrays.MODULE})
+"""The modules that are covered when somebody else imports them."""
+_SWAPPED = (ids, sleeping, randomness)
+"""What is replaced inside functions and classes, without a search."""
 
 
 class _Installation:
@@ -25,11 +31,14 @@ class _Installation:
         # Reentrant: a module that is imported by the holder may have seams.
         self._lock = threading.RLock()
         self._sessions = 0
+        self._with_variables = 0
         self._places = Places()
+        self._arrays: dict[str, Any] = {}
         self._seams = Seams()
-        self._finder = SeamFinder(self._seams.modules, self._fill_seams)
+        self._seams.register(*arrays.ENTROPY, "numpy", arrays.entropy)
+        self._finder = SeamFinder(self._is_wanted, self._arrived)
 
-    def enter(self, lookup: Lookup) -> None:
+    def enter(self, lookup: Lookup, *, with_variables: bool) -> None:
         with self._lock:
             if self._sessions and installed.lookup != lookup:
                 raise SessionStateError(
@@ -39,9 +48,16 @@ class _Installation:
             if self._sessions == 0:
                 self._put_up(lookup)
             self._sessions += 1
+            if with_variables:
+                variables.swap_in()
+                self._with_variables += 1
 
-    def leave(self) -> None:
+    def leave(self, *, with_variables: bool) -> None:
         with self._lock:
+            if with_variables:
+                self._with_variables -= 1
+                if self._with_variables == 0:
+                    variables.swap_out()
             self._sessions -= 1
             if self._sessions == 0:
                 self._take_down()
@@ -49,8 +65,8 @@ class _Installation:
     def register(self, module: str, attribute: str, kind: str, replacement: Replacement) -> None:
         check_kinds([kind])
         with self._lock:
-            self._seams.register(module, attribute, kind, replacement)
-            self._fill_seams(module)
+            self._seams.register(module, attribute, family(kind), replacement)
+            self._arrived(module)
 
     def _put_up(self, lookup: Lookup) -> None:
         try:
@@ -62,8 +78,9 @@ class _Installation:
     def _put_all_up(self, lookup: Lookup) -> None:
         installed.lookup = lookup
         dates.teach_pickle()
-        ids.swap_in()
-        sleeping.swap_in()
+        self._look()
+        for part in _SWAPPED:
+            part.swap_in()
         for name in self._seams.modules():
             self._seams.fill(name)
         self._places.fill()
@@ -73,22 +90,35 @@ class _Installation:
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         self._places.clear(self._seams.clear())
-        ids.swap_out()
-        sleeping.swap_out()
+        for part in _SWAPPED:
+            part.swap_out()
         dates.unteach_pickle()
+        travellers.refresh()
         installed.lookup = None
 
-    def _fill_seams(self, name: str) -> None:
+    def _look(self) -> None:
+        """Look at the modules that are covered only when they are imported."""
+        self._places.know([*ids.look(), *arrays.look(self._arrays)])
+
+    def _is_wanted(self, name: str) -> bool:
+        return name in _LATE or self._seams.has(name)
+
+    def _arrived(self, name: str) -> None:
         with self._lock:
-            if self._sessions:
-                self._seams.fill(name)
+            if not self._sessions:
+                return
+            self._seams.fill(name)
+            if name in _LATE:
+                self._look()
+                ids.swap_in()
+                self._places.fill()
 
 
 _installation = _Installation()
 
 
 @contextmanager
-def freezing(lookup: Lookup) -> Iterator[None]:
+def freezing(lookup: Lookup, kinds: Collection[str] = ()) -> Iterator[None]:
     """Keep the stand-ins in place, for the whole process, during the block.
 
     Blocks may nest and overlap, in any threads; the last one out restores everything. The stand-ins ask the lookup at
@@ -96,15 +126,18 @@ def freezing(lookup: Lookup) -> Iterator[None]:
 
     Args:
         lookup: Gives what the calling context's session keeps fixed. The same for all blocks that are open together.
+        kinds: What the session freezes. `env` is put in place only while a session that asks for it is open, as
+            everything in the process reads the environment.
 
     Raises:
         SessionStateError: A block with another lookup is open.
     """
-    _installation.enter(lookup)
+    with_variables = "env" in kinds
+    _installation.enter(lookup, with_variables=with_variables)
     try:
         yield
     finally:
-        _installation.leave()
+        _installation.leave(with_variables=with_variables)
 
 
 def register_seam(module: str, attribute: str, kind: str, replacement: Replacement) -> None:

@@ -11,7 +11,7 @@ import datetime as dt
 import sys
 import types
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agenttape_core.freeze import clock, dates, randomness
@@ -44,11 +44,11 @@ class Place(NamedTuple):
     stand_in: Any
 
 
-def _table(*pairs: tuple[Any, Any]) -> Table:
+def _table(*pairs: tuple[Any, Any]) -> dict[int, tuple[Any, Any]]:
     return {id(thing): pair for pair in pairs for thing in pair}
 
 
-_ANYWHERE = _table(
+_EVERYWHERE = _table(
     *((stand_in.__wrapped__, stand_in) for stand_in in (*clock.STAND_INS, *randomness.STAND_INS)), *dates.FACADES
 )
 _NOTHING: Table = {}
@@ -64,6 +64,7 @@ class _Seen:
     """
 
     def __init__(self) -> None:
+        self._last: list[int] = []
         self._refs: dict[int, weakref.ref[types.ModuleType]] = {}
         self._others: dict[int, object] = {}
         self._contents: dict[int, dict[str, Any]] = {}
@@ -72,8 +73,7 @@ class _Seen:
 
     def changed(self) -> list[tuple[types.ModuleType, dict[str, Any]]]:
         """Give the modules that are new or have another number of globals, and count them as searched."""
-        self._forget()
-        fresh = set(map(id, list(sys.modules.values()))) - self._refs.keys() - self._others.keys()
+        fresh = self._new()
         if list(map(len, self._contents.values())) != list(self._sizes.values()):
             fresh |= {key for key, content in list(self._contents.items()) if len(content) != self._sizes.get(key)}
         if not fresh:
@@ -83,6 +83,15 @@ class _Seen:
         # What is no module may run code when asked anything, so it is recognised by its type alone.
         self._others |= {key: other for key, other in present if not _is_module(other)}
         return [(module, self._note(key, module)) for key, module in present if _is_module(module)]
+
+    def _new(self) -> set[int]:
+        """Give the identities of the modules that were not there the last time, or are there under a dead one's."""
+        now = list(map(id, list(sys.modules.values())))
+        if now == self._last and not self._dead:
+            return set()
+        self._last = now
+        self._forget()
+        return set(now) - self._refs.keys() - self._others.keys()
 
     def _note(self, key: int, module: types.ModuleType) -> dict[str, Any]:
         content = content_of(module)
@@ -104,7 +113,18 @@ class Places:
 
     def __init__(self) -> None:
         self._places: dict[tuple[int, str], Place] = {}
+        self._anywhere = _EVERYWHERE
         self._seen = _Seen()
+
+    def know(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        """Search for further things from now on: those of a module that is imported only now.
+
+        Args:
+            pairs: The real things and their stand-ins.
+        """
+        if pairs:
+            self._anywhere = self._anywhere | _table(*pairs)
+            self._seen = _Seen()  # what was searched before may hold them already
 
     def fill(self) -> None:
         """Put every stand-in where the real thing is."""
@@ -135,15 +155,15 @@ class Places:
         if name.startswith(_OWN):
             return
         top = name.partition(".")[0]
-        belonging = _NOTHING if top in SKIPPED else _COMPARING if top in BY_IDENTITY else _ANYWHERE
+        belonging = _NOTHING if top in SKIPPED else _COMPARING if top in BY_IDENTITY else self._anywhere
         for attribute, value in list(content.items()):
             key = id(value)
             if key in belonging:
                 real, stand_in = belonging[key]
                 self._places[id(module), attribute] = Place(weakref.ref(module), attribute, real, stand_in)
-            elif key in _ANYWHERE or key in extra:
+            elif key in self._anywhere or key in extra:
                 # Where nothing belongs, a stand-in that came by an import during a session only has to go.
-                content[attribute] = (_ANYWHERE.get(key) or extra[key])[0]
+                content[attribute] = (self._anywhere.get(key) or extra[key])[0]
 
 
 def _is_module(thing: object) -> bool:

@@ -1,20 +1,32 @@
-"""The module-level functions of `random`, which share one hidden generator."""
+"""Random numbers: the module-level functions of `random`, and generators of one's own that have no seed.
+
+The functions share one hidden generator. In a session each scope has one of its own instead. A generator of one's own
+that is made without a seed, `random.Random()`, and `seed()` without one, would ask the system for noise; they get a
+derived seed from `Random.seed`, through which all of them pass, subclasses included. Those that have a seed are
+reproducible as they are. `random.SystemRandom`, `secrets` and `os.urandom` stay real.
+"""
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.freeze.stand_in import StandIn
+from agenttape_core.freeze.callers import MACHINERY, calling_module
+from agenttape_core.freeze.stand_in import StandIn, active
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agenttape_core.freeze.frozen import Frozen
 
+_PASSING = frozenset({__name__, "agenttape_core.freeze.stand_in", "random"})
+_BITS = 256
+
 
 def _same_method(frozen: Frozen, real: Callable[..., Any]) -> Callable[..., Any]:
-    method: Callable[..., Any] = getattr(frozen.random_source(), real.__name__)
+    source = frozen.source("random", random.Random)
+    method: Callable[..., Any] = getattr(source, real.__name__)
     return method
 
 
@@ -26,3 +38,29 @@ STAND_INS = tuple(
     if _HIDDEN is not None and getattr(value, "__self__", None) is _HIDDEN
 )
 """One stand-in for each function, `seed`, `getstate` and `setstate` included: they act on the scope's generator."""
+
+_REAL_SEED = random.Random.seed
+
+
+@functools.wraps(_REAL_SEED)
+def _seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+    frozen = active("random") if a is None else None
+    if frozen is not None and not frozen.is_importing() and calling_module(_PASSING) not in MACHINERY:
+        a = frozen.next_bits("random.Random", _BITS)
+    _REAL_SEED(self, a, version)
+
+
+def swap_in() -> None:
+    """Let generators without a seed ask the caller's session for one."""
+    _exchange(_REAL_SEED, _seed)
+
+
+def swap_out() -> None:
+    """Let generators without a seed ask the system again."""
+    _exchange(_seed, _REAL_SEED)
+
+
+def _exchange(old: Callable[..., None], new: Callable[..., None]) -> None:
+    # Anything else that is there by now is somebody else's.
+    if random.Random.seed is old:
+        random.Random.seed = new  # type: ignore[method-assign]

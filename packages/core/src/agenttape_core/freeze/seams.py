@@ -26,9 +26,13 @@ class Seams:
         """Keep a seam; the last registration of the same attribute counts."""
         self._registered.setdefault(module, {})[attribute] = (kind, replacement)
 
-    def modules(self) -> frozenset[str]:
+    def modules(self) -> list[str]:
         """The names of the modules that have seams."""
-        return frozenset(self._registered)
+        return list(self._registered)
+
+    def has(self, name: str) -> bool:
+        """Whether a module has seams."""
+        return name in self._registered
 
     def fill(self, name: str) -> None:
         """Put stand-ins at the seams of a module, when it is loaded and has them."""
@@ -63,22 +67,22 @@ class Seams:
 
 
 class SeamFinder:
-    """Notices when a module with seams is imported while sessions are open.
+    """Notices when a module with something to freeze is imported while sessions are open.
 
     Args:
-        wanted: The names of the modules to notice.
+        is_wanted: Whether a module is to be noticed, by its name.
         loaded: Called with the name when such a module has run.
     """
 
-    def __init__(self, wanted: Callable[[], frozenset[str]], loaded: Callable[[str], None]) -> None:
-        self._wanted = wanted
+    def __init__(self, is_wanted: Callable[[str], bool], loaded: Callable[[str], None]) -> None:
+        self._is_wanted = is_wanted
         self._loaded = loaded
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find what the other finders find, with a loader that reports."""
-        if fullname not in self._wanted():
+        if not self._is_wanted(fullname):
             return None
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)

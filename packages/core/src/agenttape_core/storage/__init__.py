@@ -1,9 +1,17 @@
 """Files: opening, writing and recovering cassettes. The format is docs/design/0001-cassette-format.md."""
 
 from agenttape_core.storage.cassette import Cassette, open_cassette
+from agenttape_core.storage.conversion import convert
 from agenttape_core.storage.journal import Journal
 from agenttape_core.storage.layout import Entry
-from agenttape_core.storage.limits import MAX_DEPTH, MAX_FILE_BYTES, MAX_INT_DIGITS, MAX_RECORD_BYTES
+from agenttape_core.storage.limits import (
+    MAX_DEPTH,
+    MAX_FILE_BYTES,
+    MAX_INT_DIGITS,
+    MAX_RECORD_BYTES,
+    MIN_ASSET_BYTES,
+)
+from agenttape_core.storage.location import CassetteUrl, Location, location_of
 from agenttape_core.storage.recovery import leftover_journals, recover
 from agenttape_core.storage.writer import write_cassette
 
@@ -12,10 +20,15 @@ __all__ = [
     "MAX_FILE_BYTES",
     "MAX_INT_DIGITS",
     "MAX_RECORD_BYTES",
+    "MIN_ASSET_BYTES",
     "Cassette",
+    "CassetteUrl",
     "Entry",
     "Journal",
+    "Location",
+    "convert",
     "leftover_journals",
+    "location_of",
     "open_cassette",
     "recover",
     "write_cassette",

@@ -6,19 +6,22 @@ import re
 import threading
 from collections import OrderedDict
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome
 from agenttape_core.storage import limits
+from agenttape_core.storage.asset_files import AssetFolder
+from agenttape_core.storage.assets import attach
 from agenttape_core.storage.continuation import Delta, resolve
 from agenttape_core.storage.files import file_kind, read_bytes
 from agenttape_core.storage.layout_jsonl import JsonlLayout
 from agenttape_core.storage.layout_yaml import YamlLayout
+from agenttape_core.storage.location import CassetteUrl, location_of
 from agenttape_core.storage.malformed import Malformed
 from agenttape_core.storage.records import (
     delta_from_dict,
+    has_assets,
     header_from_dict,
     ids_from_list,
     interaction_from_dict,
@@ -29,8 +32,10 @@ from agenttape_core.storage.timings import load_timings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from agenttape_core.storage.layout import Entry, Layout, Span
+    from agenttape_core.storage.location import Location
 
 LAYOUTS: dict[str, Layout] = {"yaml": YamlLayout(), "jsonl": JsonlLayout()}
 _VERSION = re.compile(
@@ -42,23 +47,31 @@ _RESOLVED = 64
 
 
 class Cassette:
-    """An opened file, read-only; the whole content is a snapshot of the moment it was opened.
+    """An opened file, read-only; its content is a snapshot of the moment it was opened.
+
+    The assets of a local cassette are read when an interaction that has some is asked for, those of a remote one at
+    once: a replay keeps the network closed.
 
     Records are checked when they are asked for; a bad one raises `CassetteFormatError` with its line. Values inside
     the requests of different interactions may be the same objects: treat them as read-only. Thread-safe.
 
     Args:
-        path: The file, for errors.
+        path: The file, or its URL.
         data: Its unpacked bytes.
+
+    Raises:
+        CassetteVersionError: It is of a newer format.
+        CassetteFormatError: It is cut off or malformed.
     """
 
-    def __init__(self, path: Path, data: bytes) -> None:
+    def __init__(self, path: Location, data: bytes) -> None:
         self.path = path
         # A checkout may have changed the ends of lines; in neither layout can a raw CR be part of a value.
         self._data = data.replace(b"\r\n", b"\n") if b"\r\n" in data[: data.find(b"\n") + 1] else data
         self._layout = LAYOUTS[file_kind(path).layout]
         self._refuse_other_versions()
         self._spans, self._header_span = self._split()
+        self._assets: AssetFolder | None = None
         self.preface, self._timings = self._parse_preface()
         self.entries: Sequence[Entry] = self._index()
         self._positions = {entry.number: position for position, entry in enumerate(self.entries)}
@@ -92,7 +105,7 @@ class Cassette:
         """
         span = self._spans[self._positions[number]]
         try:
-            return outcome_from_dict(self._layout.outcome(self._data, span))
+            return outcome_from_dict(self._whole(self._layout.outcome(self._data, span)))
         except Malformed as error:
             self._refuse(error, span[0])
 
@@ -111,7 +124,7 @@ class Cassette:
         messages = request.get("messages")
         own = {**request, "messages": list(messages)} if isinstance(messages, list) else request
         try:
-            return interaction_from_dict(record, own)
+            return interaction_from_dict({**record, "outcome": self._whole(record.get("outcome"))}, own)
         except Malformed as error:
             self._refuse(error, self._spans[self._positions[number]][0])
 
@@ -148,7 +161,8 @@ class Cassette:
 
     def _delta(self, number: int, record: dict[str, Any]) -> Delta:
         try:
-            return delta_from_dict(record, number, self._positions)
+            delta = delta_from_dict(record, number, self._positions)
+            return delta._replace(request=self._whole(delta.request))
         except Malformed as error:
             self._refuse(error, self._spans[self._positions[number]][0])
 
@@ -183,7 +197,8 @@ class Cassette:
             header, *records = self._layout.spans(data, end)
         except Malformed as error:
             self._refuse(error, 0)
-        large = [start for start, end in (header, *records) if end - start > limits.MAX_RECORD_BYTES]
+        limit = limits.MAX_RECORD_BYTES
+        large = [start for start, end in (header, *records) if end - start > limit]
         if large:
             problem = f"a record is larger than the limit of {limits.MAX_RECORD_BYTES} bytes"
             self._refuse(Malformed(problem), large[0])
@@ -193,9 +208,22 @@ class Cassette:
         span = self._header_span
         try:
             fields, timings = self._layout.header(self._data[slice(*span)])
-            return header_from_dict(fields), timings
+            header = header_from_dict(fields)
+            if has_assets(fields):
+                self._assets = self._open_assets()
         except Malformed as error:
             self._refuse(error, span[0])
+        return header, timings
+
+    def _open_assets(self) -> AssetFolder:
+        assets = AssetFolder(self.path)
+        if isinstance(self.path, CassetteUrl):
+            assets.hold()
+        return assets
+
+    def _whole(self, part: Any) -> Any:
+        """A request or an outcome with its assets where they were."""
+        return attach(part, self._assets.read) if self._assets is not None and isinstance(part, dict) else part
 
     def _index(self) -> Sequence[Entry]:
         data, read, last, entries = self._data, self._layout.entry, 0, []
@@ -221,13 +249,13 @@ def open_cassette(path: Path | str) -> Cassette:
     """Open a cassette: read and index it, parse its header, parse no record.
 
     Args:
-        path: A `.yaml`, `.yml` or `.jsonl` file, each also with `.gz` or `.zst` after it.
+        path: A `.yaml`, `.yml` or `.jsonl` file, each also with `.gz` or `.zst` after it, or the URL of one.
 
     Raises:
         CassetteNotFoundError: There is no file.
         CassetteVersionError: It is of a newer format.
         CassetteFormatError: It is cut off or malformed; the error has the line.
-        ConfigurationError: The suffix is not known.
+        ConfigurationError: The suffix is not known, or the URL needs a module that is not installed.
     """
-    path = Path(path)
-    return Cassette(path, read_bytes(path))
+    location = location_of(path)
+    return Cassette(location, read_bytes(location))

@@ -5,26 +5,25 @@ Compression is deterministic: the same bytes give the same file.
 
 from __future__ import annotations
 
-import gzip
 import importlib
 import io
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, ConfigurationError
 from agenttape_core.storage import limits
+from agenttape_core.storage.stores import store_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from agenttape_core.storage.location import Location
 
 _LAYOUTS: dict[str, Literal["yaml", "jsonl"]] = {".yaml": "yaml", ".yml": "yaml", ".jsonl": "jsonl"}
 _PACKINGS: dict[str, Literal["gz", "zst"]] = {".gz": "gz", ".zst": "zst"}
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class FileKind:
+class FileKind(NamedTuple):
     """What the suffix of a file says: the layout of its text, and how the text is packed."""
 
     layout: Literal["yaml", "jsonl"]
@@ -35,13 +34,13 @@ class _Stream(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def file_kind(path: Path) -> FileKind:
-    """Read the suffix of a path.
+def file_kind(path: Location) -> FileKind:
+    """Read the suffix of a path or URL.
 
     Raises:
         ConfigurationError: It is none that AgentTape knows, or needs a module that is not installed.
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
+    suffixes = [suffix.lower() for suffix in PurePath(path.name).suffixes]
     packing = _PACKINGS.get(suffixes[-1]) if suffixes else None
     name = suffixes[-2:-1] if packing else suffixes[-1:]
     if not name or name[0] not in _LAYOUTS:
@@ -54,7 +53,7 @@ def file_kind(path: Path) -> FileKind:
     return FileKind(_LAYOUTS[name[0]], packing)
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: Location) -> bytes:
     """The unpacked bytes of a cassette file.
 
     The bytes are read whole, not mapped: a mapped file that another program cuts short kills the process, and on
@@ -65,9 +64,9 @@ def read_bytes(path: Path) -> bytes:
         CassetteFormatError: It cannot be read or unpacked, or is larger than the limit.
     """
     packing = file_kind(path).packing
+    store, key = store_of(path)
     try:
-        with path.open("rb") as file:
-            return _read(path, file if packing is None else _unpacked(path, file, packing))
+        data = store.fetch(key, limits.MAX_FILE_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         raise CassetteNotFoundError(
             path, "there is no such cassette", remedy="record it once: use_cassette(..., mode='once')"
@@ -75,15 +74,23 @@ def read_bytes(path: Path) -> bytes:
     except OSError as error:
         problem = f"the file cannot be read: {error.strerror or error}"
         raise CassetteFormatError(path, problem, remedy="check the path and its permissions") from error
-    except (EOFError, zlib.error, ValueError) as error:
+    try:
+        data = data if packing is None else _read(_unpacked(path, io.BytesIO(data), packing), limits.MAX_FILE_BYTES)
+    except (EOFError, OSError, zlib.error, ValueError) as error:
         problem = f"the file cannot be unpacked: {error}"
         raise CassetteFormatError(path, problem, remedy="restore it, or record it again") from error
+    if len(data) > limits.MAX_FILE_BYTES:
+        problem = f"the cassette is larger than the limit of {limits.MAX_FILE_BYTES} bytes"
+        raise CassetteFormatError(path, problem, remedy="split the recording into several cassettes")
+    return data
 
 
-def pack(path: Path, data: bytes) -> bytes:
+def pack(path: Location, data: bytes) -> bytes:
     """The bytes as they go to disk, by the suffix of the path."""
     packing = file_kind(path).packing
     if packing == "gz":
+        import gzip
+
         buffer = io.BytesIO()
         with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=6) as file:
             file.write(data)
@@ -94,20 +101,19 @@ def pack(path: Path, data: bytes) -> bytes:
     return data
 
 
-def _read(path: Path, file: _Stream) -> bytes:
+def _read(file: _Stream, limit: int) -> bytes:
     chunks: list[bytes] = []
-    left = limits.MAX_FILE_BYTES
-    while left >= 0 and (chunk := file.read(_CHUNK)):  # by pieces: a large `read` reserves all it may need
+    left = limit
+    while left >= 0 and (chunk := file.read(_CHUNK)):
         chunks.append(chunk)
         left -= len(chunk)
-    if left < 0:
-        problem = f"the cassette is larger than the limit of {limits.MAX_FILE_BYTES} bytes"
-        raise CassetteFormatError(path, problem, remedy="split the recording into several cassettes")
     return b"".join(chunks)
 
 
-def _unpacked(path: Path, file: Any, packing: str) -> _Stream:
+def _unpacked(path: Location, file: io.BytesIO, packing: str) -> _Stream:
     if packing == "gz":
+        import gzip
+
         return gzip.GzipFile(fileobj=file, mode="rb")
     module = _zstandard(path)
     return _TranslatedErrors(module.ZstdDecompressor().stream_reader(file), module.ZstdError)
@@ -127,7 +133,7 @@ class _TranslatedErrors:
             raise ValueError(str(error)) from error
 
 
-def _zstandard(path: Path) -> Any:
+def _zstandard(path: Location) -> Any:
     try:
         return importlib.import_module("zstandard")
     except ImportError:

@@ -14,7 +14,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import CassetteWriteError, SessionStateError, UnrecordableValueError
-from agenttape_core.storage.atomic import make_folder, real_path
 from agenttape_core.storage.continuation import Compactor
 from agenttape_core.storage.files import file_kind
 from agenttape_core.storage.journal_text import assemble, read_journal
@@ -22,6 +21,7 @@ from agenttape_core.storage.json_text import dump_line
 from agenttape_core.storage.lock import WriterLock
 from agenttape_core.storage.plain import check_plain
 from agenttape_core.storage.records import header_to_dict
+from agenttape_core.storage.working import beside, prepare_beside, real_location
 from agenttape_core.storage.writer import stored_record, write_cassette
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agenttape_core.schema import Header, Interaction, Timing
+    from agenttape_core.storage.location import Location
 
 
 class Journal:
@@ -44,18 +45,18 @@ class Journal:
         ConfigurationError: The suffix of the target is not known.
     """
 
-    def __init__(self, target: Path, header: Header) -> None:
+    def __init__(self, target: Location, header: Header) -> None:
         file_kind(target)
-        self.target = real_path(target)
+        self.target = real_location(target)
         name = f".{self.target.name}.{os.getpid()}-{secrets.token_hex(4)}.journal"
-        self.path = self.target.with_name(name)
+        self.path = beside(self.target, name)
         self._mutex = threading.Lock()
         self._compactor = Compactor()
         self._count = 0
         self._size = 0
         stored = header_to_dict(header)
         check_plain(stored)
-        make_folder(self.target)
+        prepare_beside(self.target)
         self._lock = WriterLock(self.target, f"{os.getpid()} {name}")
         self._descriptor: int | None = None
         try:

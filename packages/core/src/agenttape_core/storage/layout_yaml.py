@@ -15,21 +15,20 @@ from agenttape_core.storage.layout import Entry, Span, as_dict, entry_from_dict
 from agenttape_core.storage.malformed import Malformed
 from agenttape_core.storage.records import HEAD
 from agenttape_core.storage.yaml_fast import NotCanonical, load_canonical
-from agenttape_core.storage.yaml_load import load_yaml
 from agenttape_core.storage.yaml_text import dump_mapping, inline, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_PLAIN = rb'(?!(?:null|true|false)\n)[A-Za-z_$][ !"$-9;-~]*(?:(?::(?![ \n])|(?<! )#)[ !"$-9;-~]*)*(?<! )(?=\n)'
-_SIMPLE_QUOTED = rb'"[ !#-\[\]-~]*"'
+_PLAIN = rb'(?!(?:null|true|false)\n)[A-Za-z_$][ !"$-9;-~]*+(?:(?::(?![ \n])|(?<! )#)[ !"$-9;-~]*+)*+(?<! )(?=\n)'
+_SIMPLE_QUOTED = rb'"[ !#-\[\]-~]*+"'
 _TEXT = rb"(" + _PLAIN + rb"|" + _SIMPLE_QUOTED + rb")\n"
 _match_head = re.compile(
     rb"interaction: ([1-9][0-9]{0,8})\n"
     rb"kind: %bname: %baddress: %bfingerprint: %b(?:parent: ([0-9]{1,9})\n)?(?!parent)" % (_TEXT, _TEXT, _TEXT, _TEXT)
 ).match
 _QUOTE, _NEWLINE = b'"\n'
-_AFTER_MARK = b" \t\n"
+_find_marks = re.compile(rb"\n---(?=[ \t\n])").finditer
 _TIMINGS = b"\n  timings: |\n"
 _TIMING_LINES = re.compile(rb"(?:    [0-9][0-9. -]*\n)+")
 
@@ -50,14 +49,11 @@ class YamlLayout:
         if data.startswith(b"---\n", start):
             start += 4
         found = []
-        at = data.find(b"\n---", start, end)
-        while at != -1:
-            after = data[at + 4]
-            if after in _AFTER_MARK:
-                found.append((start, at + 1))
-                # What stands on the line of the mark belongs to the document.
-                start = at + 5 if after == _NEWLINE else at + 4
-            at = data.find(b"\n---", at + 4, end)
+        for mark in _find_marks(data, start, end):
+            at, after = mark.span()
+            found.append((start, at + 1))
+            # What stands on the line of the mark belongs to the document.
+            start = after + 1 if data[after] == _NEWLINE else after
         found.append((start, end))
         return found
 
@@ -144,6 +140,9 @@ def _load(piece: bytes) -> Any:
     try:
         return load_canonical(piece)
     except NotCanonical:
+        # PyYAML is only imported for files that were written by hand.
+        from agenttape_core.storage.yaml_load import load_yaml
+
         return load_yaml(piece)
 
 

@@ -8,9 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import CassetteLockedError, CassetteWriteError
+from agenttape_core.storage.working import beside
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from agenttape_core.storage.location import Location
 
 if sys.platform == "win32":
     import msvcrt
@@ -37,8 +40,10 @@ else:
 class WriterLock:
     """An exclusive lock on a file beside the cassette; the system frees it when the process dies.
 
+    That of a cassette at a URL holds on this machine only.
+
     Args:
-        target: The cassette.
+        target: The cassette, without symbolic links.
         note: What a refused writer is told: the process and its journal.
 
     Raises:
@@ -46,7 +51,7 @@ class WriterLock:
         CassetteWriteError: The lock file cannot be made.
     """
 
-    def __init__(self, target: Path, note: str) -> None:
+    def __init__(self, target: Location, note: str) -> None:
         self.path = lock_path(target)
         self._descriptor = _acquire(target, self.path)
         os.ftruncate(self._descriptor, 0)
@@ -65,12 +70,12 @@ class WriterLock:
                 self.path.unlink()
 
 
-def lock_path(target: Path) -> Path:
+def lock_path(target: Location) -> Path:
     """The lock file of a cassette."""
-    return target.with_name(f".{target.name}.lock")
+    return beside(target, f".{target.name}.lock")
 
 
-def holder(target: Path) -> str | None:
+def holder(target: Location) -> str | None:
     """The note of the session that is recording to a cassette now, or `None`."""
     path = lock_path(target)
     try:
@@ -88,7 +93,7 @@ def holder(target: Path) -> str | None:
         os.close(descriptor)
 
 
-def _acquire(target: Path, path: Path) -> int:
+def _acquire(target: Location, path: Path) -> int:
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)

@@ -19,6 +19,8 @@ R = TypeVar("R", bound=Record)
 
 HEAD = ("interaction", "kind", "name", "address", "fingerprint")
 """The first keys of a record, in this order: what the index reads."""
+_WITHOUT_ASSETS = 1
+"""The format version in which a reference to an asset is nothing but plain data."""
 _KEYS = {*HEAD, "parent", "tags", "ids", "continues", "keep", "without", "request", "outcome"}
 
 
@@ -42,9 +44,12 @@ def interaction_to_dict(interaction: Interaction, delta: Delta) -> dict[str, Any
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def header_to_dict(header: Header) -> dict[str, Any]:
-    """The header as it is stored: the version first, the volatile block last, the timings last in it."""
-    stored = {"agenttape": FORMAT_VERSION, **_stored(header)}
+def header_to_dict(header: Header, *, assets: bool = False) -> dict[str, Any]:
+    """The header as it is stored: the version first, the volatile block last, the timings last in it.
+
+    The version is the oldest that has what the file needs, so that older readers can read what they understand.
+    """
+    stored = {"agenttape": FORMAT_VERSION if assets else _WITHOUT_ASSETS, **_stored(header)}
     volatile = stored.pop("volatile", {})
     volatile.pop("timings", None)
     if header.volatile.timings:
@@ -52,11 +57,17 @@ def header_to_dict(header: Header) -> dict[str, Any]:
     return {**stored, "volatile": volatile} if volatile else stored
 
 
+def has_assets(value: dict[str, Any]) -> bool:
+    """Whether a stored header, which was checked, is of a version with assets."""
+    version: int = value["agenttape"]
+    return version > _WITHOUT_ASSETS
+
+
 def header_from_dict(value: dict[str, Any]) -> Header:
     """Check a stored header, its version and timings included."""
     version = value.get("agenttape")
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
-        raise Malformed(f"not of AgentTape: it must begin with the format version, `agenttape: {FORMAT_VERSION}`")
+        raise Malformed(f"not of AgentTape: it must begin with the format version, `agenttape: {_WITHOUT_ASSETS}`")
     fields = {key: item for key, item in value.items() if key != "agenttape"}
     volatile = fields.get("volatile")
     if isinstance(volatile, dict) and "timings" in volatile:

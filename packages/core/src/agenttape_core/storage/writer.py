@@ -6,29 +6,33 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import CassetteWriteError
 from agenttape_core.storage import limits
-from agenttape_core.storage.atomic import real_path, replace_file
+from agenttape_core.storage.asset_files import AssetFolder
+from agenttape_core.storage.assets import detach
 from agenttape_core.storage.cassette import LAYOUTS
 from agenttape_core.storage.continuation import Compactor
 from agenttape_core.storage.files import file_kind, pack
 from agenttape_core.storage.plain import check_plain
 from agenttape_core.storage.records import header_to_dict, interaction_to_dict
+from agenttape_core.storage.stores import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from agenttape_core.schema import Header, Interaction
+    from agenttape_core.storage.location import Location
 
 
 def write_cassette(
-    path: Path, header: Header, interactions: Sequence[Interaction], *, kept_in: Path | None = None
+    path: Location, header: Header, interactions: Sequence[Interaction], *, kept_in: Path | None = None
 ) -> None:
     """Write a cassette so that a crash leaves the old file or the new one, whole.
 
-    The same header and interactions give the same bytes.
+    The same header and interactions give the same bytes. Large binary parts go to files of their own before, and
+    those that only the old cassette had are removed afterwards.
 
     Args:
-        path: The file; its suffix says how it is written. Missing folders are created.
+        path: The file, or its URL; its suffix says how it is written. Missing folders are created.
         header: The header, with the timings of the interactions by number.
         interactions: The interactions, their numbers growing.
         kept_in: A journal that holds the same recording, named when the file cannot be written.
@@ -39,20 +43,39 @@ def write_cassette(
         UnrecordableValueError: Something in it is not plain data.
         ConfigurationError: The suffix is not known.
     """
-    layout = LAYOUTS[file_kind(path).layout]
+    records, assets = _detached(list(stored_records(path, interactions)))
+    text = _text(path, header_to_dict(header, assets=bool(assets)), records, kept_in)
+    store, key = store_of(path)
+    folder = AssetFolder(path)
+    folder.save(assets, kept_in=kept_in)
+    store.save(key, pack(path, text), kept_in=kept_in)
+    folder.sweep(assets)
+
+
+def _detached(records: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+    """The records with their assets apart; the very same records when there are none."""
+    assets: dict[str, bytes] = {}
+    detached = [detach(record, assets) for record in records]
+    if not assets:
+        return records, assets
+    for record in detached:
+        check_plain(record, "record")
+    return detached, assets
+
+
+def _text(path: Location, header: dict[str, Any], records: list[dict[str, Any]], kept_in: Path | None) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    stored_header = header_to_dict(header)
-    check_plain(stored_header)
-    for piece in layout.dump(stored_header, stored_records(path, interactions)):
+    check_plain(header)
+    for piece in LAYOUTS[file_kind(path).layout].dump(header, records):
         size += len(piece)
         if len(piece) > limits.MAX_RECORD_BYTES or size > limits.MAX_FILE_BYTES:
             raise _too_large(path, len(pieces), kept_in)
         pieces.append(piece)
-    replace_file(real_path(path), pack(path, b"".join(pieces)), kept_in=kept_in)
+    return b"".join(pieces)
 
 
-def stored_records(path: Path, interactions: Sequence[Interaction]) -> Iterator[dict[str, Any]]:
+def stored_records(path: Location, interactions: Sequence[Interaction]) -> Iterator[dict[str, Any]]:
     """The interactions as they are stored, checked."""
     compactor = Compactor()
     last = 0
@@ -74,7 +97,7 @@ def stored_record(compactor: Compactor, interaction: Interaction, number: int) -
     return record
 
 
-def _too_large(path: Path, number: int, kept_in: Path | None) -> CassetteWriteError:
+def _too_large(path: Location, number: int, kept_in: Path | None) -> CassetteWriteError:
     what = f"record {number} or the whole" if number else "the header"
     kept = f"; what was recorded is kept in {kept_in}" if kept_in else ""
     return CassetteWriteError(

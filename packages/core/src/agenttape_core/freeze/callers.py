@@ -1,0 +1,43 @@
+"""Who asks, where the answer depends on it."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Collection
+
+MACHINERY = frozenset(
+    {
+        *("agenttape_core", "tempfile", "subprocess", "multiprocessing", "unittest", "_pytest", "pytest"),
+        *("hypothesis", "coverage", "bdb", "pdb", "pydevd", "debugpy"),
+    }
+)
+"""Top-level modules that do not ask for the run: the names of temporary files must differ between processes, and what
+a test tool puts back must be what was really there."""
+
+_IMPORTING = "importlib._bootstrap"
+
+
+def calling_module(passing: Collection[str]) -> str:
+    """Return the top-level name of the module whose code asks.
+
+    Args:
+        passing: Full names of modules that only pass the question on; ours among them.
+    """
+    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - gives the stack without building a list
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name not in passing:
+            return name.partition(".")[0]
+        frame = frame.f_back
+    return ""
+
+
+def imports_under_way() -> int:
+    """Return how deep this thread's stack is in the import of modules; 0 when it imports none."""
+    depth = 0
+    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - see calling_module
+    while frame is not None:
+        depth += frame.f_globals.get("__name__") == _IMPORTING
+        frame = frame.f_back
+    return depth

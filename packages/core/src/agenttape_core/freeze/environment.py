@@ -1,0 +1,120 @@
+"""What one session knows of environment variables. Pure: the variables themselves are in `variables`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TypeVar
+
+from agenttape_core.redaction import PSEUDONYM
+
+Key = TypeVar("Key", str, bytes)
+
+_OF_THE_MACHINE = frozenset(
+    {
+        *("HOME", "USER", "LOGNAME", "USERNAME", "USERDOMAIN", "USERPROFILE", "HOMEDRIVE", "HOMEPATH", "HOSTNAME"),
+        *(
+            "COMPUTERNAME",
+            "PATH",
+            "PATHEXT",
+            "PWD",
+            "OLDPWD",
+            "SHELL",
+            "SHLVL",
+            "COMSPEC",
+            "_",
+            "TMP",
+            "TEMP",
+            "TMPDIR",
+        ),
+        *("APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR"),
+        *("TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "DISPLAY", "WAYLAND_DISPLAY", "CI"),
+        *("VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSLKEYLOGFILE"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY", "WS_PROXY", "WSS_PROXY"),
+    }
+)
+_FAMILIES = (
+    *("AGENTTAPE_", "PYTEST_", "PYTHON", "COVERAGE_", "COV_CORE_", "TOX_", "NOX_", "UV_", "PIP_", "CONDA_"),
+    *("XDG_", "LD_", "DYLD_", "SSH_", "GIT_", "OTEL_", "LANGSMITH_", "LANGCHAIN_TRACING"),
+)
+
+
+def is_of_the_machine(name: str) -> bool:
+    """Whether a variable tells of the machine, the process or a tool around the run: never frozen, never recorded."""
+    upper = name.upper()
+    return upper in _OF_THE_MACHINE or upper.startswith(_FAMILIES)
+
+
+def _is_text(value: str) -> bool:
+    """Whether a value is text at all: bytes that are not UTF-8 come as lone surrogates (PEP 383), and are not kept."""
+    return not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+class Environment:
+    """What one session knows of environment variables. Safe to use from many threads.
+
+    Args:
+        recorded: What the cassette holds: redacted values, `None` where a variable was absent.
+        learns: Whether variables that the cassette does not hold are remembered, to be recorded.
+    """
+
+    def __init__(self, recorded: Mapping[str, str | None], *, learns: bool) -> None:
+        self._recorded = dict(recorded)
+        self._learns = learns
+        self._learned: dict[str, str | None] = {}
+        self._before: dict[str, str | None] = {}
+        self._removed: set[str] = set()
+        self._listed: dict[str | bytes, str | bytes] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def learned(self) -> dict[str, str | None]:
+        """The variables that were read and not recorded before, with their real values, in the order of the names."""
+        with self._lock:
+            return dict(sorted(self._learned.items()))
+
+    def value(self, name: str, live: str | None) -> str | None:
+        """Give what the session sees of a variable.
+
+        Args:
+            name: The variable.
+            live: Its real value, `None` when it is absent.
+        """
+        with self._lock:
+            if name in self._before:
+                return live
+            if name in self._recorded:
+                recorded = self._recorded[name]
+                # What a pseudonym stands for is not in the cassette; whoever has a secret of that name uses it.
+                hidden = live is not None and recorded is not None and PSEUDONYM.search(recorded) is not None
+                return live if hidden else recorded
+            if self._learns and _is_text(name) and _is_text(live or ""):
+                return self._learned.setdefault(name, live)
+            return live
+
+    def changed(self, name: str, before: str | None, now: str | None) -> None:
+        """Note that the session's code set or removed a variable, which makes it live from then on.
+
+        What is removed and put back as it was is not changed: `mock.patch.dict` does so with all variables.
+
+        Args:
+            name: The variable.
+            before: Its real value before, `None` when it was absent.
+            now: Its real value now.
+        """
+        with self._lock:
+            original = self._before.setdefault(name, before)
+            if now is None:
+                self._removed.add(name)
+            elif name in self._removed:
+                self._removed.discard(name)
+                if now == original:
+                    del self._before[name]
+
+    def as_listed(self, key: Key) -> Key:
+        """Give the one object that stands for a key when the environment is walked through."""
+        return self._listed.setdefault(key, key)  # type: ignore[return-value]
+
+    def is_listed(self, key: str | bytes) -> bool:
+        """Whether a key is such an object: `dict(os.environ)` reads each variable by the key it was just given."""
+        return self._listed.get(key) is key

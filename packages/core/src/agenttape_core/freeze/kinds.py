@@ -1,0 +1,41 @@
+"""What can be frozen, by the words that stand in a header, in the settings and in a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+from agenttape_core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+Kind = Literal["clock", "clock:ticking", "uuid", "random", "numpy", "env"]
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""What can be frozen. The two clocks exclude each other."""
+
+DEFAULT_KINDS: tuple[Kind, ...] = ("clock", "uuid", "random", "numpy")
+"""What is frozen when nothing is said."""
+
+TICKING: Kind = "clock:ticking"
+
+
+def check_kinds(kinds: Collection[str]) -> None:
+    """Refuse what cannot be frozen.
+
+    Raises:
+        ConfigurationError: A kind is not known, or two of them exclude each other.
+    """
+    unknown = sorted(set(kinds) - set(KINDS))
+    if unknown:
+        raise ConfigurationError(f"cannot freeze {', '.join(unknown)}; expected only: {', '.join(KINDS)}")
+    if {"clock", TICKING} <= set(kinds):
+        raise ConfigurationError(
+            f"cannot freeze both clock and {TICKING}, which are two clocks\n"
+            f"  choose clock (passes only with sleeps) or {TICKING} (runs on from the recorded moment)"
+        )
+
+
+def family(kind: str) -> str:
+    """Return the kind that a stand-in asks for: a clock is a clock, however it runs."""
+    return kind.partition(":")[0]

@@ -1,0 +1,33 @@
+"""Other tools that set the clock, in tests that travel in time. They are neither needed nor imported."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+_REAL_TIME = time.time
+
+
+def travelled_time() -> float | None:
+    """Return the time that another tool gives in seconds since the epoch, or nothing when none is at work.
+
+    freezegun and its like put a function of theirs into `time.time`; time-machine changes what is behind the name.
+    """
+    current = time.time
+    if current is not _REAL_TIME and not hasattr(current, "is_stand_in"):
+        return current()
+    machine = sys.modules.get("time_machine")
+    if machine is not None and machine.escape_hatch.is_travelling():
+        return _REAL_TIME()
+    return None
+
+
+def refresh() -> None:
+    """Let freezegun look anew for the clocks that modules hold.
+
+    It remembers which globals of a module it has to replace, and looks again only when their names change. What it
+    found in the middle of a session, where stand-ins hold those names, would be wrong after it.
+    """
+    remembered = getattr(sys.modules.get("freezegun.api"), "_GLOBAL_MODULES_CACHE", None)
+    if isinstance(remembered, dict):
+        remembered.clear()

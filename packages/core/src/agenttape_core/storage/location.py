@@ -1,0 +1,66 @@
+"""Where a cassette is: a path, or a URL that fsspec reaches."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from agenttape_core.errors import ConfigurationError
+
+_URL = re.compile(r"(?:[a-z0-9+.-]+::)*(?P<scheme>[a-z][a-z0-9+.-]+)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+
+
+class CassetteUrl(str):
+    """The URL of a cassette, such as `s3://bucket/weather.yaml`. It holds no credentials."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """What follows the last slash."""
+        return self.rpartition("/")[2]
+
+    @property
+    def folder(self) -> CassetteUrl:
+        """What is before the last slash, which stays if it is one of those after the scheme."""
+        folder = self.rpartition("/")[0]
+        return CassetteUrl(f"{folder}/" if folder.endswith("/") else folder)
+
+    def with_name(self, name: str) -> CassetteUrl:
+        """The URL of another file in the same folder."""
+        return self.folder.joined(name)
+
+    def joined(self, name: str) -> CassetteUrl:
+        """The URL of a file in this folder."""
+        return CassetteUrl(f"{self}{name}" if self.endswith("/") else f"{self}/{name}")
+
+
+Location = Path | CassetteUrl
+
+
+def location_of(name: Path | str) -> Location:
+    """What a user names: a URL if it has a scheme, else a path; `file://` is a path too.
+
+    Raises:
+        ConfigurationError: The URL holds credentials, or a `file://` URL is one of another machine.
+    """
+    if isinstance(name, (Path, CassetteUrl)):
+        return name
+    match = _URL.fullmatch(name)
+    if match is None:
+        return Path(name)
+    scheme, rest = match["scheme"].lower(), match["rest"]
+    host = rest.partition("/")[0]
+    if "?" in rest or ":" in host.rpartition("@")[0]:
+        raise ConfigurationError(
+            f"{scheme}://…: the URL of a cassette holds no credentials and no query, as it is printed and kept\n"
+            "  configure them where fsspec looks for them: its configuration files or environment variables"
+        )
+    if scheme != "file":
+        return CassetteUrl(name)
+    if host not in {"", "localhost"}:
+        raise ConfigurationError(f"{name}: a file:// URL has three slashes: file:///folder/weather.yaml")
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    return Path(url2pathname(urlsplit(name).path))

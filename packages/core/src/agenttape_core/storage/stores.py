@@ -1,0 +1,148 @@
+"""Where the files of a cassette are kept: a folder, behind a few verbs. This one is on the local disk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from agenttape_core.errors import CassetteFormatError, CassetteWriteError
+from agenttape_core.storage.atomic import real_path, replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agenttape_core.storage.location import Location
+
+_CHUNK = 1 << 20
+
+
+class Store(Protocol):
+    """A folder of cassettes. A key is the name of a file in it, or `FOLDER/NAME` for one in a folder of assets."""
+
+    def fetch(self, key: str, limit: int) -> bytes:
+        """The bytes of a file; no more than `limit` + 1 of them, so that a larger one can be told.
+
+        Raises:
+            FileNotFoundError: There is none.
+            OSError: It cannot be read.
+        """
+
+    def save(self, key: str, data: bytes, *, kept_in: Path | None = None) -> None:
+        """Write a file in the place of what is there.
+
+        Args:
+            key: The file.
+            data: Its new content.
+            kept_in: The journal that holds the same recording, named in the error.
+
+        Raises:
+            CassetteWriteError: It could not be written.
+        """
+
+    def delete(self, folder: str, names: Iterable[str]) -> None:
+        """Remove files of a folder, and the folder if it is empty then. What cannot be removed is left."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder; none if there is no such folder.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+
+    def exists(self, key: str) -> bool:
+        """Whether there is such a file.
+
+        Raises:
+            OSError: That cannot be found out.
+        """
+
+
+class LocalStore:
+    """A folder on the local disk. No symbolic link leads out of a folder of assets.
+
+    Args:
+        root: The folder, without symbolic links in it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def fetch(self, key: str, limit: int) -> bytes:
+        """See `Store`."""
+        with self._inside(key).open("rb") as file:
+            chunks: list[bytes] = []
+            left = limit + 1
+            while left and (chunk := file.read(min(left, _CHUNK))):  # a large `read` reserves all it may need
+                chunks.append(chunk)
+                left -= len(chunk)
+            return b"".join(chunks)
+
+    def save(self, key: str, data: bytes, *, kept_in: Path | None = None) -> None:
+        """See `Store`. The old file is there until the new one is complete and on the disk."""
+        path = self._root / key
+        if path.parent != self._root and path.parent.is_symlink():
+            problem = "it is a symbolic link, and a folder of assets must be a real one"
+            raise CassetteWriteError(path.parent, problem, remedy="remove the link")
+        replace_file(path, data, kept_in=kept_in)
+
+    def delete(self, folder: str, names: Iterable[str]) -> None:
+        """See `Store`."""
+        place = self._root / folder
+        if not place.is_symlink():
+            for name in names:
+                with contextlib.suppress(OSError):
+                    (place / name).unlink()
+            with contextlib.suppress(OSError):
+                place.rmdir()
+
+    def names(self, folder: str) -> list[str]:
+        """See `Store`."""
+        try:
+            return [path.name for path in (self._root / folder).iterdir()]
+        except FileNotFoundError:
+            return []
+
+    def exists(self, key: str) -> bool:
+        """See `Store`."""
+        return (self._root / key).exists()
+
+    def _inside(self, key: str) -> Path:
+        """The file of a key, if it really is where it seems to be: a link, a pipe or a device is not."""
+        path = self._root / key
+        if path.parent != self._root:
+            found = path.lstat()
+            if path.parent.is_symlink() or not stat.S_ISREG(found.st_mode):
+                raise OSError(errno.ELOOP, "it is a symbolic link or no regular file")
+        return path
+
+
+def store_of(location: Location) -> tuple[Store, str]:
+    """The store of a cassette, and the key of the cassette in it; a symbolic link is followed first.
+
+    Raises:
+        ConfigurationError: It is a URL, and fsspec or what the URL needs is not installed.
+    """
+    if isinstance(location, Path):
+        path = real_path(location)
+        return LocalStore(path.parent), path.name
+    from agenttape_core.storage.fsspec_store import FsspecStore
+
+    return FsspecStore(location.folder), location.name
+
+
+def exists(location: Location) -> bool:
+    """Whether there is a cassette.
+
+    Raises:
+        CassetteFormatError: That cannot be found out.
+        ConfigurationError: As `store_of`.
+    """
+    store, key = store_of(location)
+    try:
+        return store.exists(key)
+    except OSError as error:
+        problem = f"it cannot be found out whether there is a cassette: {error.strerror or error}"
+        raise CassetteFormatError(location, problem, remedy="check the address and your rights") from error
