@@ -1,0 +1,57 @@
+"""What a transport needs of its client, so that what transports share knows none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+_PROBE = bytes(8)
+"""A body that no content encoding leaves as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client's own classes.
+
+    Args:
+        response: Its response.
+        body: Makes the body of a response, as it must be to be its client's, of chunks and what reads them.
+        decoding_error: What it raises for a body that is not encoded as its headers say.
+    """
+
+    response: Callable[..., Any]
+    body: Callable[..., Any]
+    decoding_error: type[Exception]
+
+    def decompressed(self, encoding: str, data: bytes) -> bytes:
+        """Return a whole body without its content encoding (RFC 9110 §8.4), as the client decompresses responses.
+
+        Args:
+            encoding: The header, empty if there is none.
+            data: The body; one that is not encoded like that is returned as it is.
+        """
+        try:
+            return self._content(encoding, data) if encoding else data
+        except self.decoding_error:
+            return data
+
+    def decompresses(self, encoding: str) -> bool:
+        """Whether the client undoes a content encoding; what it knows depends on what is installed."""
+        try:
+            return self._content(encoding, _PROBE) != _PROBE
+        except self.decoding_error:
+            return True
+
+    def _content(self, encoding: str, data: bytes) -> bytes:
+        content: bytes = self.response(200, headers={"content-encoding": encoding}, content=data).content
+        return content
+
+
+def client_missing(name: str, error: ImportError) -> ImportError:
+    """Return the error for a transport whose client is not installed, which keeps what was missing."""
+    return ImportError(
+        f"agenttape_core.transports.{name} needs {name}, which cannot be imported: {error}\n"
+        f'  pip install "agenttape-core[{name}]"',
+        name=error.name,
+    )
