@@ -1,0 +1,221 @@
+"""The work bench of the points: a folder for each, sessions in it, and one way of asking in every shape."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import Any, NamedTuple
+from unittest import SkipTest
+
+from agenttape_core.errors import AgentTapeHalt, CassetteMissError, ConfigurationError
+from agenttape_core.session import Session
+from agenttape_core.testing.hooks import SHAPES, Hooks, Shape
+from agenttape_core.testing.world import World, gone
+from agenttape_core.use import use_cassette
+
+QUESTION, OTHER, UNKNOWN = "Why is that?", "When was it?", "What did nobody ever ask before?"
+CASSETTE = "cassette.yaml"
+_SETTINGS = {"match_on": ("exact", "request"), "exhausted": "fail", "on_miss": "raise", "unused": "fail"}
+"""What the settings of the author's project must not change."""
+
+
+class Reading(NamedTuple):
+    """What the reader of a stream got.
+
+    Args:
+        chunks: The chunks.
+        error: What broke the stream, if something did.
+    """
+
+    chunks: list[Any]
+    error: BaseException | None
+
+
+class _Connected:
+    """Enters an integration with the first session and leaves it with the last one, as core does.
+
+    Args:
+        integration: Makes its context manager, if there is one.
+    """
+
+    def __init__(self, integration: Callable[[], AbstractContextManager[Any] | None]) -> None:
+        self._integration = integration
+        self._open = 0
+        self._stack = ExitStack()
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._open:
+                self._stack.enter_context(self._integration() or nullcontext())
+            self._open += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._open -= 1
+            if not self._open:
+                self._stack.close()
+
+
+def expect(condition: object, message: str) -> None:
+    """Fail the point with a message unless the condition holds.
+
+    Raises:
+        AssertionError: If it does not.
+    """
+    __tracebackhide__ = True  # pytest then shows the line of the point
+    if not condition:
+        raise AssertionError(message)
+
+
+class Bench(Hooks):
+    """What every point needs. A test runner calls `setup_method` before each one, and `teardown_method` after it."""
+
+    folder: Path
+    """Where the cassettes of the point are."""
+
+    def setup_method(self) -> None:
+        """Make an empty folder.
+
+        Raises:
+            ConfigurationError: If the suite names no shape, or one that there is not.
+        """
+        if not self.shapes or not set(self.shapes) <= SHAPES:
+            known = ", ".join(sorted(SHAPES))
+            raise ConfigurationError(f"shapes={self.shapes!r}: expected one or more of {known}")
+        self._temporary = TemporaryDirectory(prefix="agenttape-conformance-")
+        self.folder = Path(self._temporary.name)
+        self._connected = _Connected(self.ambient)
+
+    def teardown_method(self) -> None:
+        """Remove it."""
+        self._temporary.cleanup()
+
+    # -- sessions ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def session(self, mode: str, name: str = CASSETTE, **options: Any) -> Iterator[Session]:
+        """Open a session on a cassette of this point, with the ambient integration around it."""
+        given: dict[str, Any] = {**_SETTINGS, **self.options, **options}
+        with self._connected, use_cassette(self.folder / name, mode=mode, **given) as session:
+            yield session
+
+    def record(self, name: str = CASSETTE, **options: Any) -> Any:
+        """Open a session that records everything anew."""
+        return self.session("all", name, **options)
+
+    def replay(self, name: str = CASSETTE, **options: Any) -> Any:
+        """Open a session that only replays."""
+        return self.session("none", name, **options)
+
+    @contextmanager
+    def missing(self, name: str = CASSETTE) -> Iterator[Session]:
+        """Replay something that ends in a miss, which the session raises again at its end."""
+        with suppress(CassetteMissError), self.replay(name, unused="ignore") as session:
+            yield session
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files of this point, by their names."""
+        return {str(file): file.read_bytes() for file in sorted(self.folder.rglob("*")) if file.is_file()}
+
+    def subject(self, world: World | None = None) -> Any:
+        """Return what is tested, taped; by default around a world that is switched off."""
+        return self.tape(self.make(world or gone()))
+
+    # -- shapes ------------------------------------------------------------------------------------------------
+
+    def of_shapes(self, *wanted: Shape) -> Sequence[Shape]:
+        """Return those of some shapes that this integration has.
+
+        Raises:
+            SkipTest: If it has none of them.
+        """
+        found = [shape for shape in wanted if shape in self.shapes]
+        if not found:
+            raise SkipTest(f"has no {' or '.join(wanted)}, only {', '.join(self.shapes)}")
+        return found
+
+    def ask(self, shape: Shape, subject: Any, text: str) -> Any:
+        """Ask in one shape: the answer, or the list of all chunks."""
+        if shape == "call":
+            return self.call(subject, self.question(text))
+        if shape == "stream":
+            return list(self.stream(subject, self.question(text)))
+        return asyncio.run(self.aask(shape, subject, text))
+
+    async def aask(self, shape: Shape, subject: Any, text: str) -> Any:
+        """Ask in one of the asynchronous shapes."""
+        if shape == "acall":
+            return await self.acall(subject, self.question(text))
+        return [chunk async for chunk in self.astream(subject, self.question(text))]
+
+    def says(self, shape: Shape, subject: Any, text: str) -> str:
+        """Ask in one shape, and return the text of the answer."""
+        return self.text(self.ask(shape, subject, text))
+
+    def refused(self, shape: Shape, subject: Any, text: str) -> BaseException | None:
+        """Ask in one shape, and return what was raised, if anything was."""
+        try:
+            self.ask(shape, subject, text)
+        except (Exception, AgentTapeHalt) as error:  # noqa: BLE001 - the point says which one it expects
+            return error
+        return None
+
+    def read(
+        self,
+        shape: Shape,
+        subject: Any,
+        text: str,
+        *,
+        most: int | None = None,
+        then: Callable[[Any], None] = lambda _: None,
+    ) -> Reading:
+        """Read a stream chunk by chunk, and close it.
+
+        Args:
+            shape: `stream` or `astream`.
+            subject: What is asked.
+            text: The question.
+            most: After how many chunks its reader stops.
+            then: What its reader does with each.
+        """
+        if shape == "stream":
+            return _read(self.stream(subject, self.question(text)), most, then)
+        return asyncio.run(self._aread(subject, text, most, then))
+
+    async def _aread(self, subject: Any, text: str, most: int | None, then: Callable[[Any], None]) -> Reading:
+        return await _aread(self.astream(subject, self.question(text)), most, then)
+
+
+def _read(stream: Iterator[Any], most: int | None, then: Callable[[Any], None]) -> Reading:
+    chunks: list[Any] = []
+    while most is None or len(chunks) < most:
+        try:
+            chunk = next(stream)
+        except StopIteration:
+            return Reading(chunks, None)
+        except (Exception, AgentTapeHalt) as error:  # noqa: BLE001 - the point says which one it expects
+            return Reading(chunks, error)
+        chunks.append(chunk)
+        then(chunk)
+    stream.close()  # type: ignore[attr-defined]
+    return Reading(chunks, None)
+
+
+async def _aread(stream: AsyncIterator[Any], most: int | None, then: Callable[[Any], None]) -> Reading:
+    chunks: list[Any] = []
+    while most is None or len(chunks) < most:
+        try:
+            chunk = await anext(stream)
+        except StopAsyncIteration:
+            return Reading(chunks, None)
+        except (Exception, AgentTapeHalt) as error:  # noqa: BLE001 - the point says which one it expects
+            return Reading(chunks, error)
+        chunks.append(chunk)
+        then(chunk)
+    await stream.aclose()  # type: ignore[attr-defined]
+    return Reading(chunks, None)

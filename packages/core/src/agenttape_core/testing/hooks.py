@@ -1,0 +1,122 @@
+"""What an author says about an integration: how to make, tape and call what it tapes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Literal, get_args
+from unittest import SkipTest
+
+from agenttape_core.integration import Usage
+from agenttape_core.testing.strands import Strand, run_in_tasks, run_in_threads
+from agenttape_core.testing.world import ScriptedError, World
+
+Shape = Literal["call", "acall", "stream", "astream"]
+"""The shapes that a call can have: plain, coroutine, generator, async generator."""
+
+SHAPES: frozenset[str] = frozenset(get_args(Shape))
+
+
+class Hooks:
+    """What differs between integrations. `make` and `tape` must be given; the rest has defaults for plain functions."""
+
+    shapes: ClassVar[Sequence[Shape]] = ("call",)
+    """Which shapes what is taped has."""
+    options: ClassVar[Mapping[str, Any]] = {}
+    """Options of `use_cassette` that the integration needs."""
+    patience: ClassVar[float] = 10.0
+    """Seconds after which calls that should run at once are given up."""
+
+    # -- the subject -------------------------------------------------------------------------------------------
+
+    def make(self, world: World) -> Any:
+        """Return what is to be taped, untaped: an object or function whose real work asks the world."""
+        raise NotImplementedError("say what is to be taped: def make(self, world)")
+
+    def tape(self, original: Any) -> Any:
+        """Return the taped counterpart of what `make` returns."""
+        raise NotImplementedError("say how it is taped: def tape(self, original)")
+
+    def variants(self, world: World) -> Sequence[Any]:  # noqa: ARG002 - for those who override it
+        """Return taped objects for which the same question is another request: another model, other tools."""
+        return ()
+
+    # -- calling it --------------------------------------------------------------------------------------------
+
+    def question(self, text: str) -> Any:
+        """Return what is asked, made of a text that must be part of the request."""
+        return text
+
+    def call(self, subject: Any, question: Any) -> Any:
+        """Call it and return the answer."""
+        return subject(question)
+
+    async def acall(self, subject: Any, question: Any) -> Any:
+        """Call it asynchronously and return the answer."""
+        return await subject(question)
+
+    def stream(self, subject: Any, question: Any) -> Iterator[Any]:
+        """Return the stream of a call. Closing it must close what is below it."""
+        chunks: Iterator[Any] = subject(question)
+        return chunks
+
+    def astream(self, subject: Any, question: Any) -> AsyncIterator[Any]:
+        """Return the asynchronous stream of a call."""
+        chunks: AsyncIterator[Any] = subject(question)
+        return chunks
+
+    # -- what comes back ---------------------------------------------------------------------------------------
+
+    def text(self, answer: Any) -> str:
+        """Return the text that the world said, from an answer or from the list of the chunks of a stream."""
+        return "".join(map(self.text, answer)) if isinstance(answer, list) else str(answer)
+
+    def same(self, first: Any, second: Any) -> bool:
+        """Whether two answers, or two chunks, are equal in all that the caller gets to see."""
+        return type(first) is type(second) and bool(first == second)
+
+    def ids(self, answer: Any) -> Sequence[str]:  # noqa: ARG002 - for those who override it
+        """Return the ids that an answer carries."""
+        return ()
+
+    def change(self, answer: Any) -> None:  # noqa: ARG002 - for those who override it
+        """Change an answer or a chunk in place, so that its text is another."""
+        raise SkipTest("answers cannot be changed: there is no `change` hook")
+
+    def usage(self, text: str) -> Usage | None:  # noqa: ARG002 - for those who override it
+        """Return the token counts that must be recorded for an answer of this text, or nothing if none are."""
+        return None
+
+    # -- what goes wrong ---------------------------------------------------------------------------------------
+
+    def error(self) -> Exception:
+        """Return an error as the real thing raises it."""
+        return ScriptedError("the service is overloaded", status=529)
+
+    def handlers(self) -> Sequence[Callable[[Any], Any]]:
+        """Return the framework's retries, fallbacks and error handlers, each as a function that wraps a subject."""
+        return ()
+
+    # -- around it ---------------------------------------------------------------------------------------------
+
+    def ambient(self) -> AbstractContextManager[Any] | None:
+        """Return the context manager of an ambient integration, or nothing if there is none.
+
+        If it is installed as an entry point, core enters it with the first session: return `nullcontext()`.
+        """
+        return None
+
+    def patched(self) -> Sequence[Any]:
+        """Return the classes and modules that the ambient integration patches."""
+        return ()
+
+    def run_threads(self, works: Sequence[Strand]) -> list[Any]:
+        """Run works at once in threads, and return their results; by default each begins after the one before it.
+
+        Override it if the framework has a way of its own. It must run each in a copy of this context.
+        """
+        return run_in_threads(works, self.patience)
+
+    async def run_tasks(self, works: Sequence[Strand]) -> list[Any]:
+        """Run works at once in tasks, and return their results; by default with `asyncio.gather`."""
+        return await run_in_tasks(works)

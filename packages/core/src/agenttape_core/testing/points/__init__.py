@@ -1,0 +1,1 @@
+"""The points of conformance, in groups; each `test_*` method is one."""

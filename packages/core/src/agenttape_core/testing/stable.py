@@ -1,0 +1,32 @@
+"""The text of a cassette without what differs between two recordings of the same run."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from agenttape_core.storage.files import file_kind, read_bytes
+
+_VOLATILE = re.compile(r"^volatile:\n(?:[ \t].*\n|\n)*", re.MULTILINE)
+
+
+def stable_text(path: Path) -> str:
+    """Return the unpacked text of a cassette without the volatile block of its header.
+
+    Two recordings of an unchanged run give the same.
+
+    Args:
+        path: A cassette file of either layout, packed or not.
+
+    Raises:
+        CassetteError: If there is none, or it cannot be unpacked.
+    """
+    text = read_bytes(path).decode()
+    if file_kind(path).layout == "jsonl":
+        header, _, records = text.partition("\n")
+        fields = json.loads(header)
+        fields.pop("volatile", None)
+        return f"{json.dumps(fields)}\n{records}"
+    header, mark, records = text.partition("\n---\n")
+    return _VOLATILE.sub("", f"{header}\n", count=1) + mark.lstrip("\n") + records
