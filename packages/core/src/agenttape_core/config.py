@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path, PurePath
 from typing import Any, Literal
@@ -173,13 +175,20 @@ def _from_pyproject(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     for above in (folder, *folder.parents):
         path = above / "pyproject.toml"
         if path.is_file():
-            import tomllib
-
             try:
-                table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("agenttape", {})
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                table = _table(path.read_text(encoding="utf-8"))
+            except ValueError as error:  # those of TOML and of UTF-8 are such
                 raise ConfigurationError(f"{path}: not valid TOML: {error}") from None
             if secret := _ENVIRONMENT_ONLY & table.keys():
                 raise ConfigurationError(f"{path}: {', '.join(secret)} belongs into the environment, not into a file")
             return dict(table), {key: f"{path}: [tool.agenttape] {key}" for key in table}
     return {}, {}
+
+
+@functools.lru_cache(maxsize=8)
+def _table(text: str) -> Mapping[str, Any]:
+    """Return our table of a `pyproject.toml`; every session asks, and parsing takes longer than the rest of it."""
+    import tomllib
+
+    table: dict[str, Any] = tomllib.loads(text).get("tool", {}).get("agenttape", {})
+    return table
