@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+import textwrap
 import time
 
 import pytest
 
+import agenttape_core.redaction
 from agenttape_core.redaction import PSEUDONYM, Redactor
+from agenttape_core.redaction.encoded import decode
+from agenttape_core.redaction.lazy import Lazy
+from agenttape_core.redaction.provider_keys import PROVIDER_KEYS
 
-Planted = tuple[str, str, str]  # kind, secret, text
-MISSED_BY_DESIGN = 4
-AMBIGUOUS_NUMBERS = 2
 ADVERSARIAL = [
     "sk-", "sk-proj-", "eyJ", "eyJhbGciOi.", "a@", "a.b@", "@a.", "://", "://a:", "password=", "password='",
     "password=\\'", '"password":"', "password: ", "-----BEGIN PRIVATE KEY-----", "4", "4111 ", "+1 ", "(4", "A",
@@ -18,31 +26,6 @@ ADVERSARIAL = [
     "<secret>", "cookie: a=b;", "Authorization: ", "xoxb-1", "SG.", "gh", "?token=a&", "a%20", "[REDACTED:",
     "[REDACTED:a:12345678]x", "1-", "dp.pt.", ".aaaaaa.",
 ]  # fmt: skip
-
-
-def test_corpus_is_large_and_varied(positives: list[Planted], negatives: list[str]) -> None:
-    """The corpus has at least 300 secrets of 35 kinds and 1000 texts without one."""
-    assert len(positives) >= 300
-    assert len({kind for kind, _, _ in positives}) >= 35
-    assert len(negatives) >= 1000
-
-
-def test_secrets_are_found_whole_and_as_their_kind(positives: list[Planted], redactor: Redactor) -> None:
-    """Exactly the secret is replaced, by a pseudonym of its kind; the known misses are the only ones."""
-    missed = []
-    for kind, secret, text in positives:
-        redacted = redactor.text(text)
-        kinds = [found["kind"] for found in PSEUDONYM.finditer(redacted)]
-        if kinds != [kind] or PSEUDONYM.sub("", redacted) != text.replace(secret, ""):
-            missed.append((kind, text, redacted))
-    assert len(missed) == MISSED_BY_DESIGN, missed
-
-
-def test_texts_without_secrets_stay(negatives: list[str], redactor: Redactor) -> None:
-    """Prose, code, ids, hashes and blobs stay, but for 16-digit numbers that pass for payment cards."""
-    wrong = [(text, redactor.text(text)) for text in negatives if redactor.text(text) != text]
-    assert len(wrong) <= AMBIGUOUS_NUMBERS, wrong
-    assert all("[REDACTED:card:" in redacted for _, redacted in wrong)
 
 
 @pytest.mark.parametrize("piece", ADVERSARIAL)
@@ -102,3 +85,46 @@ def test_denied_names(redactor: Redactor, name: str) -> None:
 def test_harmless_names(redactor: Redactor, name: str) -> None:
     """Counts, cursors, special tokens and names of names are no credentials."""
     assert redactor.value({name: "plain"}) == {name: "plain"}
+
+
+def test_all_patterns_compile() -> None:
+    """A pattern that is compiled late is a valid one: no user meets the error."""
+    names = [module.name for module in pkgutil.iter_modules(agenttape_core.redaction.__path__)]
+    modules = [importlib.import_module(f"agenttape_core.redaction.{name}") for name in names]
+    patterns = [one for module in modules for one in vars(module).values() if isinstance(one, Lazy)]
+    patterns += [detector.pattern for detector in PROVIDER_KEYS]
+    assert len(patterns) > 100
+    for pattern in patterns:
+        pattern.fullmatch("")
+
+
+def test_importing_core_loads_no_detector() -> None:
+    """The detectors and their patterns are the first session's cost, not that of importing us."""
+    code = "import sys, agenttape_core; sys.exit('agenttape_core.redaction.scanner' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "pässwörd1", "日本語99", "a\tb\\n3"])
+def test_base64_stays_base64(redactor: Redactor, secret: str) -> None:
+    """A secret inside base64 is replaced there, in the alphabet, padding and lines of the original."""
+    text = json.dumps({"user": "bob, who has a long name", "password": secret, "signs": "?>~?>~?>~"})
+    plain = base64.b64encode(text.encode()).decode()
+    for body in (
+        plain,
+        plain.rstrip("="),
+        plain.replace("+", "-").replace("/", "_"),
+        "\n".join(textwrap.wrap(plain, 64)),
+    ):
+        redacted = redactor.text(f"body: {body}.")
+        assert redacted.startswith("body: ey")
+        assert decode(redacted[len("body: ") : -1]) == redactor.text(text) != text
+        assert redactor.rehydrate(redacted) == f"body: {body}."
+        assert ("\n" in redacted) == ("\n" in body)
+
+
+def test_base64_in_an_answer_gets_its_secrets_back(redactor: Redactor) -> None:
+    """Redacted base64 that this redactor has never made is restored, too, if it knows the secret."""
+    recorded = Redactor(redactor.key).text(base64.b64encode(b"the answer for bob@example.com").decode())
+    assert redactor.rehydrate(recorded) == recorded
+    redactor.text("who is bob@example.com?")
+    assert base64.b64decode(redactor.rehydrate(recorded)) == b"the answer for bob@example.com"

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detectors import BEFORE
+from agenttape_core.redaction.lazy import Lazy
 from agenttape_core.redaction.pseudonyms import SECRET
 from agenttape_core.redaction.values import is_placeholder
 
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.findings import Finding
     from agenttape_core.redaction.views import View
 
-_PEM = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}-----")
-_PEM_BODY = re.compile(r"(?:[A-Za-z0-9+/=:,\s]|\\[nrt])*+")
+_PEM = Lazy(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END = Lazy(r"-----END [A-Z0-9 ]{0,40}-----")
+_PEM_BODY = Lazy(r"(?:[A-Za-z0-9+/=:,\s]|\\[nrt])*+")
 _MAX_PEM = 16_384
 
 
@@ -38,7 +39,7 @@ def find_pem(view: View) -> Iterator[Finding]:
 
 
 _DISCORD_SHAPE = b" " + b"a" * 6 + b" " + b"a" * 27
-_DISCORD = re.compile(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", re.ASCII)
+_DISCORD = Lazy(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", re.ASCII)
 _DISCORD_HEAD, _DISCORD_TAIL = 33, 48
 
 
@@ -53,7 +54,7 @@ def find_discord(view: View) -> Iterator[Finding]:
         at = view.runs.find(_DISCORD_SHAPE, at + 1)
 
 
-_URL = re.compile(r"""://[^\s/:@"'<>\\]{0,128}:(?P<secret>[^\s/"'<>\\]{1,256})@(?=[\w.\[%{$-])""")
+_URL = Lazy(r"""://[^\s/:@"'<>\\]{0,128}:(?P<secret>[^\s/"'<>\\]{1,256})@(?=[\w.\[%{$-])""")
 
 
 def find_url_passwords(view: View) -> Iterator[Finding]:
@@ -66,9 +67,9 @@ def find_url_passwords(view: View) -> Iterator[Finding]:
         at = view.raw.find(b"://", at + 3)
 
 
-_BEARER = re.compile(r"[Bb](?:earer|EARER)(?:[ \t]{1,4}|%20|\+)(?P<secret>[\w.~+/-]{16,4096}={0,2})", re.ASCII)
-_BASIC = re.compile(r"[Bb](?:asic|ASIC) (?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})(?![\w+/=-])", re.ASCII)
-_NOT_BASIC = re.compile(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
+_BEARER = Lazy(r"[Bb](?:earer|EARER)(?:[ \t]{1,4}|%20|\+)(?P<secret>[\w.~+/-]{16,4096}={0,2})", re.ASCII)
+_BASIC = Lazy(r"[Bb](?:asic|ASIC) (?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})(?![\w+/=-])", re.ASCII)
+_NOT_BASIC = Lazy(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
 """A word after "basic" is English unless it mixes cases, has digits or is padded."""
 
 
@@ -83,7 +84,7 @@ def find_schemes(view: View) -> Iterator[Finding]:
             at = view.low.find(anchor, match.end() if match else at + 1)
 
 
-_WORDS = re.compile(r"(?:[A-Za-z]+[-/.]+)*(?:[A-Za-z]+|\d+)")
+_WORDS = Lazy(r"(?:[A-Za-z]+[-/.]+)*(?:[A-Za-z]+|\d+)")
 """English after "bearer": words joined by hyphens, perhaps a year."""
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from agenttape_core.redaction.lazy import Lazy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,11 +21,13 @@ It also keeps the scan linear: a run of token characters is entered once, howeve
 AFTER = r"(?![A-Za-z0-9_])"
 """A token of fixed length ends here."""
 
-Near = Literal["head", "lead", "anywhere"]
+_DUMMY = 12
+"""So many equal characters at its end do not happen to a random key."""
+
+Near = Literal["head", "lead", "anywhere", "base64"]
 
 
-@dataclass(frozen=True, slots=True)
-class Detector:
+class Detector(NamedTuple):
     """One kind of secret.
 
     Args:
@@ -34,12 +37,12 @@ class Detector:
         back: How many characters before the anchor the pattern starts.
         check: A last test of the secret.
         near: Where an anchor is: at the `head` of a long run of token characters, in the `lead` right before one, or
-            `anywhere` in a text that has one.
+            `anywhere` in a text that has one, or at the head of a run that is `base64`: `+` and `/` may break it.
     """
 
     kind: str
     anchors: tuple[bytes, ...]
-    pattern: re.Pattern[str]
+    pattern: Lazy
     back: int = 0
     check: Callable[[str], bool] | None = None
     near: Near = "head"
@@ -50,8 +53,8 @@ class Detector:
             at = view.raw.find(anchor)
             while at >= 0:
                 match = self.pattern.match(view.text, at - self.back) if at >= self.back else None
-                if match is not None and (self.check is None or self.check(match[0])):
-                    start, end = match.span("secret" if "secret" in self.pattern.groupindex else 0)
+                if match is not None and not is_dummy(match[0]) and (self.check is None or self.check(match[0])):
+                    start, end = match.span("secret" if "secret" in match.re.groupindex else 0)
                     yield view.finding(start, end, self.kind)
                     at = view.raw.find(anchor, max(end, at + 1))
                 else:
@@ -69,7 +72,12 @@ def token(
 ) -> Detector:
     """Return a detector of a token that starts outside any other token; anchors are separated by blanks."""
     literals = tuple(anchor.encode() for anchor in anchors.split())
-    return Detector(kind, literals, re.compile(BEFORE + pattern, re.ASCII), back, check, near)
+    return Detector(kind, literals, Lazy(BEFORE + pattern, re.ASCII), back, check, near)
+
+
+def is_dummy(secret: str) -> bool:
+    """Whether somebody filled in the form for an example: `ghp_xxxxxxxxxxxx`."""
+    return len(set(secret[-_DUMMY:])) == 1
 
 
 def has_digit(secret: str) -> bool:

@@ -6,10 +6,10 @@ A name is split into words at punctuation and camel case, and its *last* words d
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from agenttape_core.redaction.lazy import Lazy
 from agenttape_core.redaction.pseudonyms import SECRET
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ MAX_NAME = 96
 
 STEMS = (b"pass", b"pwd", b"secret", b"token", b"key", b"auth", b"cookie", b"cred")
 """In each denied or suspicious name is one of these."""
-PASSWORDS = frozenset({"password", "passwords", "passwd", "pwd", "passphrase", "passcode"})
+PASSWORDS = frozenset({"password", "passwords", "passwd", "pwd", "passphrase", "passcode", "passwort"})
 """Last words whose value is chosen by people, so it may be short or all digits."""
 HEADERS = frozenset({"authorization", "cookie", "cookies"})
 """Last words of headers whose value goes on to the end of the line."""
 
 _LAST = PASSWORDS | HEADERS | {"secret", "secrets", "token", "apikey", "apikeys"}
-_RUN_TOGETHER = re.compile(
+_RUN_TOGETHER = Lazy(
     r"(?:(?:password|passwd|passphrase|apikey|accesskey|secretkey|privatekey|clientsecret|setcookie)s?"
     r"|(?:auth|access|refresh|session|bearer|api|id|csrf|xsrf)token)\Z"
 )
@@ -99,8 +99,8 @@ _NO_CREDENTIAL = frozenset(
     ]
 )
 _ENTROPY = frozenset({"key", "keys", "auth", "credential", "credentials", "cred", "creds"})
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_BLOB = re.compile(r"[^A-Za-z0-9_.\- ]")
+_WORD = Lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_BLOB = Lazy(r"[^A-Za-z0-9_.\- ]")
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,8 @@ import re
 import string
 from typing import TYPE_CHECKING
 
+from agenttape_core.redaction.lazy import Lazy
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -17,10 +19,11 @@ if TYPE_CHECKING:
 
 _LOCAL = string.ascii_letters + string.digits + "._%+-"
 _MAX_LOCAL = 64
-_DOMAIN = re.compile(
-    r"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}(?P<top>[A-Za-z]{2,24})(?![\w(])(?!-\w)", re.ASCII
+_DOMAIN = Lazy(
+    r"(?:@|%40)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}(?P<top>[A-Za-z]{2,24})(?![\w(])(?!-\w)",
+    re.ASCII,
 )
-_USER_INFO = re.compile(r"://[^\s/@]{0,200}\Z")
+_USER_INFO = Lazy(r"://[^\s/@]{0,200}\Z")
 _FILES = frozenset(
     [
         "png",
@@ -52,44 +55,56 @@ _NO_PERSON = frozenset({"git", "noreply", "no-reply"})
 
 def find_emails(view: View) -> Iterator[Finding]:
     """Find e-mail addresses, except `git@host` remotes, the user part of a URL, and names such as `icon@2x.png`."""
-    at = view.raw.find(b"@")
+    for sign in (b"@", b"%40"):
+        yield from _find_emails(view, sign)
+
+
+def _find_emails(view: View, sign: bytes) -> Iterator[Finding]:
+    characters = _LOCAL if sign == b"@" else _LOCAL.replace("%", "")
+    at = view.raw.find(sign)
     while at >= 0:
         domain = _DOMAIN.match(view.text, at)
         window = view.text[max(0, at - _MAX_LOCAL) : at]
-        local = _unescaped(window, window.rstrip(_LOCAL)).lstrip(".-%")
+        local = _local(window, characters)
         if domain and local and local not in _NO_PERSON and domain["top"].lower() not in _FILES:
             start = at - len(local)
             if not _USER_INFO.search(view.text, max(0, start - 210), start):
                 yield view.finding(start, domain.end(), "email")
-        at = view.raw.find(b"@", at + 1)
+        at = view.raw.find(sign, at + 1)
 
 
-def _unescaped(window: str, before: str) -> str:
-    r"""Return what follows `before` in the window, without the letter of an escape such as `\\n`."""
+def _local(window: str, characters: str) -> str:
+    r"""Return the local part that ends a window, without the letter of an escape such as `\\n`."""
+    before = window.rstrip(characters)
     local = window[len(before) :]
-    return local[1:] if before.endswith("\\") and local[:1] in tuple("nrt") else local
+    if before.endswith("\\") and local[:1] in tuple("nrt"):
+        local = local[1:]
+    if local and before[-2:].lower() == "o'" and not before[-3:-2].isalnum():
+        local = before[-2:] + local  # O'Brien
+    return local.lstrip(".-%")
 
 
-_START = r"(?:(?<![\w.+/$-])|(?<=\\[nrt])|(?<=\s1[-.]))"
-_CARD = re.compile(
+_START = r"(?:(?<![\w.+/$-])|(?<=\\[nrt])|(?<=[\s(\"':]1[-.])|(?<=\A1[-.]))"
+_CARD = Lazy(
     _START + r"(?:"
     r"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|5\d\d)|35\d\d)(?P<a>[ -]?)\d{4}(?P=a)\d{4}(?P=a)\d{4}"
     r"|3[47]\d\d(?P<b>[ -]?)\d{6}(?P=b)\d{5}"
     r"|3(?:0[0-5]|[68]\d)\d(?P<c>[ -]?)\d{6}(?P=c)\d{4})(?![\w/-])(?!\.\d)",
     re.ASCII,
 )
-_PHONE = re.compile(
+_PHONE = Lazy(
     _START + r"(?:"
     r"\+[1-9]\d{9,14}"
-    r"|\+[1-9]\d{0,2}(?:[ .-]?\(\d{1,4}\))?(?:[ .-]\d{2,8}){2,5}"
+    r"|\+[1-9]\d{0,2}(?:[ .-]?\(\d{1,4}\)\d{0,8}(?:[ .-]\d{1,8}){1,6}|(?:[ .-]\d{1,8}){2,6}|[ -]\d{7,12})"
     r"|\([2-9]\d\d\) ?[2-9]\d\d[ .-]\d{4}"
     r"|[2-9]\d\d(?P<s>[.-])[2-9]\d\d(?P=s)\d{4}"
     r")(?![\w/-])(?!\.\d)",
     re.ASCII,
 )
-_SSN = re.compile(_START + r"(?!000|666|9)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\w/-])(?!\.\d)", re.ASCII)
-_IBAN = re.compile(_START + r"[A-Z]{2}\d\d(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,4})?)(?![A-Za-z0-9])")
+_SSN = Lazy(_START + r"(?!000|666|9)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\w/-])(?!\.\d)", re.ASCII)
+_IBAN = Lazy(_START + r"[A-Z]{2}\d\d(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,4})?)(?![A-Za-z0-9])")
 
+_DIGIT = ord("0")
 _MIN_PHONE, _MAX_PHONE = 9, 15
 
 
@@ -109,19 +124,22 @@ def _find_shapes(
     view: View,
     kind: str,
     shapes: tuple[bytes, ...],
-    pattern: re.Pattern[str],
+    pattern: Lazy,
     check: Callable[[str], bool] | None = None,
 ) -> Iterator[Finding]:
     """Try a pattern wherever digits and capitals stand like that; searching for a shape runs at memory speed."""
     for shape in shapes:
+        # Inside of a longer number nothing starts, and fractions have many digits.
+        step = len(shape) if shape.isdigit() else 1
         at = view.shape.find(shape)
         while at >= 0:
-            match = pattern.match(view.text, at)
+            inside = at > 0 and view.shape[at - 1] == view.shape[at] == _DIGIT
+            match = None if inside else pattern.match(view.text, at)
             if match and (check is None or check(match[0])):
                 yield view.finding(*match.span(), kind)
                 at = view.shape.find(shape, match.end())
             else:
-                at = view.shape.find(shape, at + 1)
+                at = view.shape.find(shape, at + step)
 
 
 def _passes_luhn(text: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from agenttape_core.redaction.detectors import AFTER, Detector, has_digit, token
+from agenttape_core.redaction.lazy import Lazy
 
 _MODEL_PROVIDERS = (
     token("anthropic", "sk-ant-", r"sk-ant-[\w-]{20,}+", check=has_digit),
@@ -19,6 +20,7 @@ _MODEL_PROVIDERS = (
     token("google", "AIza", r"AIza[\w-]{35}(?![\w-])"),
     token("google_oauth", "GOCSPX-", r"GOCSPX-[\w-]{28}" + AFTER),
     token("google_oauth", "ya29.", r"ya29\.[\w-]{20,}+", near="lead"),
+    token("google_oauth", "1//0", r"1//0[\w-]{40,}+", check=has_digit, near="lead"),
     token("huggingface", "hf_ api_org_", r"(?:hf|api_org)_[A-Za-z0-9]{30,}+"),
     token("groq", "gsk_", r"gsk_[A-Za-z0-9]{40,}+"),
     token("xai", "xai-", r"xai-[A-Za-z0-9]{40,}+"),
@@ -30,10 +32,15 @@ _MODEL_PROVIDERS = (
     token("elevenlabs", "sk_", r"sk_[0-9a-f]{48}" + AFTER),
     token("pinecone", "pcsk_", r"pcsk_[A-Za-z0-9_]{40,}+"),
     token("tavily", "tvly-", r"tvly-(?:dev-|prod-)?[A-Za-z0-9-]{20,}+", check=has_digit),
+    token("together", "tgp_", r"tgp_v\d_[\w-]{40,}+"),
+    token("jina", "jina_", r"jina_[0-9a-f]{32}[A-Za-z0-9_-]{20,}+"),
+    token("firecrawl", "fc-", r"fc-[0-9a-f]{32}" + AFTER),
+    token("e2b", "e2b_", r"e2b_[0-9a-f]{40}" + AFTER),
     token("langsmith", "lsv2_ ls__", r"(?:lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}|ls__[0-9a-f]{32})" + AFTER),
 )
 _CLOUDS = (
     token("aws", "AKIA ASIA", r"A[KS]IA[A-Z0-9]{16}" + AFTER),
+    token("aws", "ABSK", r"ABSK[A-Za-z0-9+/]{100,}+={0,2}", near="base64"),
     token("azure", "JQQJ99", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}" + AFTER, back=52, near="anywhere"),
     token("azure", "Q~", r"[\w.~]{3}\dQ~[\w.~-]{31,34}(?![\w.~-])", back=4, near="lead"),
     token("digitalocean", "dop_ doo_ dor_", r"do[opr]_v1_[0-9a-f]{64}" + AFTER),
@@ -42,6 +49,13 @@ _CLOUDS = (
     token("vault", "hvs. hvb.", r"hv[sb]\.[\w-]{24,}+", near="lead"),
     token("pulumi", "pul-", r"pul-[0-9a-f]{40}" + AFTER),
     token("supabase", "sbp_ sb_secret_", r"(?:sbp_[0-9a-f]{40}|sb_secret_[\w-]{20,40}+)" + AFTER),
+    token("planetscale", "pscale_", r"pscale_(?:tkn|pw|oauth)_[\w-]{32,}+(?:\.[\w-]+)*+"),
+    token("netlify", "nfp_ nfc_", r"nf[cp]_[A-Za-z0-9]{36,}+"),
+    token("tailscale", "tskey-", r"tskey-[a-z]{2,10}-[A-Za-z0-9]{8,}+-[A-Za-z0-9]{16,}+"),
+    token("prefect", "pnu_ pnb_", r"pn[ub]_[A-Za-z0-9]{36}" + AFTER),
+    token("age", "AGE-SECRET-KEY-", r"AGE-SECRET-KEY-1[A-Z0-9]{58}" + AFTER),
+    token("onepassword", "ops_", r"ops_eyJ[\w-]{100,}+={0,2}"),
+    token("dynatrace", "dt0", r"dt0[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{64}" + AFTER, near="lead"),
     token(
         "doppler",
         "dp.",
@@ -52,14 +66,16 @@ _CLOUDS = (
 _CODE_HOSTS = (
     token("github", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[opusr]_[A-Za-z0-9]{36,255}" + AFTER),
     token("github", "github_pat_", r"github_pat_\w{36,255}" + AFTER),
-    token("gitlab", "glpat- gldt- glrt- glptt- glcbt- glsoat-", r"gl(?:pat|dt|rt|ptt|cbt|soat)-[\w.-]{20,}+"),
+    token(
+        "gitlab", "glpat- gldt- glrt- glptt- glcbt- glsoat-", r"gl(?:pat|[dr]t|ptt|cbt|soat)-[\w-]{20,}+(?:\.[\w-]+)*+"
+    ),
     token("npm", "npm_", r"npm_[A-Za-z0-9]{36}" + AFTER),
     token("pypi", "pypi-", r"pypi-[\w-]{70,}+"),
     token("rubygems", "rubygems_", r"rubygems_[0-9a-f]{48}" + AFTER),
     token("docker", "dckr_", r"dckr_(?:pat|oat)_[\w-]{27,}+"),
-    token("atlassian", "ATATT3 ATBB", r"(?:ATATT3[\w=-]{100,}+|ATBB[A-Za-z0-9]{32}" + AFTER + ")"),
+    token("atlassian", "ATATT3 ATCTT3 ATBB", r"(?:AT[AC]TT3[\w=-]{100,}+|ATBB[A-Za-z0-9]{32}" + AFTER + ")"),
     token("postman", "PMAK-", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}" + AFTER),
-    token("figma", "figd_", r"figd_[\w-]{40,}+"),
+    token("figma", "fig", r"fig[a-z]_[\w-]{40,}+", check=has_digit),
     token("linear", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{40,}+"),
     token("notion", "ntn_ secret_", r"(?:ntn_[A-Za-z0-9]{40,}+|secret_[A-Za-z0-9]{43}" + AFTER + ")"),
     token("airtable", "pat", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}" + AFTER, near="lead"),
@@ -78,7 +94,7 @@ _MESSAGING = (
         Detector(
             "telegram",
             (b":AA",),
-            re.compile(_BOT + rf"\d{{{digits}}}:AA[\w-]{{33}}(?![\w-])", re.ASCII),
+            Lazy(_BOT + rf"\d{{{digits}}}:AA[\w-]{{33}}(?![\w-])", re.ASCII),
             digits,
             near="lead",
         )
@@ -91,7 +107,7 @@ _MESSAGING = (
 )
 _COMMERCE = (
     token("stripe", "sk_ rk_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"),
-    token("webhook_secret", "whsec_", r"whsec_[A-Za-z0-9+/]{24,}+={0,2}"),
+    token("webhook_secret", "whsec_", r"whsec_[A-Za-z0-9+/]{24,}+={0,2}", near="base64"),
     token("shopify", "shp", r"shp(?:at|ca|pa|ss|tka)_[0-9a-fA-F]{32}" + AFTER),
     token("square", "sq0", r"sq0[a-z]{3}-[\w-]{22,43}" + AFTER),
     token("square", "EAAA", r"EAAA[\w-]{60}" + AFTER),
@@ -109,4 +125,4 @@ _TOKENS = (
 PROVIDER_KEYS: tuple[Detector, ...] = (
     _MODEL_PROVIDERS + _CLOUDS + _CODE_HOSTS + _MESSAGING + _COMMERCE + _OBSERVABILITY + _TOKENS
 )
-"""Each of these secrets holds an unbroken run of `views.LONG` token characters."""
+"""Each of these secrets holds an unbroken run of `views.LONG` token characters, but for those that are `base64`."""

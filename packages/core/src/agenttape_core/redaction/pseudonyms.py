@@ -12,6 +12,9 @@ import re
 import secrets
 import threading
 
+from agenttape_core.redaction.encoded import has_pseudonym, sub_encoded
+from agenttape_core.redaction.lazy import Lazy
+
 MARK = "[REDACTED:"
 PSEUDONYM = re.compile(r"\[REDACTED:(?P<kind>[a-z0-9_-]{1,32}):(?P<digest>[0-9a-f]{8})\]")
 """One pseudonym; the groups are `kind` and `digest`."""
@@ -21,7 +24,10 @@ SECRET = "secret"  # noqa: S105 - the name of a kind
 NUMBER = "number"
 """The kind of a number under a denied name. In text it stands in quotes that the number did not have."""
 
-_QUOTED_NUMBER = re.compile(r"""(?P<quote>\\{0,7}["'])(?P<name>\[REDACTED:number:[0-9a-f]{8}\])(?P=quote)""")
+BASE64 = "base64"
+"""The kind of base64 that holds a secret. It stays base64: what it holds is redacted."""
+
+_QUOTED_NUMBER = Lazy(r"""(?P<quote>\\{0,7}["'])(?P<name>\[REDACTED:number:[0-9a-f]{8}\])(?P=quote)""")
 
 
 def new_key() -> str:
@@ -39,6 +45,7 @@ class Pseudonyms:
     def __init__(self, key: str) -> None:
         self._key = key.encode("utf-8", "surrogatepass")
         self._known: dict[str, str | None] = {}
+        self._encoded: dict[str, str | None] = {}
         self._lock = threading.Lock()
 
     @property
@@ -56,9 +63,19 @@ class Pseudonyms:
                 self._known[name] = None
         return name
 
+    def note_encoded(self, redacted: str, original: str) -> None:
+        """Remember what redacted base64 stands for, to the last padding."""
+        with self._lock:
+            if self._encoded.setdefault(redacted, original) != original:
+                self._encoded[redacted] = None
+
     def restore(self, text: str) -> str:
         """Replace each known pseudonym in a text by its secret."""
-        if MARK not in text or not self._known:
+        if not self._known:
+            return text
+        if has_pseudonym(text):
+            text = self._restore_encoded(text)
+        if MARK not in text:
             return text
         text = _QUOTED_NUMBER.sub(lambda found: self._secret(found["name"], found[0]), text)
         return PSEUDONYM.sub(lambda found: self._secret(found[0], found[0]), text)
@@ -70,6 +87,11 @@ class Pseudonyms:
         if secret is None:
             return None
         return float(secret) if set(secret) & set(".eEn") else int(secret)
+
+    def _restore_encoded(self, text: str) -> str:
+        for redacted, original in list(self._encoded.items()):
+            text = text if original is None else text.replace(redacted, original)
+        return sub_encoded(text, self.restore)
 
     def _secret(self, name: str, otherwise: str) -> str:
         secret = self._known.get(name)

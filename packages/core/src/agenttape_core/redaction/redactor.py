@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.data import Data
+from agenttape_core.redaction.encoded import decode, encode_like
 from agenttape_core.redaction.memo import Memo
 from agenttape_core.redaction.names import is_suspicious
-from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms
-from agenttape_core.redaction.scanner import Scanner
+from agenttape_core.redaction.pseudonyms import BASE64, MARK, PSEUDONYM, Pseudonyms
 from agenttape_core.redaction.spans import Span, render
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.walk import redact_value, rehydrate_value
@@ -16,7 +17,9 @@ from agenttape_core.redaction.walk import redact_value, rehydrate_value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from agenttape_core.redaction.findings import Finding
     from agenttape_core.redaction.rules import Rule
+    from agenttape_core.redaction.scanner import Scanner
     from agenttape_core.schema import Plain
 
 _MAX_KEYS = 10_000
@@ -39,11 +42,17 @@ class Redactor:
         self.key = key
         self.rules = tuple(rules)
         self.enabled = enabled
-        self._scanner = Scanner(rules)
         self._pseudonyms = Pseudonyms(key)
         self._memo = Memo()
         self._bytes_memo = Memo()
         self.harmless_keys: set[str] = set()
+
+    @cached_property
+    def _scanner(self) -> Scanner:
+        # Imported by the first session, not by whoever imports us: the detectors are most of this layer.
+        from agenttape_core.redaction.scanner import Scanner
+
+        return Scanner(self.rules, self.contains_secret)
 
     def text(self, text: str) -> str:
         """Return a text with a pseudonym in the place of each secret; the same object when there is none.
@@ -124,13 +133,19 @@ class Redactor:
             found = self._scanner.find(part, strict=strict)
             for finding in found:
                 first, last = start + finding.start, start + finding.end
-                name = self._pseudonyms.make(finding.kind, text[first:last])
-                spans.append(Span(first, last, f"{finding.quote}{name}{finding.quote}"))
+                spans.append(Span(first, last, self._replacement(finding, text[first:last])))
                 parts.append((rest, first))
                 rest = last
             if found:
                 parts.append((rest, end))
         return sorted(spans)
+
+    def _replacement(self, finding: Finding, secret: str) -> str:
+        if finding.kind == BASE64 and (inner := decode(secret)) and (redacted := self.text(inner)) != inner:
+            encoded = encode_like(secret, redacted)
+            self._pseudonyms.note_encoded(encoded, secret)
+            return encoded
+        return f"{finding.quote}{self._pseudonyms.make(finding.kind, secret)}{finding.quote}"
 
 
 def _between_pseudonyms(text: str) -> list[tuple[int, int]]:

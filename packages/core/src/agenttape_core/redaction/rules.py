@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.redaction.lazy import Lazy
 from agenttape_core.redaction.names import words_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.findings import Finding
     from agenttape_core.redaction.views import View
 
-_NAME = re.compile(r"[a-z0-9_-]{1,32}")
+_NAME = Lazy(r"[a-z0-9_-]{1,32}")
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.assignments import find_assignments
 from agenttape_core.redaction.blocks import find_discord, find_pem, find_schemes, find_url_passwords
+from agenttape_core.redaction.credentials import find_handed_over
+from agenttape_core.redaction.encoded import find_encoded
 from agenttape_core.redaction.findings import Finding, without_overlaps
 from agenttape_core.redaction.names import Names
 from agenttape_core.redaction.personal import find_emails, find_numbers
 from agenttape_core.redaction.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.pseudonyms import BASE64
 from agenttape_core.redaction.views import LONG, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from agenttape_core.redaction.detectors import Detector
     from agenttape_core.redaction.rules import Rule
@@ -38,6 +41,7 @@ def _heads() -> dict[bytes, tuple[Detector, ...]]:
 
 _HEADS = _heads()
 _LEADS = [(anchor, found) for found in PROVIDER_KEYS if found.near == "lead" for anchor in found.anchors]
+_BASE64 = [found for found in PROVIDER_KEYS if found.near == "base64"]
 _ANYWHERE = [found for found in PROVIDER_KEYS if found.near == "anywhere"]
 
 
@@ -46,9 +50,11 @@ class Scanner:
 
     Args:
         rules: The user's own rules. They come before the detectors.
+        holds_secret: Whether a text that was decoded from base64 holds a secret.
     """
 
-    def __init__(self, rules: Sequence[Rule] = ()) -> None:
+    def __init__(self, rules: Sequence[Rule], holds_secret: Callable[[str], bool]) -> None:
+        self._holds_secret = holds_secret
         self._rules = [rule for rule in rules if rule.pattern is not None or rule.literal is not None]
         self.names = Names({words: rule.name for rule in rules for words in rule.key_words})
 
@@ -73,20 +79,28 @@ class Scanner:
         if not strict:
             yield from find_schemes(view)
             yield from find_numbers(view)
-            if b"@" in view.raw:
+            if b"@" in view.raw or b"%40" in view.raw:
                 yield from find_url_passwords(view)
                 yield from find_emails(view)
-            if any(sign in view.raw for sign in (b":", b"=", b">", b"--")):
+            if any(sign in view.raw for sign in (b":", b"=", b">", b"--", b" is ", b" was ", b"login ", b"PASSWORD ")):
                 yield from find_assignments(view, self.names)
+            yield from find_handed_over(view)
+            if len(view.text) >= LONG:
+                yield from self._encoded(view)
+
+    def _encoded(self, view: View) -> Iterator[Finding]:
+        for start, end, text in find_encoded(view):
+            if self._holds_secret(text):
+                yield view.finding(start, end, BASE64)
 
 
 def _provider_keys(view: View) -> Iterator[Finding]:
     hit: dict[Detector, None] = {}
-    for at in view.long_runs():
+    for at in view.long_runs:
         hit.update(dict.fromkeys(_ANYWHERE) if not hit else ())
         if found := _candidates(view.raw, at):
             hit.update(dict.fromkeys(found))
-    for detector in hit:
+    for detector in (*hit, *_BASE64):
         yield from detector.find(view)
     if hit:
         yield from find_discord(view)
@@ -96,7 +110,7 @@ def _candidates(raw: bytes, at: int) -> tuple[Detector, ...]:
     """Return the detectors of what may start at a run of token characters, or right before it."""
     found = _HEADS.get(raw[at : at + _HEAD], ())
     before = raw[at - 1] if at else 0
-    if before in b".~:":
+    if before in b".~:" or raw[max(0, at - 2) : at] == b"//":
         lead = raw[max(0, at - _LEAD) : at + _HEAD]
         found += tuple(detector for anchor, detector in _LEADS if anchor in lead)
     elif before in (_BACKSLASH, _PERCENT):

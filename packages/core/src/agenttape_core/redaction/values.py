@@ -6,23 +6,28 @@ import math
 import re
 from collections import Counter
 
+from agenttape_core.redaction.encoded import has_pseudonym
+from agenttape_core.redaction.lazy import Lazy
 from agenttape_core.redaction.names import is_denied
 
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = Lazy(
     r"""(?ix:
-      <[^<>]*>(?:[:\ ]<[^<>]*>)* | \[[^\[\]]*\] | \{\{.*\}\} | \$\{.*\} | \$\(.*\) | %\(?\w*\)?s | \{[\w.\[\]'"()]*\}
-    | [*x.\u2022\u2026_-]+ | none | null | nil | true | false | undefined | n/?a | string | str
+      <[^<>]*>(?:[:\ ]<[^<>]*>)* | \[[^\[\]]*\] | \{\{.*\}\} | \$\{.*\} | \{[\w.\[\]'"()]*\}
+    | \#[0-9a-f]{3,8} | my[-_ ](?:\w{1,16}[-_ ])?(?:key|token|secret|password)
+    | \$\(.* | \$\d | %\(?\w*\)?s | %\w+% | ![a-z]+ | \([^()]*\)
+    | (?:[a-z]{2,12}[_-]){0,4}(?:[*x.\u2022\u2026_-]+|\.\.\.)
+    | none | null | nil | true | false | undefined | n/?a | string | str
     | (?:your|insert|enter|replace)[-_ ].* | changeme | change[-_]me | placeholder | redacted | hidden
     | pass | value | required | optional | unset | empty | default | dummy
     )"""
 )
-_VARIABLE = re.compile(r"\$[A-Z_][A-Z0-9_]*")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_-]*")
-_CODE_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_TYPE = re.compile(r"u?int\d*|float\d+|[iuf](?:8|16|32|64|128)|utf-?8|base64|sha\d+|md5|oauth2?", re.IGNORECASE)
-_RECORD_ID = re.compile(r"(?i)(?:[a-z]{1,10}_){1,2}|chatcmpl-|run-|asst-|req-|lc_run--")
-_HEX_OR_UUID = re.compile(r"[0-9a-fA-F-]+|[0-9.]+")
-_TOKEN = re.compile(r"[A-Za-z0-9_+/=.~-]{20,128}")
+_VARIABLE = Lazy(r"\$(?:[A-Z_][A-Z0-9_]*|[a-z_]+)")
+_IDENTIFIER = Lazy(r"[A-Za-z_][A-Za-z_-]*")
+_CODE_NAME = Lazy(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_TYPE = Lazy(r"u?int\d*|float\d+|[iuf](?:8|16|32|64|128)|utf-?8|base64|sha\d+|md5|oauth2?", re.IGNORECASE)
+_RECORD_ID = Lazy(r"(?i)(?:[a-z]{1,10}_){1,2}|chatcmpl-|run-|asst-|req-|lc_run--")
+_HEX_OR_UUID = Lazy(r"[0-9a-fA-F-]+|[0-9.]+")
+_TOKEN = Lazy(r"[A-Za-z0-9_+/=.~-]{20,128}")
 _MIN_BITS = 3.5
 _MAX_PLACEHOLDER = 200
 
@@ -34,7 +39,8 @@ def is_placeholder(value: str) -> bool:
         return False
     if not stripped or _PLACEHOLDER.fullmatch(stripped) or _VARIABLE.fullmatch(stripped):
         return True
-    return bool(_IDENTIFIER.fullmatch(stripped)) and is_denied(stripped)
+    name = stripped.lstrip(":@")  # parameters of SQL
+    return bool(_IDENTIFIER.fullmatch(name)) and is_denied(name)
 
 
 def is_code_name(value: str) -> bool:
@@ -61,7 +67,7 @@ def is_random(value: str) -> bool:
     """Whether a token has the entropy of a key and is not a uuid, a hash, a number or the id of a record."""
     if not _TOKEN.fullmatch(value) or not is_mixed(value):
         return False
-    if _HEX_OR_UUID.fullmatch(value) or _RECORD_ID.match(value) or "/" in value[:1]:
+    if has_pseudonym(value) or _HEX_OR_UUID.fullmatch(value) or _RECORD_ID.match(value) or "/" in value[:1]:
         return False
     counts = Counter(value).values()
     return -sum(n / len(value) * math.log2(n / len(value)) for n in counts) >= _MIN_BITS

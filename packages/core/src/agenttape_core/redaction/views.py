@@ -33,7 +33,7 @@ class View:
         text: The text; it holds no pseudonym.
     """
 
-    __slots__ = ("_runs", "_shape", "low", "raw", "text")
+    __slots__ = ("_long_runs", "_runs", "_shape", "low", "raw", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -41,6 +41,7 @@ class View:
         self.low = self.raw.lower()
         self._runs: bytes | None = None
         self._shape: bytes | None = None
+        self._long_runs: list[int] | None = None
 
     @property
     def runs(self) -> bytes:
@@ -56,15 +57,21 @@ class View:
             self._shape = self.raw.translate(_SHAPES)
         return self._shape
 
-    def long_runs(self) -> Iterator[int]:
-        """Yield where each long run of token characters starts: most texts have none."""
-        runs = self.runs
-        at = runs.find(_LONG_RUN)
-        while at >= 0:
-            yield at
-            end = runs.find(b" ", at)
-            at = runs.find(_LONG_RUN, end) if end >= 0 else -1
+    @property
+    def long_runs(self) -> list[int]:
+        """Where each long run of token characters starts: most texts have none."""
+        if self._long_runs is None:
+            self._long_runs = list(_starts(self.runs))
+        return self._long_runs
 
     def finding(self, start: int, end: int, kind: str, quote: str = "") -> Finding:
         """Return a finding in this text."""
         return Finding(start, end, kind, quote)
+
+
+def _starts(runs: bytes) -> Iterator[int]:
+    at = runs.find(_LONG_RUN)
+    while at >= 0:
+        yield at
+        end = runs.find(b" ", at)
+        at = runs.find(_LONG_RUN, end) if end >= 0 else -1

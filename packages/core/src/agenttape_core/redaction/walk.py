@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.data import BYTES, Data
+from agenttape_core.redaction.encoded import has_pseudonym
+from agenttape_core.redaction.lazy import Lazy
 from agenttape_core.redaction.names import is_suspicious, words_of
 from agenttape_core.redaction.pseudonyms import MARK, NUMBER, PSEUDONYM, SECRET, Pseudonyms
 from agenttape_core.redaction.values import is_placeholder, is_random
@@ -34,7 +36,10 @@ _OF_MODELS = frozenset(
         "lemma",
     ]
 )
-_BLANK_OR_PSEUDONYM = re.compile(rf"\s|{PSEUDONYM.pattern}")
+_BLANK_OR_PSEUDONYM = Lazy(rf"\s|{PSEUDONYM.pattern}")
+_AUTH = ("auth",)
+"""The last word of what HTTP clients take a tuple of user and password by."""
+_USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 _SCHEMES = frozenset({"", "bearer", "basic", "token", "digest", "apikey", "negotiate"})
 
 
@@ -86,6 +91,8 @@ def _changed(plain: dict[str, Any], changes: dict[str, Any], redactor: Redactor)
 
 
 def _redact_list(plain: list[Any], redactor: Redactor) -> list[Any]:
+    if plain and type(plain[0]) is str and len(plain) > 1:
+        plain = _redact_arguments(plain, redactor)
     redact = _redact_pair if plain and all(map(_pair, plain)) else redact_value
     result: list[Any] | None = None
     for number, item in enumerate(plain):
@@ -94,6 +101,24 @@ def _redact_list(plain: list[Any], redactor: Redactor) -> list[Any]:
             result = list(plain) if result is None else result
             result[number] = redacted
     return plain if result is None else result
+
+
+def _redact_arguments(plain: list[Any], redactor: Redactor) -> list[Any]:
+    """Redact what follows the option of a command: `["--password", "x"]`, `["curl", "-u", "user:x"]`."""
+    result: list[Any] | None = None
+    for number, (option, value) in enumerate(itertools.pairwise(plain), start=1):
+        if type(option) is not str or type(value) is not str or not option.startswith("-") or value.startswith("-"):
+            continue
+        user, colon, password = value.partition(":")
+        if kind := redactor.kind_of(option) if option.startswith("--") else None:
+            redacted = redact_denied(value, kind, redactor)
+        elif colon and option in _USER_OPTIONS and plain[0].endswith("curl"):
+            redacted = f"{user}:{redact_whole(password, SECRET, redactor)}"
+        else:
+            continue
+        result = list(plain) if result is None else result
+        result[number] = redacted
+    return plain if result is None or result == plain else result
 
 
 def _pair(item: Any) -> list[Any] | None:
@@ -130,6 +155,8 @@ def denied_kind(plain: dict[str, Any], key: str, redactor: Redactor) -> str | No
     if kind is None:
         if is_suspicious(key):
             value = plain[key]
+            if isinstance(value, dict) and words_of(key)[-1:] == _AUTH and _pair(value):
+                return SECRET
             return SECRET if isinstance(value, str) and is_random(value) else None
         if key != "value":
             return None
@@ -155,7 +182,8 @@ def redact_denied(item: Plain, kind: str, redactor: Redactor, key: str = "") -> 
     if isinstance(item, int | float) and not isinstance(item, bool):
         return redactor.pseudonym(NUMBER, repr(item))
     if isinstance(item, list):
-        result = [redact_denied(part, kind, redactor) for part in item]
+        first = 1 if words_of(key)[-1:] == _AUTH else 0
+        result = item[:first] + [redact_denied(part, kind, redactor) for part in item[first:]]
         return item if all(new is old for new, old in zip(result, item, strict=True)) else result
     if isinstance(item, dict):
         return _redact_denied_dict(item, kind, redactor, key)
@@ -169,7 +197,7 @@ def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Redactor, key
             redacted = redact_whole(whole.text, kind, redactor)
             return item if redacted is whole.text else {tag: whole.encoded(redacted)}
         if tag in _COLLECTIONS:
-            redacted = redact_denied(body, kind, redactor)
+            redacted = redact_denied(body, kind, redactor, key)
             return item if redacted is body else {tag: redacted}
         if tag in _SCALARS and isinstance(body, str):
             return redactor.pseudonym(kind, body)
@@ -196,7 +224,7 @@ def redact_whole(text: str, kind: str, redactor: Redactor) -> str:
 def rehydrate_value(plain: Plain, pseudonyms: Pseudonyms) -> Plain:
     """Return plain data with the known secrets put back; the very same object when there are none."""
     if isinstance(plain, str):
-        if MARK not in plain:
+        if MARK not in plain and not has_pseudonym(plain):
             return plain
         number = pseudonyms.number(plain)
         return pseudonyms.restore(plain) if number is None else number
