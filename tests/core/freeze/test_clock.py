@@ -108,3 +108,15 @@ def test_a_stand_in_in_a_class_body_does_not_bind(session: OpenSession) -> None:
 
         assert Clock().tell() == MOMENT
     assert Clock().tell() > MOMENT
+
+
+def test_the_clock_passes_with_sleeps(session: OpenSession) -> None:
+    """By as much as was asked for and a little more, as real sleeps do, and by the same in every run."""
+    rounds = []
+    for _ in range(2):
+        with session():
+            time.sleep(0.001)
+            asyncio.run(asyncio.sleep(0.002))
+            rounds.append(time.time())
+    assert rounds[0] == rounds[1]
+    assert MOMENT + 0.003 < rounds[0] < MOMENT + 0.004

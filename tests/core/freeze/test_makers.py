@@ -155,6 +155,42 @@ def test_a_module_imported_inside_is_frozen(
     assert made[0] == made[1] != make()
 
 
+def test_a_module_that_was_searched_before_is_searched_again(
+    session: OpenSession, loaded_module: Callable[[str, str], types.ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A maker in C that turns out to be one only later is frozen wherever modules hold it already."""
+    monkeypatch.delitem(sys.modules, "uuid6", raising=False)
+    holder: Any = loaded_module("holds_a_maker", "from uuid_utils import _uuid4_int as maker\n")
+    real = holder.maker
+    with session():
+        assert holder.maker is real
+    late: Any = types.ModuleType("uuid6")
+    late.UUID, late.uuid7 = uuid.UUID, real
+    monkeypatch.setitem(sys.modules, "uuid6", late)
+    made = []
+    for _ in range(2):
+        with session():
+            made.append(holder.maker())
+    assert made[0] == made[1]
+    assert holder.maker is late.uuid7 is real
+
+
+def test_a_module_that_is_loaded_again_is_frozen(
+    session: OpenSession, write_module: Callable[[str, str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new function is frozen at once, and both are themselves again after the session."""
+    monkeypatch.delitem(sys.modules, "uuid6", raising=False)
+    write_module("uuid6", "from uuid import UUID\ndef uuid7():\n    return UUID(int=7 << 76)\n")
+    with session():
+        module: Any = importlib.import_module("uuid6")
+        first = module.uuid7
+        second = importlib.reload(module).uuid7
+        assert second is not first
+        assert second().int != 7 << 76
+    assert first().int == second().int == 7 << 76
+    assert first.__code__ == second.__code__
+
+
 def test_a_mock_is_left_alone(session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever replaced a maker before the session keeps it; when it is gone, the maker is frozen again."""
     with pytest.MonkeyPatch.context() as patch:

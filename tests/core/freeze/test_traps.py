@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import copy
+import copyreg
 import dataclasses
 import datetime as dt
 import importlib
@@ -19,6 +20,7 @@ import time
 import types
 import uuid
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from time import time as time_before
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -253,9 +255,9 @@ def test_seconds_and_nanoseconds_agree(clock: str) -> None:
         datetime.now(UTC).timestamp(),
         datetime.now().timestamp(),
     ]
-    rounded = [round(look, 5) for look in looks]
-    assert rounded == sorted(rounded)
-    assert rounded[-1] - rounded[0] < (60 if clock == "clock:ticking" else 2e-5)
+    steps = [later - look for look, later in pairwise(looks)]
+    # `datetime` is exact to the microsecond, and so is a float at this magnitude.
+    assert all(-2e-6 < step < (60 if clock == "clock:ticking" else 2e-6) for step in steps)
     assert time.clock_gettime(time.CLOCK_MONOTONIC) <= time.monotonic()
 
 
@@ -314,3 +316,26 @@ async def test_a_thread_of_asyncio_has_the_sessions_clock() -> None:
     with use_cassette("traps", mode="once"):
         assert await asyncio.to_thread(time.time) == time.time()
         assert (await asyncio.to_thread(datetime.now, UTC)) == datetime.now(UTC)
+
+
+def test_a_tool_around_the_session_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How it lets moments be pickled is in force again after the session, and is gone when it is."""
+
+    def reduce(moment: datetime) -> tuple[Any, ...]:
+        return datetime, (moment.year, moment.month, moment.day)
+
+    monkeypatch.setitem(copyreg.dispatch_table, REAL["datetime"], reduce)
+    with use_cassette("traps", mode="once"):
+        assert pickle.loads(pickle.dumps(datetime(2020, 1, 2, 3))) == datetime(2020, 1, 2, 3)
+    assert copyreg.dispatch_table[REAL["datetime"]] is reduce
+    assert pickle.loads(pickle.dumps(datetime(2020, 1, 2, 3))) == datetime(2020, 1, 2)
+
+
+def test_freezegun_looks_anew_after_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It remembers which globals of a module are clocks; what it saw of a session would be wrong after it."""
+    remembered = {"some.module": ("hash of its names", [("datetime", "a stand-in")])}
+    monkeypatch.setitem(sys.modules, "freezegun.api", fake := types.ModuleType("freezegun.api"))
+    monkeypatch.setattr(fake, "_GLOBAL_MODULES_CACHE", remembered, raising=False)
+    with use_cassette("traps", mode="once"):
+        assert remembered
+    assert remembered == {}

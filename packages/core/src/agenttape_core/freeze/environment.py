@@ -35,7 +35,7 @@ _OF_THE_MACHINE = frozenset(
 )
 _FAMILIES = (
     *("AGENTTAPE_", "PYTEST_", "PYTHON", "COVERAGE_", "COV_CORE_", "TOX_", "NOX_", "UV_", "PIP_", "CONDA_"),
-    *("XDG_", "LD_", "DYLD_", "SSH_", "GIT_", "OTEL_", "LANGSMITH_", "LANGCHAIN_TRACING"),
+    *("XDG_", "LD_", "DYLD_", "SSH_", "GIT_", "OTEL_", "LANGSMITH_", "LANGCHAIN_TRACING", "PYDANTIC_"),
 )
 
 

@@ -58,12 +58,34 @@ def _milliseconds(given: dict[str, int | None]) -> int | None:
     return (seconds or 0) * 1_000 + (nanoseconds or given.get("nanos") or 0) // 1_000_000
 
 
+class _Swap:
+    """A maker that is a Python function, and the code that it has in turn."""
+
+    def __init__(self, maker: _Maker) -> None:
+        self._function: Any = maker.real
+        self._signature = maker.signature
+        self._real = self._function.__code__
+        self._asking = _asking.__code__.replace(
+            co_consts=tuple(maker.key if const == "KEY" else const for const in _asking.__code__.co_consts)
+        )
+
+    def put_in(self) -> None:
+        """Let it ask for the caller's session; its signature stays what it is."""
+        self._function.__code__ = self._asking
+        self._function.__signature__ = self._signature
+
+    def take_out(self) -> None:
+        """Give it its own code back."""
+        self._function.__code__ = self._real
+        vars(self._function).pop("__signature__", None)
+
+
 class _Makers:
     """The makers found so far, by key. Not thread-safe; `install` holds the lock."""
 
     def __init__(self) -> None:
         self.by_key: dict[str, _Maker] = {}
-        self.swapped: dict[str, tuple[types.FunctionType, types.CodeType]] = {}
+        self.functions: dict[str, _Swap] = {}
         self._found: dict[str, Any] = {}
 
     def look(self) -> Iterator[tuple[Any, StandIn]]:
@@ -79,8 +101,11 @@ class _Makers:
                     yield from self._keep(_Maker(key, real, signature, content["UUID"]))
 
     def _keep(self, maker: _Maker) -> Iterator[tuple[Any, StandIn]]:
+        outdated = self.functions.pop(maker.key, None)
+        if outdated is not None:  # of a module that was loaded again
+            outdated.take_out()
         if isinstance(maker.real, types.FunctionType):
-            self.swapped[maker.key] = maker.real, _code_for(maker.key)
+            self.functions[maker.key] = _Swap(maker)
             maker = maker._replace(real=_copy(maker.real))
         else:
             yield maker.real, StandIn(maker.real, "uuid", _replacement(maker))
@@ -115,11 +140,6 @@ def _asking(*args: Any, **kwargs: Any) -> Any:
     return make("KEY", args, kwargs)
 
 
-def _code_for(key: str) -> types.CodeType:
-    code = _asking.__code__
-    return code.replace(co_consts=tuple(key if const == "KEY" else const for const in code.co_consts))
-
-
 _makers = _Makers()
 look = _makers.look
 
@@ -132,15 +152,12 @@ def make(key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def swap_in() -> None:
-    """Make the functions ask for the caller's session; their signatures stay what they are."""
-    for key, (function, code) in _makers.swapped.items():
-        function.__code__ = code
-        function.__signature__ = _makers.by_key[key].signature  # type: ignore[attr-defined]
+    """Make the functions ask for the caller's session."""
+    for function in _makers.functions.values():
+        function.put_in()
 
 
 def swap_out() -> None:
-    """Give the functions their own code back."""
-    for key, (function, _code) in _makers.swapped.items():
-        real = _makers.by_key[key].real
-        function.__code__ = real.__code__
-        function.__dict__.pop("__signature__", None)
+    """Make the functions real again."""
+    for function in _makers.functions.values():
+        function.take_out()
