@@ -135,7 +135,14 @@ def _answer(turn: Turn) -> str:
     if wanted["type"] == "json_schema":
         return json.dumps(fill(wanted["json_schema"]["schema"], turn.user_text, turn.number))
     prose = _prose(turn)
-    return json.dumps({"answer": prose}) if wanted["type"] == "json_object" else prose
+    return json.dumps(_object(turn.user_text, prose)) if wanted["type"] == "json_object" else prose
+
+
+def _object(asked: str, prose: str) -> JSON:
+    """The answer as a JSON object; the keys are those that the user quotes before the word "keys"."""
+    before, found, _ = asked.partition(" keys")
+    keys = re.findall(r"[\"'](\w+)[\"']", before) if found else []
+    return dict.fromkeys(keys or ["answer"], prose)
 
 
 def _prose(turn: Turn) -> str:

@@ -90,6 +90,6 @@ class _Filler:
             return FORMATS[schema["format"]].format(self.number % 28 + 1)
         if name in WHOLE_TEXT:
             return f"{self.text} (take {self.number})"
-        quoted = re.findall(r'"([^"]+)"', self.text)
+        quoted = re.findall(r'"([^"]+)"', self.text) + re.findall(r"(?<!\w)'([^']+)'(?!\w)", self.text)
         names = re.findall(r"(?<=[a-z,;] )[A-Z]\w+(?: [A-Z]\w+)*", self.text)
         return next(iter(quoted + names), self.text)

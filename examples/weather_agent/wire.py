@@ -9,11 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 import struct
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+
+from . import media
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 WORDS_PER_DELTA = 3
 ARGUMENT_CHARACTERS_PER_DELTA = 8
+REASONING_TOKENS = {"minimal": 0, "low": 64, "medium": 256, "high": 1024}
+"""How much the pretended model thinks before it answers, by `reasoning_effort`."""
 ERROR_CODES = {
     400: ("invalid_request_error", None),
     401: ("invalid_request_error", "invalid_api_key"),
@@ -45,7 +50,12 @@ def limited(reply: Reply, body: JSON) -> Reply:
 def completion(body: JSON, replies: list[Reply]) -> JSON:
     """A whole `chat.completion`, one choice per reply."""
     choices = [
-        {"index": i, "message": _message(reply), "logprobs": None, "finish_reason": _reason(reply)}
+        {
+            "index": i,
+            "message": _message(reply) | (media.spoken(reply.text) if media.is_to_speak(body) else {}),
+            "logprobs": _logprobs(body, reply.text),
+            "finish_reason": _reason(reply),
+        }
         for i, reply in enumerate(replies)
     ]
     return _head(body, "chat.completion") | {"choices": choices, "usage": usage(body, replies)}
@@ -58,7 +68,8 @@ def chunks(body: JSON, replies: list[Reply]) -> Iterator[JSON]:
     null_usage = {"usage": None} if with_usage else {}
     for i, reply in enumerate(replies):
         for delta, reason in _deltas(reply):
-            choice = {"index": i, "delta": delta, "logprobs": None, "finish_reason": reason}
+            logprobs = _logprobs(body, delta.get("content") or "")
+            choice = {"index": i, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
             yield head | {"choices": [choice]} | null_usage
     if with_usage:
         yield head | {"choices": [], "usage": usage(body, replies)}
@@ -67,13 +78,16 @@ def chunks(body: JSON, replies: list[Reply]) -> Iterator[JSON]:
 def usage(body: JSON, replies: list[Reply]) -> JSON:
     """Token counts: four characters of the request, or one word of the answer, count as one token."""
     asked = len(json.dumps(body.get("messages") or body.get("input"))) // 4
-    answered = sum(len(r.text.split()) + len(json.dumps(r.tool_calls)) // 4 for r in replies)
+    said = sum(len(r.text.split()) + len(json.dumps(r.tool_calls)) // 4 for r in replies)
+    spoken = said if media.is_to_speak(body) else 0
+    thought = REASONING_TOKENS.get(body.get("reasoning_effort") or "", 0)
+    answered = said + spoken + thought
     return {
         "prompt_tokens": asked,
         "completion_tokens": answered,
         "total_tokens": asked + answered,
-        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": media.heard(body) // 4},
+        "completion_tokens_details": {"reasoning_tokens": thought, "audio_tokens": spoken},
     }
 
 
@@ -141,6 +155,15 @@ def _deltas(reply: Reply) -> Iterator[tuple[JSON, str | None]]:
             fragment = text[start : start + ARGUMENT_CHARACTERS_PER_DELTA]
             yield {"tool_calls": [{"index": index, "function": {"arguments": fragment}}]}, None
     yield {}, _reason(reply)
+
+
+def _logprobs(body: JSON, text: str) -> JSON | None:
+    """The probability of each word of a text, where the request asks for it."""
+    if not body.get("logprobs") or not text:
+        return None
+    words = [word for word in re.split(r"(?= )", text) if word]
+    tokens = [{"token": w, "logprob": -len(w) / 16, "bytes": list(w.encode()), "top_logprobs": []} for w in words]
+    return {"content": tokens, "refusal": None}
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -31,7 +31,7 @@ def test_defaults(tmp_path: Path) -> None:
         "discard",
         "fail",
     )
-    assert settings.freeze == ("clock", "uuid", "random")
+    assert settings.freeze == ("clock", "uuid", "random", "numpy")
 
 
 ALL: dict[str, tuple[str, str, Any]] = {
@@ -44,8 +44,11 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "ignore": ('["**.now", "arguments.at"]', "arguments.at, **.now", ("**.now", "arguments.at")),
     "on_miss": ('"return"', "return", "return"),
     "opaque": ('"keep"', "keep", "keep"),
+    "lossy": ('"serve"', "serve", "serve"),
     "unused": ('"warn"', "warn", "warn"),
     "on_error": ('"keep"', "keep", "keep"),
+    "pace": ('"recorded"', "recorded", 1.0),
+    "tracing": ("true", "true", True),
     "freeze": ("[]", "", ()),
     "egress": ('["a.example"]', "a.example,", ("a.example",)),
     "tags": ('["x"]', " x ", ("x",)),

@@ -295,29 +295,59 @@ def test_a_commit_that_fails_keeps_the_recording(
     assert names(target.parent) == ["tape.yaml"]
 
 
-def test_a_full_disk_takes_back_the_torn_line(
+def test_where_there_is_no_room_at_all_memory_keeps_the_line(
     target: Path, make: MakeInteraction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An append that fails half-way is an error; what was kept before and after it is whole."""
+    """An append that fails half-way is an error that loses nothing; the torn line does not stay in the file."""
     journal = Journal(target, HEADER)
     journal.append(make(1, request={"messages": ["a"]}), TIMING, (1,))
-    write, calls = os.write, iter([7, None])
+    write, calls = os.write, iter([7])
+    whole = journal.path.read_bytes()
 
     def short(descriptor: int, data: memoryview) -> int:
-        size = next(calls)
+        size = next(calls, None)
         if size is None:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(descriptor, data[:size])
 
+    monkeypatch.setenv("XDG_STATE_HOME", str(target.parent / "state"))
     monkeypatch.setattr(os, "write", short)
-    with pytest.raises(CassetteWriteError, match="1 interactions are kept in"):
+    with pytest.raises(CassetteWriteError, match=r"1 records are kept in .*, 1 in memory until there is room"):
         journal.append(make(2, request={"messages": ["a", "b"]}), TIMING, (2,))
+    assert journal.path.read_bytes() == whole
     monkeypatch.undo()
     last = make(3, request={"messages": ["a", "b", "c"]})
     journal.append(last, TIMING, (3,))
     journal.commit(HEADER)
 
-    assert open_cassette(target).interaction(2).request == last.request
+    requests = [interaction.request["messages"] for interaction in open_cassette(target).interactions()]
+    assert requests == [["a"], ["a", "b"], ["a", "b", "c"]]
+
+
+@pytest.mark.parametrize("when", ["before", "between", "after"])
+def test_an_interruption_neither_doubles_nor_loses_what_follows(
+    target: Path, make: MakeInteraction, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Ctrl-C while a line is written: the line is there once, and those after it continue the right ones."""
+    journal = Journal(target, HEADER)
+    journal.append(make(1, request={"messages": ["a"]}), TIMING, (1,))
+    write = os.write
+
+    def interrupted(descriptor: int, data: memoryview) -> int:
+        if when != "before":
+            write(descriptor, data[: 9 if when == "between" else len(data)])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        journal.append(make(2, request={"messages": ["a", "b"]}), TIMING, (2,))
+    monkeypatch.undo()
+    journal.append(make(3, request={"messages": ["a", "b", "c"]}), TIMING, (3,))
+    journal.append(make(4, request={"messages": ["a", "b", "c", "d"]}), TIMING, (4,))
+    journal.commit(HEADER)
+
+    requests = [interaction.request["messages"] for interaction in open_cassette(target).interactions()]
+    assert requests == [["a"], ["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"]]
 
 
 def test_a_value_that_is_not_plain_leaves_no_trace(target: Path, make: MakeInteraction) -> None:
@@ -347,3 +377,49 @@ def test_a_journal_needs_a_folder_and_a_known_suffix(tmp_path: Path) -> None:
     with pytest.raises(UnrecordableValueError):
         Journal(tmp_path / "tape.yaml", Header(name="x", input={1}))
     assert names(tmp_path) == ["file"]
+
+
+def test_a_user_without_a_home_can_record(target: Path, make: MakeInteraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folders elsewhere are for a need; that they cannot be named is no hindrance, nor that both have no room."""
+
+    def nowhere(*_: object) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    left = leave(target, [make(1)])
+
+    assert leftover_journals(target) == [left]
+    assert recover(left) == target
+
+
+def test_a_journal_that_was_removed_meanwhile_is_still_committed(target: Path, make: MakeInteraction) -> None:
+    """Somebody cleans the folder while a session records: what is still open can be read."""
+    journal = Journal(target, HEADER)
+    journal.append(make(1), TIMING, (1,))
+    if sys.platform != "win32":  # where an open file cannot be removed
+        journal.path.unlink()
+
+    journal.append(make(2), TIMING, (2,))
+    journal.commit(HEADER)
+
+    assert len(open_cassette(target).entries) == 2
+    assert names(target.parent) == ["tape.yaml"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="owners as POSIX has them")
+def test_a_folder_that_others_may_write_to_is_not_trusted(
+    tmp_path: Path, make: MakeInteraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else says where a journal is recovered to."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = tmp_path / "agenttape" / ("0" * 16)
+    left = leave(folder / "tape.yaml", [make(1), make(2)])
+    (folder / "url").write_text((tmp_path / "elsewhere" / "tape.yaml").as_uri())
+    (tmp_path / "agenttape").chmod(0o777)
+
+    assert recover(left) == folder / "tape.yaml"
+
+    left = leave(folder / "other.yaml", [make(1)])
+    (tmp_path / "agenttape").chmod(0o700)
+    assert recover(left) == tmp_path / "elsewhere" / "other.yaml"

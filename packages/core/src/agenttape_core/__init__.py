@@ -25,7 +25,7 @@ from agenttape_core.errors import (
     VerificationError,
 )
 from agenttape_core.redaction import Rule
-from agenttape_core.schema import Interaction
+from agenttape_core.schema import Interaction, Step
 from agenttape_core.session import Report, Session
 from agenttape_core.storage import convert, open_cassette, recover
 from agenttape_core.use import use_cassette
@@ -51,6 +51,7 @@ __all__ = [
     "Rule",
     "Session",
     "SessionStateError",
+    "Step",
     "UnmatchedNameWarning",
     "UnreadableValueError",
     "UnrecordableValueError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Mapping
 from enum import Enum
@@ -11,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from agenttape_core.engine import OnMiss, parse_match_on
+from agenttape_core.engine import Lossy, OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import DEFAULT_KINDS, Kind, check_kinds
 from agenttape_core.matching import STRICT, Ignored, MatchOn
@@ -20,6 +21,7 @@ from agenttape_core.storage import CassetteUrl, Location, location_of
 Unused = Literal["fail", "warn", "ignore"]
 OnError = Literal["discard", "keep"]
 Opaque = Literal["refuse", "keep"]
+Pacing = Literal["none", "recorded"]
 
 SUFFIXES = (".yaml", ".yml", ".jsonl", ".gz", ".zst")
 """What the name of a cassette file ends with."""
@@ -28,6 +30,7 @@ _PREFIX = "AGENTTAPE_"
 _LISTS = frozenset({"freeze", "egress", "live", "frozen", "tags", "ignore"})
 _SEVERAL = _LISTS | {"match_on"}
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
+_PACES = {"none": 0.0, "recorded": 1.0}
 
 
 class Settings(BaseModel):
@@ -46,6 +49,10 @@ class Settings(BaseModel):
     unused: Unused | None = None
     on_error: OnError = "discard"
     opaque: Opaque = "refuse"
+    lossy: Lossy = "refuse"
+    pace: float = 0.0
+    """What recorded times are multiplied with; 0 waits for nothing."""
+    tracing: bool = False
     freeze: tuple[Kind, ...] = DEFAULT_KINDS
     egress: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -60,6 +67,11 @@ class Settings(BaseModel):
     @classmethod
     def _paths(cls, spelled: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return Ignored.of(spelled).spelled if spelled is not None else None
+
+    @field_validator("pace", mode="plain")
+    @classmethod
+    def _factor(cls, chosen: object) -> float:
+        return _factor_of(chosen)
 
     @field_validator("freeze")
     @classmethod
@@ -84,6 +96,20 @@ class Settings(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from None
+
+
+def _factor_of(chosen: object) -> float:
+    try:
+        factor = _PACES[chosen] if isinstance(chosen, str) and chosen in _PACES else _number(chosen)
+    except ValueError:
+        factor = math.nan
+    if not 0 <= factor < math.inf:
+        raise ConfigurationError(f"pace={chosen!r}: expected 'none', 'recorded', or a factor such as 0.5")
+    return factor
+
+
+def _number(chosen: object) -> float:
+    return float(chosen) if isinstance(chosen, str | int | float) and not isinstance(chosen, bool) else math.nan
 
 
 def checked_option(key: str, value: Any) -> Any:
@@ -125,7 +151,7 @@ def stem_of(path: Location) -> str:
     return name.name
 
 
-_REPLAY: dict[str, Any] = {"mode": "none", "live": ()}
+_REPLAY: dict[str, Any] = {"mode": "none", "live": (), "pace": 0.0}
 _project: Path | None = None
 
 

@@ -16,38 +16,58 @@ process opens, or as soon as the framework is imported, and left with the last s
 
 from __future__ import annotations
 
-from agenttape_core.freeze import register_seam
+from agenttape_core.freeze import register_backoff, register_seam
+from agenttape_core.guard import register_tracer
+from agenttape_core.importing import Graded, Importing, ImportReport, Told
 from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, rank_name, task_branch
+from agenttape_core.observation import Observation
 from agenttape_core.schema import TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.session import (
     Boundary,
     Crossing,
+    Happening,
     Session,
     aintercept,
     aintercept_stream,
+    aserve,
+    aserve_stream,
+    context_session,
     current_session,
     executing,
     intercept,
     intercept_stream,
+    plain_value,
+    record_step,
     register_codecs,
     register_scope,
+    serve,
+    serve_stream,
     value_codec,
 )
-from agenttape_core.standalone import Observation, open_replay
+from agenttape_core.standalone import Recording, open_replay
 
 __all__ = [
     "Boundary",
     "Branch",
     "Crossing",
+    "Graded",
+    "Happening",
+    "ImportReport",
+    "Importing",
     "Keyed",
     "Observation",
     "Position",
+    "Recording",
     "Session",
+    "Told",
     "TypeCodec",
     "Usage",
     "aintercept",
     "aintercept_stream",
+    "aserve",
+    "aserve_stream",
     "class_name",
+    "context_session",
     "current_branch",
     "current_session",
     "enter_branch",
@@ -56,10 +76,16 @@ __all__ = [
     "intercept_stream",
     "loaded_class",
     "open_replay",
+    "plain_value",
     "rank_name",
+    "record_step",
+    "register_backoff",
     "register_codecs",
     "register_scope",
     "register_seam",
+    "register_tracer",
+    "serve",
+    "serve_stream",
     "task_branch",
     "value_codec",
 ]

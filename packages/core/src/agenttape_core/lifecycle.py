@@ -19,13 +19,13 @@ from agenttape_core.errors import (
     UnusedInteractionsWarning,
 )
 from agenttape_core.freeze import Environment, Frozen, freezing
-from agenttape_core.guard import Guard, guarding
+from agenttape_core.guard import Guard, guarding, tracer_hosts
 from agenttape_core.matching import NOTHING, Ignored
 from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for, with_environment
 from agenttape_core.redaction import Rule
 from agenttape_core.remedy import remedy_for
-from agenttape_core.schema import Header, Timing
-from agenttape_core.session import Session, Source, compared_by, context_session, current_scope, executing
+from agenttape_core.schema import Header, Interaction, Step, Timing
+from agenttape_core.session import Pace, Session, Source, compared_by, context_session, current_scope, executing
 from agenttape_core.storage import Cassette, Journal, Location, leftover_journals, open_cassette
 
 
@@ -71,6 +71,7 @@ class Use:
             exhausted=settings.exhausted,
             match_on=settings.match_on,
             on_miss=settings.on_miss,
+            lossy=settings.lossy,
         )
         prior = self._cassette.preface if self._cassette is not None else None
         key = settings.redaction_key or (prior.redaction.key if prior is not None else None)
@@ -90,6 +91,8 @@ class Use:
             ambient=self._ambient,
             ignored=ignored,
             opaque=settings.opaque == "keep",
+            pace=self._pace(settings.pace),
+            tracing=settings.tracing or policy.records,
         )
 
     def enter(self) -> Session:
@@ -117,6 +120,9 @@ class Use:
                 raise CassetteNotFoundError(self._path, "there is no such cassette to replay", remedy=remedy) from None
             return None
 
+    def _pace(self, factor: float) -> Pace | None:
+        return Pace(factor, self._timings()) if factor else None
+
     def _target(self, policy: Policy) -> Location:
         if policy.records:
             return self._path
@@ -124,8 +130,8 @@ class Use:
         return self._path.with_name(f"{stem}.derived{self._path.name.removeprefix(stem)}")
 
     def _enter(self, policy: Policy) -> None:
-        session, frozen = self._session, self._header.freeze
-        if frozen.kinds:
+        session, frozen, guard = self._session, self._header.freeze, self._guard()
+        if frozen.kinds or policy.offline:
             clock = self._header.volatile.clock
             session.frozen = Frozen(
                 kinds=frozen.kinds,
@@ -133,6 +139,7 @@ class Use:
                 clock=clock if clock is not None else time.time(),
                 scope=current_scope,
                 environment=Environment(frozen.environment, learns=not policy.offline),
+                skips_backoff=policy.offline,
             )
             self._around.enter_context(freezing(_frozen_here, frozen.kinds))
         integrations.connect()
@@ -140,8 +147,17 @@ class Use:
         session.enter()
         self._around.callback(session.leave)
         if policy.offline:
-            guard = Guard(name=str(self._path), egress=self._settings.egress, on_block=self._blocked)
             self._around.enter_context(guarding(guard, _may_reach_out))
+
+    def _guard(self) -> Guard:
+        tracers = tracer_hosts()
+        return Guard(
+            name=str(self._path),
+            egress=(*self._settings.egress, *(tracers if self._settings.tracing else ())),
+            on_block=self._blocked,
+            background=tracers,
+            in_background=lambda: context_session() is None,
+        )
 
     def _blocked(self, error: NetworkBlockedError) -> None:
         self._session.report.add_failure(blocked=str(error).partition("\n")[0])
@@ -171,7 +187,7 @@ class Use:
         finally:
             left = journal.abandon(keep=True)
             if left is not None and self._problem is not None:
-                self._problem.add_note(f"AgentTape: {_recoverable(left)}")
+                self._problem.add_note(f"AgentTape: {_recoverable(left, journal.unkept)}")
 
     def judge(self, error: BaseException | None) -> None:
         """Raise what the run did not raise by itself: a failure that it ate, or what it never asked for.
@@ -206,9 +222,8 @@ class Use:
         else:
             left = journal.abandon(keep=bool(session.report.executed))
             if left is not None and failed is not self._problem:
-                failed.add_note(
-                    f"AgentTape: the run failed, so {journal.target} was left as it was; {_recoverable(left)}"
-                )
+                kept = _recoverable(left, journal.unkept)
+                failed.add_note(f"AgentTape: the run failed, so {journal.target} was left as it was; {kept}")
 
     def _commit(self, journal: Journal) -> None:
         derived = self._path.name if not self._session.policy.records else None
@@ -221,9 +236,10 @@ class Use:
             journal.commit(header)
         elif self._session.policy.mode is Mode.NEW_EPISODES:
             again = self._session.executed_live()  # made anew by what is live
-            items = map(source.interaction, (row.number for row in source.entries))
-            keep = [item for item in items if item.fingerprint not in again]
-            journal.commit(finished_header(self._header, self._timings()), keep)
+            records = (_as_seen_by(source, record) for record in self._cassette.records())
+            keep = [record for record in records if isinstance(record, Step) or record.fingerprint not in again]
+            steps = self._cassette.header.volatile.steps
+            journal.commit(finished_header(self._header, self._timings(), steps), keep)
         else:
             self._carry_over(source, journal)
             journal.commit(header)
@@ -252,12 +268,18 @@ class Use:
         warnings.warn(str(unused), UnusedInteractionsWarning, stacklevel=4)
 
 
+def _as_seen_by(source: Source, record: Interaction | Step) -> Interaction | Step:
+    return record if isinstance(record, Step) else source.interaction(record.number)
+
+
 def _ignored_by(header: Header | None) -> Ignored:
     return Ignored.of(header.ignore) if header is not None else NOTHING
 
 
-def _recoverable(journal: Path) -> str:
-    return f"an unfinished recording is kept: agenttape_core.recover(Path({str(journal)!r})) makes a cassette of it"
+def _recoverable(journal: Path, unkept: int = 0) -> str:
+    lost = f"; {unkept} records had no room anywhere and are lost" if unkept else ""
+    command = f"agenttape_core.recover(Path({str(journal)!r}))"
+    return f"an unfinished recording is kept: {command} makes a cassette of it{lost}"
 
 
 def _frozen_here() -> Frozen | None:

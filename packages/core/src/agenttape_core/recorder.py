@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from agenttape_core.config import Settings, stem_of
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import TICKING
 from agenttape_core.redaction import Redactor, Rule, new_key
-from agenttape_core.schema import Freeze, Header, Interaction, Outcome, Redaction, Timing, Volatile
+from agenttape_core.schema import Freeze, Header, Interaction, Outcome, Redaction, Step, StepTiming, Timing, Volatile
 from agenttape_core.storage import Entry, Location
 
 _PACKAGES = {
@@ -40,6 +40,12 @@ class _Empty:
 
     def interaction(self, number: int) -> Interaction:
         raise LookupError(number)
+
+    def fidelity_note(self, number: int) -> str:
+        raise LookupError(number)
+
+    def steps(self) -> Iterator[Step]:
+        return iter(())
 
 
 EMPTY = _Empty()
@@ -130,15 +136,23 @@ def with_environment(header: Header, learned: Mapping[str, str | None], redactor
     return header.model_copy(update={"freeze": freeze})
 
 
-def finished_header(header: Header, timings: Mapping[int, Timing], *, derived_from: str | None = None) -> Header:
+def finished_header(
+    header: Header,
+    timings: Mapping[int, Timing],
+    steps: Mapping[int, StepTiming] | None = None,
+    *,
+    derived_from: str | None = None,
+) -> Header:
     """Return the header of a session that has ended.
 
     Args:
         header: Its header at the start.
         timings: Those of the earlier recordings that stay, by their numbers.
+        steps: Those of the earlier steps that stay, likewise.
         derived_from: The cassette that was replayed, if another one is written.
     """
-    volatile = header.volatile.model_copy(update={"packages": _versions(), "timings": dict(timings)})
+    update = {"packages": _versions(), "timings": dict(timings), "steps": dict(steps or {})}
+    volatile = header.volatile.model_copy(update=update)
     return header.model_copy(update={"volatile": volatile, "derived_from": derived_from or header.derived_from})
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from agenttape_core.config import OnError, Opaque, Unused, checked_option
-from agenttape_core.engine import Mode, OnMiss
+from agenttape_core.config import OnError, Opaque, Pacing, Unused, checked_option
+from agenttape_core.engine import Lossy, Mode, OnMiss
 from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.lifecycle import Use
 from agenttape_core.matching import Exhausted, Matcher, Way
@@ -50,6 +50,11 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
         opaque: What to do with a value that has no codec: `refuse` to record it, or `keep` a stand-in that can be
             passed around and shown on replay, and nothing else.
+        lossy: What to do with a recording that holds less than what came back, because it was only observed or comes
+            from another tool: `refuse` it like a missing one, or `serve` it.
+        pace: How long a replay takes for what it serves: no time (`none`, the default), as long as it was recorded
+            (`recorded`), or that times a factor, such as 0.1.
+        tracing: Whether a replay may report to outside tracers such as LangSmith. A recording may, as it always does.
         freeze: What is kept as it was recorded, of `clock` or `clock:ticking`, `uuid`, `random`, `numpy`, `env`. A
             replay freezes what its cassette says.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
@@ -84,6 +89,9 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         unused: Unused | None = None,
         on_error: OnError | None = None,
         opaque: Opaque | None = None,
+        lossy: Lossy | None = None,
+        pace: Pacing | float | None = None,
+        tracing: bool | None = None,
         freeze: Collection[str] | None = None,
         redact: bool | Sequence[Rule] = True,
         egress: Collection[str] | None = None,
@@ -102,6 +110,9 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
             "unused": unused,
             "on_error": on_error,
             "opaque": opaque,
+            "lossy": lossy,
+            "pace": pace,
+            "tracing": tracing,
             "freeze": freeze,
             "egress": egress,
             "tags": tags,

@@ -21,29 +21,33 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from damage import Parts, damaged, damaged_pack  # type: ignore[import-not-found]
+from damage import Parts, damaged, damaged_pack, in_turn  # type: ignore[import-not-found]
 from samples import SAMPLES  # type: ignore[import-not-found]
 
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError
 from agenttape_core.matching import NOTHING, Found, recorded_question
 from agenttape_core.redaction import Redactor, new_key
-from agenttape_core.schema import Interaction, class_name
+from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing, class_name
 from agenttape_core.session import Boundary, Session
 from agenttape_core.session.crossing import Crossing
-from agenttape_core.storage import open_cassette, write_cassette
+from agenttape_core.storage import Journal, open_cassette, recover, write_cassette
 from agenttape_core.storage.cassette import LAYOUTS, Cassette
 from agenttape_core.storage.files import pack
-from agenttape_core.storage.records import header_to_dict
-from agenttape_core.storage.writer import stored_records
 
 SECONDS_A_FILE = 2.0
 """Of processor time; a file takes a thousandth of it."""
 BYTES_A_FILE = 64 << 20
 BYTES_IN_ALL = 1 << 30
-SUFFIXES = [".yaml", ".jsonl", ".yaml", ".jsonl", ".yaml", ".jsonl", ".yaml.gz", ".jsonl.gz", ".yml"]
+SECONDS_IN_ALL = 3.0
+"""Of processor time, for each hundred files: what one signal cannot interrupt, the system does."""
+JOURNAL = ".journal"
+END = b'{"end":true}\n'
+"""What a journal has not."""
+SUFFIXES = [".yaml", ".jsonl", ".yaml", ".jsonl", ".yaml", ".jsonl", ".yaml.gz", ".jsonl.gz", ".yml", JOURNAL]
+# `open_code`, `compile` and the like: whatever a file can make of itself but data.
 NEVER = {"exec", "compile", "import", "marshal.loads", "pickle.find_class", "subprocess.Popen", "os.system", "os.exec"}
-TOUCHES = {"open", "os.listdir", "os.scandir", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink"}
+TOUCHES = {"open", "os.listdir", "os.scandir", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link"}
 
 
 class Watched:
@@ -61,7 +65,7 @@ class Watched:
         if event in NEVER or event.startswith(("socket.", "ctypes.")):
             self.found.append(f"{event} {args[0]!r}"[:200])
         elif event in TOUCHES and not isinstance(args[0], int):
-            path = os.path.abspath(os.fsdecode(args[0]))
+            path = os.path.abspath(os.fsdecode(args[0])) + os.sep  # noqa: PTH100 - links must not be followed
             if not path.startswith(self._folder) and not path.startswith("/usr/share/zoneinfo/"):
                 self.found.append(f"{event} {path!r}"[:200])
 
@@ -79,17 +83,22 @@ class Reader:
 
     def read(self, path: Path, index: int) -> None:
         """Read all of it, replay all of it, write all of it; only cassette errors may come out."""
+        error: CassetteError | None = None
         try:
-            cassette = open_cassette(path)
+            is_journal = path.suffix == JOURNAL
+            cassette = open_cassette(recover(path, self._folder / "again.jsonl") if is_journal else path)
             interactions = self._whole(cassette)
-        except CassetteError as error:
+            records = list(cassette.records())
+        except CassetteError as refused:
+            error = refused
+        if error is None:
+            self.tally["read"] += 1
+            self._replay(cassette, interactions)
+            self._written(cassette, records, index)
+        else:
+            self.tally["refused"] += 1
             assert error.path == path, "the error names another file"
             assert error.line is not None or "unpacked" in error.problem, "the error has no line"
-            self.tally["refused"] += 1
-            return
-        self.tally["read"] += 1
-        self._replay(cassette, interactions)
-        self._written(cassette, interactions, index)
 
     def _whole(self, cassette: Cassette) -> list[Interaction]:
         """Every interaction; what is parsed in part is the same as the part of what is parsed whole."""
@@ -100,6 +109,7 @@ class Reader:
             whole = cassette.interaction(entry.number)
             assert repr((whole.outcome, whole.ids)) == repr((outcome, ids)), "the parts are not those of the whole"
             assert tuple(entry) == tuple(getattr(whole, name) for name in entry._fields), "the index is another one"
+            assert bool(cassette.fidelity_note(entry.number)) == (whole.fidelity != "exact"), "another fidelity"
             found.append(whole)
         return found
 
@@ -134,44 +144,73 @@ class Reader:
         asked = recorded_question(item.kind, item.name, item.request, NOTHING)
         question = dataclasses.replace(asked, ids=(uuid.UUID(int=1).hex, "call_1"))
         position = session.root.child(item.name)
-        return Crossing(session, Boundary("call", split=lambda value: [value]), question, position, number=1, found=Found(item.number, "exact"))
+        boundary = Boundary("call", split=lambda value: [value])
+        return Crossing(session, boundary, question, position, number=1, found=Found(item.number, "exact"))
 
-    def _written(self, cassette: Cassette, interactions: list[Any], index: int) -> None:
-        """What was read can be written in the other layout, and read again; now and then on the disk."""
-        layout = "jsonl" if index % 2 else "yaml"
-        if index % 100 == 0:
-            path = self._folder / f"again.{layout}"
-            write_cassette(path, cassette.header, interactions)
-            again = open_cassette(path)
-        else:
-            records = stored_records(cassette.path, interactions)
-            text = b"".join(LAYOUTS[layout].dump(header_to_dict(cassette.header), records))
-            again = Cassette(self._folder / f"again.{layout}", text)
+    def _written(self, cassette: Cassette, records: list[Interaction | Step], index: int) -> None:
+        """What was read can be written, in either layout, and read again."""
+        path = self._folder / ("again.jsonl" if index // 2 % 2 else "again.yaml")
+        write_cassette(path, cassette.header, records)
+        again = open_cassette(path)
         assert repr(again.header) == repr(cassette.header), "another header after writing"
-        assert repr(list(again.interactions())) == repr(interactions), "other interactions after writing"
+        assert list(map(shown, again.records())) == list(map(shown, records)), "other records after writing"
+
+
+def shown(record: Interaction | Step) -> str:
+    """All of a record, types and order included, but the order of the keys of a request, which means nothing."""
+    if isinstance(record, Step):
+        return repr(record)
+    return repr(record.model_copy(update={"request": dict(sorted(record.request.items()))}))
 
 
 def sources(folder: Path) -> dict[str, list[tuple[Path, Parts]]]:
     """The undamaged cassettes by suffix; their assets are on the disk and stay."""
     found: dict[str, list[tuple[Path, Parts]]] = collections.defaultdict(list)
-    for suffix in dict.fromkeys(SUFFIXES):
-        for header, interactions in SAMPLES:
+    for header, records in SAMPLES:
+        path, text = journal_of(folder, header, records)
+        found[JOURNAL].append((path, Parts("jsonl", text, list(map(json.loads, text.splitlines())))))
+        for suffix in dict.fromkeys(SUFFIXES[:-1]):
             path = folder / f"{header.name}{suffix}"
-            write_cassette(path, header, interactions)
+            write_cassette(path, header, records)
             plain = folder / f"{header.name}.{'jsonl' if 'jsonl' in suffix else 'yaml'}"
             layout = LAYOUTS[plain.suffix[1:]]
             text = plain.read_bytes()
             end = layout.check_end(text)
-            records = [layout.record(text[slice(*span)]) for span in layout.spans(text, end)]
-            found[suffix].append((path, Parts(plain.suffix[1:], text, records)))
+            stored = [layout.record(text[slice(*span)]) for span in layout.spans(text, end)]
+            found[suffix].append((path, Parts(plain.suffix[1:], text, stored)))
     return found
 
 
+def journal_of(folder: Path, header: Header, records: list[Interaction | Step]) -> tuple[Path, bytes]:
+    """A journal as a process leaves it that died."""
+    journal = Journal(folder / f"{header.name}.yaml", header)
+    for record in records:
+        if isinstance(record, Step):
+            journal.append_step(record, StepTiming(start_ms=0.5, duration_ms=1.0), (record.number, "y"))
+        else:
+            journal.append(record, Timing(duration_ms=1.0, offsets_ms=[0.5]), (record.number, "x", (1,)))
+    left = journal.abandon(keep=True)
+    assert left is not None
+    return left, left.read_bytes()
+
+
+def ordered(known: dict[str, list[tuple[Path, Parts]]]) -> list[tuple[Path, bytes]]:
+    """The first files: what is not left to chance."""
+    parts = [known[suffix][place] for place, suffix in ((0, ".yaml"), (0, ".jsonl"), (3, ".yaml"), (1, JOURNAL))]
+    return [
+        (path, text.replace(END, b"") if path.suffix == JOURNAL else text)
+        for path, some in parts
+        for text in in_turn(some)
+    ]
+
+
 def damage(index: int, known: dict[str, list[tuple[Path, Parts]]]) -> tuple[Path, bytes]:
-    """The file number `index`."""
+    """The file number `index`, after those that come in turn."""
     source = random.Random(f"damage {index}")
     suffix = SUFFIXES[index % len(SUFFIXES)]
     path, parts = source.choice(known[suffix])
+    if suffix == JOURNAL:
+        return path, damaged(source, parts).replace(END, b"")
     if suffix.endswith(".gz") and source.random() < 0.4:
         return path, damaged_pack(source, pack(path, parts.text))
     return path, pack(path, damaged(source, parts))
@@ -203,21 +242,27 @@ def main(folder: Path, indices: range) -> dict[str, Any]:
     known = sources(folder)
     reader, failures, watched = Reader(folder), [], Watched(folder)
     signal.signal(signal.SIGVTALRM, too_long)
-    for path, _ in itertools.chain(*known.values()):  # what is imported late on the ordinary way is imported now
+    for path, parts in itertools.chain(*known.values()):  # what is imported late on the ordinary way is imported now
+        path.write_bytes(parts.text if path.suffix == JOURNAL else path.read_bytes())
         reader.read(path, 0)
-    reader.tally.clear()
-    for text in (b"? x\n...\n", b"\xff"):
+    for text in (b"? x\n...\n", b"\xff"):  # and on the others
         (folder / "warm.yaml").write_bytes(text)
         reader.read(folder / "warm.yaml", 0)
+    reader.tally.clear()
     resource.setrlimit(resource.RLIMIT_AS, (BYTES_IN_ALL, BYTES_IN_ALL))
-    modules = set(sys.modules)
+    seconds = 20 + int(SECONDS_IN_ALL * len(indices) / 100)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    first = ordered(known)
     for index in indices:
-        path, data = damage(index, known)
+        path, data = first[index] if index < len(first) else damage(index, known)
+        modules = set(sys.modules)
+        path.unlink(missing_ok=True)  # a file that is cut to nothing is synced by some file systems, a new one is not
         path.write_bytes(data)
+        sys.stderr.write(f"{index}\n")  # the last one is told when the process is killed
         try:
             watched.on = True
             bounded(reader, path, index)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it must be told
+        except BaseException as error:
             watched.on = False
             where = traceback.extract_tb(error.__traceback__)[-1]
             failures.append(f"{index}: {type(error).__name__}: {str(error)[:300]} ({where.name}:{where.lineno})")
@@ -226,12 +271,15 @@ def main(folder: Path, indices: range) -> dict[str, Any]:
         if watched.found:
             failures += [f"{index}: {event}" for event in watched.found]
             watched.found.clear()
-    failures += [f"imported {name}" for name in sorted(set(sys.modules) - modules)]
+        if len(sys.modules) != len(modules):
+            failures += [f"{index}: imported {name}" for name in sorted(set(sys.modules) - modules)]
     return {"tally": reader.tally, "failures": failures}
 
 
 if __name__ == "__main__":
+    os.fsync = lambda _: None  # whether the disk has it is not what this is about
     warnings.simplefilter("error")
+    warnings.simplefilter("ignore", FutureWarning)  # what `re` says of a recorded pattern, it said of the real one
     place, first, count, step = sys.argv[1:]
     report = main(Path(place).resolve(), range(int(first), int(count), int(step)))
     sys.stdout.write(json.dumps(report) + "\n")

@@ -25,12 +25,14 @@ from agenttape_core.schema import (
     Interaction,
     Outcome,
     RecordedError,
+    Step,
+    StepTiming,
     Timing,
     Usage,
     Volatile,
 )
 
-Sample = tuple[Header, list[Interaction]]
+Sample = tuple[Header, list[Interaction | Step]]
 
 
 class Model(BaseModel):
@@ -105,7 +107,7 @@ def _rich() -> Sample:
     broken = RecordedError(type="builtins:ValueError", message="broke", args=["broke", 1], bases=["builtins:Exception"])
     unknown = RecordedError(type="nowhere.at.all:Odd", message="odd", attributes={"code": 429, "__notes__": ["n"]})
     text = "prose\n  of lines\n\nZażółć 🙂 \u2028 \x07 \x85 ---\n...\n"
-    interactions = [
+    interactions: list[Interaction | Step] = [
         _interaction(1, Outcome(status="returned", value=text, usage=Usage(input_tokens=3, output_tokens=5))),
         _interaction(2, Outcome(status="streamed", chunks=["a", {"b": [1.5, -2e-7]}, None], ended="exhausted")),
         _interaction(3, Outcome(status="streamed", chunks=["half"], ended="closed"), parent=2, tags=["t"]),
@@ -138,7 +140,7 @@ def _agent() -> Sample:
     """Continuations, with all, with some and with none of the messages kept."""
     tools = [{"name": "look", "description": "Looks it up. " * 50}]
     messages: list[Any] = [{"role": "human", "content": "Do it."}]
-    interactions = []
+    interactions: list[Interaction | Step] = []
     for number in range(1, 6):
         request: dict[str, Any] = {"model": "m", "tools": tools, "messages": list(messages)}
         if number == 4:
@@ -155,8 +157,26 @@ def _typed() -> Sample:
     """A value of each family that has a codec."""
     encoded = [PYTHON_VALUES.encode(value) for value in VALUES]
     half = len(encoded) // 2
-    outcomes = [Outcome(status="returned", value=encoded[:half]), Outcome(status="streamed", chunks=encoded[half:])]
+    outcomes = [
+        Outcome(status="returned", value=encoded[:half]),
+        Outcome(status="streamed", chunks=encoded[half:], ended="exhausted"),
+    ]
     return Header(name="typed"), [_interaction(n, outcome) for n, outcome in enumerate(outcomes, start=1)]
+
+
+def _steps() -> Sample:
+    """Steps between interactions, what was said of both, and how well they are kept."""
+    error = RecordedError(type="builtins:KeyError", message="'k'", args=["k"])
+    records: list[Interaction | Step] = [
+        Step(number=1, kind="chain", name="agent", address="agent", input={"q": ["x", {"$tuple": [1]}]}, tags=["a"]),
+        _interaction(1, Outcome(status="returned", value="v"), metadata={"by": {"whom": "me"}}),
+        Step(number=2, kind="node", name="n\nn", address="agent/n", status="failed", error=error, metadata={"k": None}),
+        Step(number=4, kind="event", name="e", address="agent", data=[1.5, "text\n of lines\n"], status="open"),
+        _interaction(2, Outcome(status="returned"), fidelity="lossy", fidelity_note="the chunks are lost"),
+        Step(number=5, kind="tool", name="t", address="", fidelity="missing", fidelity_note="no codec", output="o"),
+    ]
+    steps = {1: StepTiming(start_ms=0.0, duration_ms=9.5), 2: StepTiming(start_ms=1.5, duration_ms=0.1)}
+    return Header(name="steps", volatile=Volatile(steps=steps, timings={2: Timing(duration_ms=1.0)})), records
 
 
 def _picture() -> Sample:
@@ -165,4 +185,4 @@ def _picture() -> Sample:
     return Header(name="picture"), [_interaction(1, Outcome(status="returned", value=value))]
 
 
-SAMPLES: list[Sample] = [_rich(), _agent(), _typed(), _picture()]
+SAMPLES: list[Sample] = [_rich(), _agent(), _typed(), _steps(), _picture()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,10 @@ from agenttape_core.matching import STRICT, WAYS, Exhausted, Found, MatchOn, Que
 
 OnMiss = Literal["raise", "return"]
 """What a call gets that can be neither served nor executed: the miss, or an error result that the run lives with."""
+
+
+Lossy = Literal["refuse", "serve"]
+"""What to do with a recording that is not exactly what came back: treat it as a miss, or serve it all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class Policy:
         exhausted: What to do when a sequence of equal requests runs out.
         match_on: How a recording is found, tried in turn.
         on_miss: What a call gets that has no recording.
+        lossy: Whether recordings that are not exact are served.
     """
 
     mode: Mode
@@ -34,6 +40,7 @@ class Policy:
     exhausted: Exhausted = "fail"
     match_on: MatchOn = STRICT
     on_miss: OnMiss = "raise"
+    lossy: Lossy = "refuse"
 
     @property
     def replaces(self) -> bool:
@@ -84,6 +91,8 @@ class Refuse:
     """Neither: it is a miss."""
 
     reason: str
+    lossy: bool = False
+    """Whether there is a recording, which may not be served because it is lossy."""
 
 
 def parse_match_on(chosen: object) -> MatchOn:
@@ -106,7 +115,17 @@ def parse_match_on(chosen: object) -> MatchOn:
 Decision = Serve | Execute | Refuse
 
 
-def decide(policy: Policy, question: Question, address: str, recordings: Recordings) -> Decision:
+def _exact(_: int) -> str:
+    return ""
+
+
+def decide(
+    policy: Policy,
+    question: Question,
+    address: str,
+    recordings: Recordings,
+    fidelity_note: Callable[[int], str] = _exact,
+) -> Decision:
     """Decide what happens on a call, and take the recording that serves it.
 
     Args:
@@ -114,6 +133,7 @@ def decide(policy: Policy, question: Question, address: str, recordings: Recordi
         question: What is asked.
         address: Where it is asked.
         recordings: What the cassette holds; a recording that is served is marked as used.
+        fidelity_note: Says why the recording of a number is not exact; empty when it is.
     """
     frozen = policy.is_frozen(question.kind, question.name)
     if policy.is_live(question.kind, question.name):
@@ -122,7 +142,8 @@ def decide(policy: Policy, question: Question, address: str, recordings: Recordi
         return Execute(live=False)
     found = recordings.take(question, address, policy.exhausted)
     if found is not None:
-        return Serve(found)
+        note = fidelity_note(found.number) if policy.lossy == "refuse" else ""
+        return Serve(found) if not note else Refuse(f"recording {found.number} of it is lossy: {note}", lossy=True)
     if policy.records and not frozen:
         return Execute(live=False)
     return Refuse(_reason(recordings, question, frozen=frozen))

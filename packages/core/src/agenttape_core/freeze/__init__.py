@@ -14,7 +14,8 @@ What is covered, and how:
   inside the function object, so every reference is covered, default factories and class attributes from before the
   session included.
 - `random.Random()` and whatever numpy makes without a seed: by the one function each that seeds them.
-- `time.sleep` and `asyncio.sleep` really sleep, and let the frozen clock pass by as much.
+- `time.sleep` and `asyncio.sleep` really sleep, and let the frozen clock pass by as much. Where a framework sleeps
+  between two attempts, a replay lets the clock pass and does not sleep.
 - `os.environ` and all that reads it: in the methods of its class, so every reference is covered.
 
 Modules are never imported for this: what is not imported needs no freezing.
@@ -31,6 +32,7 @@ references. A loop that waits for `time.time` to pass a deadline and never sleep
 ticking: such code wants `monotonic`.
 """
 
+from agenttape_core.freeze.backoff import register_backoff
 from agenttape_core.freeze.environment import Environment
 from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.install import freezing, register_seam
@@ -48,5 +50,6 @@ __all__ = [
     "Replacement",
     "check_kinds",
     "freezing",
+    "register_backoff",
     "register_seam",
 ]

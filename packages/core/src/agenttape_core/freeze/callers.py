@@ -24,13 +24,20 @@ def calling_module(passing: Collection[str]) -> str:
     Args:
         passing: Full names of modules that only pass the question on; ours among them.
     """
-    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - gives the stack without building a list
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__", ""))
-        if name not in passing:
-            return name.partition(".")[0]
+    frame = calling_frame(passing)
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] if frame is not None else ""
+
+
+def calling_frame(passing: Collection[str]) -> types.FrameType | None:
+    """Return the frame of the code that asks, from the caller of the function that calls this.
+
+    Args:
+        passing: Full names of modules that only pass the question on; ours among them.
+    """
+    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - gives the stack without building a list
+    while frame is not None and frame.f_globals.get("__name__", "") in passing:
         frame = frame.f_back
-    return ""
+    return frame
 
 
 def imports_under_way() -> int:

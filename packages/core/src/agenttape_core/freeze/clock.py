@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from agenttape_core.freeze.backoff import is_backing_off
 from agenttape_core.freeze.stand_in import Replacement, StandIn
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def _of_clock(frozen: Frozen, real: Real) -> Callable[[int], Any]:
 
 def _sleep(frozen: Frozen, real: Real) -> Callable[[float], None]:
     def sleep(seconds: float, /) -> None:
-        real(seconds)
+        if not frozen.skips_backoff or not is_backing_off():
+            real(seconds)
         frozen.pass_time(seconds)
 
     return sleep
@@ -70,10 +72,10 @@ _REPLACEMENTS: dict[str, Replacement] = {
     "strftime": _strftime,
     "clock_gettime": _of_clock,
     "clock_gettime_ns": _of_clock,
-    "sleep": _sleep,
 }
 
-STAND_INS = tuple(
-    StandIn(getattr(time, name), "clock", by) for name, by in _REPLACEMENTS.items() if hasattr(time, name)
+STAND_INS = (
+    *(StandIn(getattr(time, name), "clock", by) for name, by in _REPLACEMENTS.items() if hasattr(time, name)),
+    StandIn(time.sleep, None, _sleep),
 )
 """One stand-in for each function that this system has."""

@@ -45,6 +45,7 @@ class Frozen:
             monotonic clock does.
         scope: Gives the scope of the calling context.
         environment: What the session knows of environment variables, when `env` is frozen.
+        skips_backoff: Whether frameworks do not really sleep between two attempts. See `backoff`.
 
     Raises:
         ConfigurationError: A kind is not known, or two of them exclude each other.
@@ -58,11 +59,13 @@ class Frozen:
         clock: float,
         scope: Callable[[], str],
         environment: Environment | None = None,
+        skips_backoff: bool = False,
     ) -> None:
         check_kinds(kinds)
         self.kinds = frozenset(map(family, kinds))
         self.seed = seed
         self.environment = environment
+        self.skips_backoff = skips_backoff
         self._began = clock
         self._imports_around = imports_under_way()
         self._ticks_since = _REAL_MONOTONIC() if TICKING in kinds else None

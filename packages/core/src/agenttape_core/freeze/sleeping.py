@@ -6,7 +6,8 @@ import asyncio
 import types
 from typing import Any, TypeVar, cast
 
-from agenttape_core.freeze.stand_in import active
+from agenttape_core.freeze.backoff import is_backing_off
+from agenttape_core.freeze.stand_in import current
 
 T = TypeVar("T")
 
@@ -23,8 +24,10 @@ _REAL = types.FunctionType(_SLEEP.__code__, _SLEEP.__globals__, "sleep", _SLEEP.
 
 async def sleep_and_pass(delay: float, result: T) -> T:
     """Sleep for real, then let the frozen clock of the caller's session pass by as much."""
-    slept: T = await _REAL(delay, result)
-    frozen = active("clock")
+    frozen = current()
+    is_skipped = frozen is not None and frozen.skips_backoff and is_backing_off()
+    slept: T = await _REAL(0 if is_skipped else delay, result)  # other tasks have their turn even so
+    frozen = current()
     if frozen is not None:
         frozen.pass_time(delay)
     return slept

@@ -24,11 +24,14 @@ installed = _Installed()
 
 def active(kind: str) -> Frozen | None:
     """Give what the caller's session keeps fixed, if it freezes this kind."""
-    lookup = installed.lookup
-    if lookup is None or is_asking():
-        return None
-    frozen = ask(lookup)
+    frozen = current()
     return frozen if frozen is not None and kind in frozen.kinds else None
+
+
+def current() -> Frozen | None:
+    """Give what the caller's session keeps fixed, whatever that is."""
+    lookup = installed.lookup
+    return ask(lookup) if lookup is not None and not is_asking() else None
 
 
 class StandIn:
@@ -38,21 +41,21 @@ class StandIn:
 
     Args:
         real: The function it stands in for.
-        kind: Which of `KINDS` it belongs to.
+        kind: Which of `KINDS` it belongs to; nothing for what every session has its own way of.
         replacement: What to call instead, for a session that freezes this kind.
     """
 
     __wrapped__: Callable[..., Any]
     is_stand_in = True
 
-    def __init__(self, real: Callable[..., Any], kind: str, replacement: Replacement) -> None:
+    def __init__(self, real: Callable[..., Any], kind: str | None, replacement: Replacement) -> None:
         functools.update_wrapper(self, real)
         self._kind = kind
         self._replacement = replacement
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the replacement for a session that freezes the kind, else the real function."""
-        frozen = active(self._kind)
+        frozen = active(self._kind) if self._kind is not None else current()
         if frozen is None:
             return self.__wrapped__(*args, **kwargs)
         return self._replacement(frozen, self.__wrapped__)(*args, **kwargs)

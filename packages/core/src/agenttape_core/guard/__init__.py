@@ -20,5 +20,6 @@ was imported by name before the first guard is checked, but its answer for an al
 from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS
 from agenttape_core.guard.policy import Guard
 from agenttape_core.guard.process import guarding
+from agenttape_core.guard.tracers import register_tracer, tracer_hosts
 
-__all__ = ["LOOPBACK", "SUBPROCESS", "Guard", "guarding"]
+__all__ = ["LOOPBACK", "SUBPROCESS", "Guard", "guarding", "register_tracer", "tracer_hosts"]

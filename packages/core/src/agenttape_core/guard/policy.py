@@ -20,6 +20,8 @@ class Guard:
         egress: What is allowed all the same: host names, `*.example.com` for all names below, IP addresses, and the
             words `loopback` and `subprocess`.
         on_block: Called with each error before it is raised, so that the session fails even if something eats it.
+        background: What is allowed to threads that are nobody's, such as those of tracers.
+        in_background: Whether the caller is such a thread.
 
     Raises:
         ConfigurationError: An entry of `egress` is none of these, such as a URL.
@@ -31,28 +33,44 @@ class Guard:
         name: str,
         egress: Collection[str] = (),
         on_block: Callable[[NetworkBlockedError], None] | None = None,
+        background: Collection[str] = (),
+        in_background: Callable[[], bool] = lambda: False,
     ) -> None:
         self.name = name
         self.on_block = on_block
-        self._egress = frozenset(checked(entry) for entry in egress)
-        self._suffixes = tuple(entry[1:] for entry in self._egress if entry.startswith("*."))
-        self._resolved: set[str] = set()
+        self._egress = _Hosts(egress)
+        self._background = _Hosts(background)
+        self._in_background = in_background
 
     def allows_host(self, host: str) -> bool:
         """Whether a name or address may be reached: as listed, or as the answer for a name that is listed."""
         host = normal(host)
-        return (
-            host in self._egress
-            or host in self._resolved
-            or (bool(self._suffixes) and host.endswith(self._suffixes))
-            or (LOOPBACK in self._egress and is_loopback(host))
-        )
+        return host in self._egress or (host in self._background and self._in_background())
 
     def allows_word(self, word: str) -> bool:
         """Whether `loopback` or `subprocess` is allowed."""
-        return word in self._egress
+        return word in self._egress.entries
 
     def remember(self, host: str, addresses: Collection[str]) -> None:
         """Allow the addresses that were found for a host, if the host is allowed."""
-        if self.allows_host(host):
-            self._resolved.update(map(normal, addresses))
+        host = normal(host)
+        for hosts in (self._egress, self._background):
+            if host in hosts:
+                hosts.resolved.update(map(normal, addresses))
+
+
+class _Hosts:
+    """Hosts as `egress` spells them, and the addresses that were found for them."""
+
+    def __init__(self, entries: Collection[str]) -> None:
+        self.entries = frozenset(checked(entry) for entry in entries)
+        self.resolved: set[str] = set()
+        self._suffixes = tuple(entry[1:] for entry in self.entries if entry.startswith("*."))
+
+    def __contains__(self, host: str) -> bool:
+        return (
+            host in self.entries
+            or host in self.resolved
+            or (bool(self._suffixes) and host.endswith(self._suffixes))
+            or (LOOPBACK in self.entries and is_loopback(host))
+        )

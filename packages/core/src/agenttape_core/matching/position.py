@@ -120,13 +120,25 @@ class Position:
         branch: The branch in force where the position began.
     """
 
-    __slots__ = ("_counts", "_forks", "_groups", "_lock", "_started", "_steps", "address", "branch", "order")
+    __slots__ = (
+        "_counts",
+        "_forks",
+        "_groups",
+        "_lock",
+        "_moments",
+        "_started",
+        "_steps",
+        "address",
+        "branch",
+        "order",
+    )
 
     def __init__(self, address: str = "", order: Order = (), branch: Branch | None = None) -> None:
         self.address = address
         self.order = order
         self.branch = branch
         self._started = 0
+        self._moments = 0
         self._steps: dict[tuple[int, ...], int] = {}
         self._forks: dict[tuple[int, ...], int] = {}
         self._counts: dict[str, int] = {}
@@ -157,6 +169,12 @@ class Position:
         address = f"{self.address}/{name}" if self.address else name
         step = (started if at is None else at, rank, within, label, count)
         return Position(address, (*self.order, step), branch or self.branch)
+
+    def moment(self) -> Order:
+        """Return the place of what happens now and is no position itself: after all that has begun below this one."""
+        with self._lock:
+            self._moments += 1
+            return (*self.order, (self._started, (), 0, "", self._moments))
 
     def fork(self, branch: Branch, task: asyncio.Task[Any] | None = None) -> Branch:
         """Return a new branch for a strand that begins below this position.

@@ -1,10 +1,11 @@
 """What a cassette is: inert records, the format version, and plain data."""
 
 from agenttape_core.schema.header import FORMAT_VERSION, Freeze, Header, Redaction, Volatile
-from agenttape_core.schema.interaction import KINDS, Interaction, Kind, Timing
+from agenttape_core.schema.interaction import KINDS, Fidelity, Interaction, Kind, Timing
 from agenttape_core.schema.opaque import OPAQUE, Opaque
 from agenttape_core.schema.outcome import Outcome, RecordedError, Usage
 from agenttape_core.schema.python_types import PYTHON_VALUES, class_name, loaded_class
+from agenttape_core.schema.step import Step, StepTiming
 from agenttape_core.schema.values import Plain, TypeCodec, ValueCodec
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "KINDS",
     "OPAQUE",
     "PYTHON_VALUES",
+    "Fidelity",
     "Freeze",
     "Header",
     "Interaction",
@@ -21,6 +23,8 @@ __all__ = [
     "Plain",
     "RecordedError",
     "Redaction",
+    "Step",
+    "StepTiming",
     "Timing",
     "TypeCodec",
     "Usage",

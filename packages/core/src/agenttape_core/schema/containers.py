@@ -26,6 +26,10 @@ _ADDRESSES: dict[str, Any] = {
 }
 
 
+_FLAGS = int(re.ASCII | re.IGNORECASE | re.LOCALE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE)
+"""Those of Python that change what a pattern matches, and nothing else."""
+
+
 def _pairs(value: dict[Any, Any], nested: Encode) -> Plain:
     return [[nested(key), nested(item)] for key, item in value.items()]
 
@@ -67,9 +71,11 @@ def _encode_pattern(value: re.Pattern[Any], nested: Encode) -> Plain:
 
 
 def _decode_pattern(plain: Any, nested: Decode) -> Any:
+    if plain["flags"] & ~_FLAGS:
+        raise UnreadableValueError("$pattern", f"{plain['flags']} is no combination of flags")
     try:
         return re.compile(nested(plain["pattern"]), plain["flags"])
-    except re.error as error:
+    except (re.error, RecursionError) as error:
         raise UnreadableValueError("$pattern", str(error)) from None
 
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from agenttape_core.schema.interaction import Timing
 from agenttape_core.schema.record import Record
+from agenttape_core.schema.step import StepTiming
 
 FORMAT_VERSION = 2
 """The integer version that this library writes, and the newest it reads."""
@@ -43,6 +44,8 @@ class Volatile(Record):
     python: str = ""
     packages: dict[str, str] = Field(default_factory=dict)
     """Versions of the distributions that shaped the recording."""
+    steps: dict[int, StepTiming] = Field(default_factory=dict)
+    """By the number of the step."""
     timings: dict[int, Timing] = Field(default_factory=dict)
     """By interaction number."""
 

@@ -14,6 +14,9 @@ Kind = Literal["chat", "completion", "embeddings", "retrieval", "tool", "node", 
 
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
+Fidelity = Literal["exact", "lossy", "missing"]
+"""How well a record holds what happened: all of it; something like it; nothing but that it happened."""
+
 
 class Interaction(Record):
     """One boundary crossing: what was asked, where, and what came back. All of it redacted."""
@@ -33,6 +36,12 @@ class Interaction(Record):
     ids: list[str] = Field(default_factory=list)
     """The run-specific ids of the request, in order of first appearance."""
     tags: list[str] = Field(default_factory=list)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """What the program said of the call besides its request, as plain data."""
+    fidelity: Literal["exact", "lossy"] = "exact"
+    """Whether its outcome is what came back. A lossy one is not served unless the session is told to."""
+    fidelity_note: str = ""
+    """What is lost of it, and why; empty when it is exact."""
     request: dict[str, Any]
     """The request as plain data, continuations resolved."""
     outcome: Outcome

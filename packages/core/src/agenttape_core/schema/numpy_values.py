@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import sys
 from typing import Any
 
@@ -11,6 +12,9 @@ from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec
 
 _LISTED = 64
 """Arrays of up to so many numbers are written as numbers, for readers; larger ones as bytes."""
+_LISTED_BYTES = 1 << 20
+"""How large they may be: every word of an array takes the room of its longest, which a file can claim for nothing."""
+_DTYPE = re.compile(r"[<>|][biufcmMSUV][0-9]{1,9}(?:\[[A-Za-z0-9/]{1,20}\])?")
 
 
 def _is_numpy(value: Any) -> bool:
@@ -29,7 +33,8 @@ def _encode(value: Any, nested: Encode) -> Plain:
     body: dict[str, Any] = {"dtype": dtype.str}
     if type(value) is numpy.ndarray:
         body["shape"] = list(value.shape)
-    if value.size <= _LISTED and (dtype.kind in "biuU" or (dtype.kind == "f" and numpy.isfinite(value).all())):
+    is_small = value.size <= _LISTED and value.nbytes <= _LISTED_BYTES
+    if is_small and (dtype.kind in "biuU" or (dtype.kind == "f" and numpy.isfinite(value).all())):
         return {**body, "values": nested(numpy.ravel(value).tolist())}
     return {**body, "bytes": base64.b64encode(numpy.asarray(value, dtype).tobytes()).decode()}
 
@@ -38,9 +43,14 @@ def _decode(plain: Any, nested: Decode) -> Any:
     numpy: Any = sys.modules.get("numpy")
     if numpy is None:
         raise UnreadableValueError("$numpy", "numpy is not imported in this process; import it before the replay")
+    if not _DTYPE.fullmatch(plain["dtype"]):
+        raise UnreadableValueError("$numpy", f"{plain['dtype'][:80]!r} is no type of numbers, words or moments")
     dtype = numpy.dtype(plain["dtype"])
     if "values" in plain:
-        flat = numpy.array(nested(plain["values"]), dtype=dtype)
+        values = nested(plain["values"])
+        if len(values) * dtype.itemsize > _LISTED_BYTES:
+            raise UnreadableValueError("$numpy", f"{len(values)} values of {dtype} are more than were listed")
+        flat = numpy.array(values, dtype=dtype)
     else:
         flat = numpy.frombuffer(base64.b64decode(plain["bytes"], validate=True), dtype=dtype).copy()
     return flat.reshape(plain["shape"]) if "shape" in plain else flat.reshape(())[()]

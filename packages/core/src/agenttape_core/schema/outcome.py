@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from agenttape_core.schema.record import Record
 
@@ -44,3 +44,11 @@ class Outcome(Record):
     ended: Literal["exhausted", "closed", "raised"] | None = None
     error: RecordedError | None = None
     usage: Usage | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if "raised" in (self.status, self.ended) and self.error is None:
+            raise ValueError("what `raised` needs an `error`")
+        if self.status == "streamed" and self.chunks is None:
+            raise ValueError("what was `streamed` needs `chunks`")
+        return self

@@ -14,6 +14,7 @@ import decimal
 import enum
 import fractions
 import pathlib
+import re
 import sys
 import uuid
 from collections.abc import Callable
@@ -26,6 +27,9 @@ from agenttape_core.schema.containers import CONTAINERS
 from agenttape_core.schema.numpy_values import NUMPY
 from agenttape_core.schema.opaque import OPAQUE
 from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec, ValueCodec
+
+_ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
+_FRACTION = re.compile(r"-?[0-9]+(?:/[0-9]+)?")
 
 
 def class_name(cls: type) -> str:
@@ -110,8 +114,16 @@ def _read_moment(cls: Any, plain: Any) -> Any:
     if zone := plain.get("zone"):
         from zoneinfo import ZoneInfo
 
+        if not _ZONE.fullmatch(zone):  # it becomes the name of a file of the system, or of a package's resource
+            raise ValueError(f"{zone[:80]!r} is no name of a time zone")
         value = value.replace(tzinfo=ZoneInfo(zone))
     return value.replace(fold=plain.get("fold", 0))
+
+
+def _read_fraction(text: str) -> fractions.Fraction:
+    if not _FRACTION.fullmatch(text):  # one with an exponent, which we never write, may not fit into the memory
+        raise ValueError(f"{text[:80]!r} is no fraction such as 1/3")
+    return fractions.Fraction(text)
 
 
 def _encode_model(value: BaseModel, nested: Encode) -> Plain:
@@ -232,7 +244,7 @@ CODECS: tuple[TypeCodec, ...] = (
     _exact("$timedelta", dt.timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda p: dt.timedelta(*p)),
     _exact("$uuid", uuid.UUID, str, uuid.UUID),
     _exact("$decimal", decimal.Decimal, str, decimal.Decimal),
-    _exact("$fraction", fractions.Fraction, str, fractions.Fraction),
+    _exact("$fraction", fractions.Fraction, str, _read_fraction),
     _exact("$complex", complex, lambda v: [repr(v.real), repr(v.imag)], lambda p: complex(float(p[0]), float(p[1]))),
     *(
         _exact(f"${cls.__name__}", cls, str, cls)

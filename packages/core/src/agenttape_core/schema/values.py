@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ Plain = Any
 
 Encode = Callable[[Any], Plain]
 Decode = Callable[[Plain], Any]
+
+_ESCAPED = re.compile(r"(?:[^\\]|\\(?:[\\nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*+", re.ASCII)
 
 MAX_DEPTH = 100
 """Values nested deeper are refused: they refer to themselves, or no reader could follow them."""
@@ -104,7 +107,7 @@ class ValueCodec:
         if tag == "$dict":
             return {self.decode(key): self.decode(item) for key, item in body}
         if tag == "$str":
-            return body.encode("ascii").decode("unicode-escape")
+            return _unescaped(body)
         if tag == "$float":
             return float(body)
         codec = self._by_tag.get(tag)
@@ -178,6 +181,12 @@ def _has_surrogate(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
+
+
+def _unescaped(text: str) -> str:
+    if not _ESCAPED.fullmatch(text):  # Python's own decoder knows more escapes, and warns of others
+        raise ValueError("it has an escape that is never written")
+    return text.encode("ascii").decode("unicode-escape")
 
 
 def _escaped(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -13,6 +13,8 @@ from agenttape_core.matching import Found, IdMap, Position, Question
 from agenttape_core.schema import Interaction, Outcome, Plain, RecordedError, Timing, Usage
 from agenttape_core.session.current import _executing, _watchers
 from agenttape_core.session.failures import rebuild_error, record_error
+from agenttape_core.session.pacing import Paced
+from agenttape_core.session.steps import plain_metadata, plain_tags
 
 if TYPE_CHECKING:
     from agenttape_core.session.session import Session
@@ -68,7 +70,10 @@ class Crossing:
         "_began",
         "boundary",
         "drift",
+        "duration_ms",
+        "fidelity_note",
         "found",
+        "metadata",
         "number",
         "offsets",
         "owner",
@@ -76,6 +81,7 @@ class Crossing:
         "position",
         "question",
         "session",
+        "tags",
     )
 
     def __init__(
@@ -101,6 +107,14 @@ class Crossing:
         self.found = found
         self.drift = drift
         self.offsets: list[float] = []
+        self.tags: Sequence[str] = ()
+        """What is recorded of the call besides its request: words that the program gave it."""
+        self.metadata: Mapping[str, Any] = {}
+        """What else the program said of it."""
+        self.fidelity_note = ""
+        """What its recording will lack, and why, where an observer cannot see all of the outcome."""
+        self.duration_ms: float | None = None
+        """How long it took, where another tool has measured it; by default as long as it takes now."""
         self._began = perf_counter()
         for watcher in _watchers:
             watcher(self)
@@ -111,6 +125,11 @@ class Crossing:
     def is_served(self) -> bool:
         """Whether the call is answered without being executed."""
         return self.found is not None or self.drift is not None
+
+    def paced(self) -> Paced | None:
+        """Begin to serve in the time that the recording took, if the session is to."""
+        pace = self.session.pace
+        return Paced(pace, self.found.number) if pace is not None and self.found is not None else None
 
     def replay(self) -> Any:
         """Return the recorded value, or raise the recorded error."""
@@ -263,7 +282,7 @@ class Crossing:
         return RecordedError.model_validate(self.session.redactor.value(record.model_dump()))
 
     def _record(self, outcome: Outcome) -> None:
-        question = self.question
+        question, redactor = self.question, self.session.redactor
         interaction = Interaction.model_construct(
             number=self.number,
             kind=question.kind,
@@ -272,9 +291,13 @@ class Crossing:
             fingerprint=question.fingerprint,
             parent=self.parent.number if self.parent is not None else None,
             ids=list(question.ids),
-            tags=[],
+            tags=plain_tags(self.tags, redactor) if self.tags else [],
+            metadata=plain_metadata(self.metadata, redactor) if self.metadata else {},
+            fidelity="lossy" if self.fidelity_note else "exact",
+            fidelity_note=redactor.text(self.fidelity_note),
             request=question.body,
             outcome=outcome,
         )
-        timing = Timing(duration_ms=(perf_counter() - self._began) * 1000, offsets_ms=self.offsets)
+        took = (perf_counter() - self._began) * 1000 if self.duration_ms is None else self.duration_ms
+        timing = Timing(duration_ms=took, offsets_ms=self.offsets)
         self.session.keep(interaction, timing, self.position.order)

@@ -17,7 +17,7 @@ _NOT_KEPT = frozenset({"obj"})
 """The object that lacks an attribute (`AttributeError.obj`) is the program's, not the error's."""
 
 
-def record_error(error: Exception, codec: ValueCodec) -> RecordedError:
+def record_error(error: BaseException, codec: ValueCodec) -> RecordedError:
     """Return an exception as a record.
 
     Arguments and attributes that have no codec are left out (clients hang their connections on errors); the type,
@@ -47,7 +47,7 @@ def _with_errors(codec: ValueCodec) -> ValueCodec:
     )
 
 
-def _slots(error: Exception) -> Iterator[tuple[str, Any]]:
+def _slots(error: BaseException) -> Iterator[tuple[str, Any]]:
     """Yield what an exception keeps outside its dict and does not get from its arguments, such as a file name."""
     for cls in type(error).__mro__:
         for name, member in vars(cls).items():
@@ -116,8 +116,13 @@ def _stand_in(record: RecordedError, args: tuple[Any, ...]) -> Exception:
     return ReplayedError(shown, record.message)
 
 
+def _is_list_of_texts(value: Any) -> bool:
+    """Whether Python can show and add to the notes of an error."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 def _set(error: Exception, name: str, value: Any) -> None:
-    if name.startswith("__") and name != _NOTES:
+    if name.startswith("__") and not (name == _NOTES and _is_list_of_texts(value)):
         return
     member = inspect.getattr_static(type(error), name, None)
     if not isinstance(member, MemberDescriptorType):

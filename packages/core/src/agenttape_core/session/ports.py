@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from agenttape_core.matching import Order
-from agenttape_core.schema import Interaction, Outcome, Timing
+from agenttape_core.schema import Interaction, Outcome, Step, StepTiming, Timing
 
 
 class IndexRow(Protocol):
@@ -42,9 +42,18 @@ class Source(Protocol):
     def interaction(self, number: int) -> Interaction:
         """Read all of it."""
 
+    def fidelity_note(self, number: int) -> str:
+        """Read why it is not exact; empty when it is."""
+
+    def steps(self) -> Iterator[Step]:
+        """Read the steps of the run."""
+
 
 class Sink(Protocol):
     """Where finished interactions go."""
 
     def append(self, interaction: Interaction, timing: Timing, order: Order) -> None:
         """Keep a finished interaction so that not even a crash loses it."""
+
+    def append_step(self, step: Step, timing: StepTiming, order: Order) -> None:
+        """Keep a finished step likewise."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from agenttape_core.matching import Ignored, Question, recorded_question
-from agenttape_core.schema import Interaction, Outcome
+from agenttape_core.schema import Interaction, Outcome, Step
 from agenttape_core.session.ports import IndexRow, Source
 
 
@@ -58,6 +58,14 @@ class Refingerprinted:
         question = self._question(number)
         update = {"fingerprint": question.fingerprint, "ids": list(self.ids(number))}
         return self._source.interaction(number).model_copy(update=update)
+
+    def fidelity_note(self, number: int) -> str:
+        """Read why it is not exact."""
+        return self._source.fidelity_note(number)
+
+    def steps(self) -> Iterator[Step]:
+        """Read the steps of the run."""
+        return self._source.steps()
 
     def _question(self, number: int) -> Question:
         item = self._source.interaction(number)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
+from time import perf_counter
 from typing import Any, NoReturn
 
 from agenttape_core.engine import Execute, Mode, Policy, Refuse, decide
 from agenttape_core.errors import (
     AgentTapeError,
     AgentTapeHalt,
-    CassetteError,
     CassetteMissError,
     DriftError,
     UnusedInteractionsError,
@@ -21,7 +21,6 @@ from agenttape_core.errors import (
 from agenttape_core.matching import (
     NOTHING,
     Branch,
-    Candidate,
     Canonicaliser,
     Ignored,
     Order,
@@ -30,15 +29,16 @@ from agenttape_core.matching import (
     Recordings,
     current_branch,
     enter_branch,
-    nearest,
     new_branch,
     task_branch,
 )
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import KINDS, Interaction, Timing, ValueCodec
+from agenttape_core.schema import KINDS, Interaction, Step, StepTiming, Timing, ValueCodec
 from agenttape_core.session import current
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.crossing import Boundary, Crossing
+from agenttape_core.session.explaining import explanation
+from agenttape_core.session.pacing import Pace
 from agenttape_core.session.ports import IndexRow, Sink, Source
 from agenttape_core.session.report import Crossed, Report
 
@@ -58,6 +58,8 @@ class Session:
         ambient: Whether integrations tape what the user did not tape.
         ignored: What of requests is not compared; the fingerprints of the source leave out the same.
         opaque: Whether values without a codec are kept as stand-ins.
+        pace: How fast recordings are served; by default at once.
+        tracing: Whether tracers may report to the outside what the session does.
     """
 
     def __init__(
@@ -72,6 +74,8 @@ class Session:
         ambient: bool = True,
         ignored: Ignored = NOTHING,
         opaque: bool = False,
+        pace: Pace | None = None,
+        tracing: bool = True,
     ) -> None:
         self.path = path
         self.policy = policy
@@ -84,8 +88,12 @@ class Session:
         self.frozen: Any = None
         """What is kept fixed for this session: set by who opens it, asked for by the stand-ins of freeze."""
         self.ambient = ambient
+        self.pace = pace
+        self.tracing = tracing
         self.written: Path | str | None = None
         """The file that was written when the session ended: the cassette, or one derived from it; else nothing."""
+        self.began = perf_counter()
+        """When the recording began; steps are timed from here."""
         self.served_at: dict[int, Order] = {}
         """The place in this run of each recording that was served."""
         self.running: list[Crossing] = []
@@ -199,10 +207,10 @@ class Session:
             position = base.child(name, branch=task_branch(base))
         if self._named:
             self._met.update((boundary.kind, name))
-        decision = decide(self.policy, question, position.address, self._recordings)
+        decision = decide(self.policy, question, position.address, self._recordings, self._fidelity_note)
         number = next(self._numbers)
         if isinstance(decision, Refuse):
-            drift = self.miss(question, position, decision.reason)
+            drift = self.miss(question, position, decision.reason, lossy=decision.lossy)
             return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent, drift=drift)
         if isinstance(decision, Execute):
             self.report.add(executed=Crossed(boundary.kind, name, position.address, number))
@@ -231,36 +239,29 @@ class Session:
         """Return how many recordings of a request are not used yet."""
         return self._recordings.left(self._canonical.question(boundary.kind, "", body).fingerprint)
 
-    def miss(self, question: Question, position: Position, reason: str) -> DriftError:
+    def miss(self, question: Question, position: Position, reason: str, *, lossy: bool = False) -> DriftError:
         """Raise the miss, or return the error that stands for it where the run is to live on."""
-        summary = f"no recording for {question.kind} {question.name} at {position.address}: {reason}"
+        what = "no exact recording" if lossy else "no recording"
+        summary = f"{what} for {question.kind} {question.name} at {position.address}: {reason}"
         if self.policy.on_miss == "raise":
-            self._refuse(question, position, summary)
+            self._refuse(question, position, summary, lossy=lossy)
         self.report.add_failure(drift=summary)
         return DriftError(summary)
 
-    def _refuse(self, question: Question, position: Position, summary: str) -> NoReturn:
+    def _refuse(self, question: Question, position: Position, summary: str, *, lossy: bool) -> NoReturn:
         """Raise a miss that explains itself, and remember it even if someone eats it."""
         lines = [
             f"cassette  {self.path} ({len(self._recordings)} interactions, mode {self.policy.mode.value})",
-            *self._nearest(question, position),
-            *(f"{'to fix' if n == 0 else '':<10}{line}" for n, line in enumerate(self._remedy())),
+            *explanation(self.source, question, position.address, self._canonical.ignored, self._remedy, lossy=lossy),
         ]
         miss = CassetteMissError(summary, "\n".join(f"  {line}" for line in lines))
         self.report.add_failure(missed=summary)
         self.latch(miss)
         raise miss
 
-    def _nearest(self, question: Question, position: Position) -> list[str]:
-        try:
-            candidates = map(_candidate, self.source.entries)
-            near = nearest(question, position.address, candidates, self._request, self._canonical.ignored)
-        except CassetteError as error:  # a record that cannot be read must not hide the miss
-            return [f"nearest   unknown: {error}"]
-        return near.lines() if near is not None else [f"nearest   none: no {question.kind} was recorded"]
-
-    def _request(self, number: int) -> Any:
-        return self.source.interaction(number).request
+    def _fidelity_note(self, number: int) -> str:
+        with self.latching():
+            return self.source.fidelity_note(number)
 
     # -- recording ---------------------------------------------------------------------------------------------
 
@@ -276,6 +277,20 @@ class Session:
             if not self.closed:
                 self._sink.append(interaction, timing, order)
                 self._kept.append((order, interaction))
+
+    def keep_step(self, step: Step, timing: StepTiming, order: Order) -> None:
+        """Hand a finished step to the sink likewise."""
+        if self._sink is None:
+            return
+        with self._lock:
+            if not self.closed:
+                self._sink.append_step(step, timing, order)
+
+    def forget(self) -> None:
+        """Forget what has happened: it is with the sink, and who only observes asks for nothing of it any more."""
+        with self._lock:
+            self._kept.clear()
+            self.report = Report()
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -348,10 +363,6 @@ class _Latching:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, AgentTapeError):
             self._session.latch(error)
-
-
-def _candidate(row: IndexRow) -> Candidate:
-    return Candidate(row.number, row.kind, row.name, row.address, row.fingerprint)
 
 
 def _crossed(row: IndexRow) -> Crossed:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from itertools import count
 from threading import Lock
 from typing import Any, Literal
 
@@ -14,13 +15,55 @@ Ended = Literal["exhausted", "closed", "raised"]
 _DONE = object()
 
 
+def serve(crossing: Crossing) -> Any:
+    """Answer a call that is served: with the recorded value or error, at the pace of the session."""
+    paced = crossing.paced()
+    if paced is not None:
+        paced.wait()
+    return crossing.replay()
+
+
+async def aserve(crossing: Crossing) -> Any:
+    """Like `serve`, for a coroutine."""
+    paced = crossing.paced()
+    if paced is not None:
+        await paced.await_()
+    return crossing.replay()
+
+
+def serve_stream(crossing: Crossing) -> Iterator[Any]:
+    """Like `serve`, for a generator: each chunk comes when it is due."""
+    chunks, paced = crossing.replay_chunks(), crossing.paced()
+    if paced is None:
+        yield from chunks
+        return
+    for number in count():
+        paced.wait(number)
+        chunk = next(chunks, _DONE)
+        if chunk is _DONE:
+            return
+        yield chunk
+
+
+async def aserve_stream(crossing: Crossing) -> AsyncGenerator[Any, None]:
+    """Like `serve_stream`, for an async generator."""
+    chunks, paced = crossing.replay_chunks(), crossing.paced()
+    for number in count():
+        if paced is not None:
+            await paced.await_(number)
+        chunk = next(chunks, _DONE)
+        if chunk is _DONE:
+            return
+        yield chunk
+
+
 def intercept(crossing: Crossing, execute: Callable[[], Any]) -> Any:
     """Serve the call, or execute and record it.
 
     Cancellation, `KeyboardInterrupt` and our own halts are not outcomes: they pass and leave no record.
     """
     if crossing.is_served:
-        return crossing.replay()
+        return serve(crossing)
     try:
         with crossing.executing():
             value = execute()
@@ -34,7 +77,7 @@ def intercept(crossing: Crossing, execute: Callable[[], Any]) -> Any:
 async def aintercept(crossing: Crossing, execute: Callable[[], Awaitable[Any]]) -> Any:
     """Like `intercept`, for a coroutine."""
     if crossing.is_served:
-        return crossing.replay()
+        return await aserve(crossing)
     try:
         with crossing.executing():
             value = await execute()
@@ -105,7 +148,7 @@ class _Stream:
 def intercept_stream(crossing: Crossing, execute: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """Like `intercept`, for a generator. A stream closed early or broken midway is recorded as exactly that."""
     if crossing.is_served:
-        yield from crossing.replay_chunks()
+        yield from serve_stream(crossing)
         return
     stream = _Stream(crossing)
     with stream.reading():
@@ -130,8 +173,9 @@ def intercept_stream(crossing: Crossing, execute: Callable[[], Iterator[Any]]) -
 async def aintercept_stream(crossing: Crossing, execute: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
     """Like `intercept_stream`, for an async generator."""
     if crossing.is_served:
-        for chunk in crossing.replay_chunks():
-            yield chunk
+        async with aclosing(aserve_stream(crossing)) as served:
+            async for chunk in served:
+                yield chunk
         return
     stream = _Stream(crossing)
     with stream.reading():

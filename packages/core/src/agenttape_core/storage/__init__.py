@@ -12,7 +12,9 @@ from agenttape_core.storage.limits import (
     MIN_ASSET_BYTES,
 )
 from agenttape_core.storage.location import CassetteUrl, Location, location_of
+from agenttape_core.storage.lock import recording_process
 from agenttape_core.storage.recovery import leftover_journals, recover
+from agenttape_core.storage.working import real_location
 from agenttape_core.storage.writer import write_cassette
 
 __all__ = [
@@ -30,6 +32,8 @@ __all__ = [
     "leftover_journals",
     "location_of",
     "open_cassette",
+    "real_location",
+    "recording_process",
     "recover",
     "write_cassette",
 ]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.storage import limits
 from agenttape_core.storage.malformed import Malformed
+from agenttape_core.storage.records import CARRIED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,12 +96,14 @@ def detach(record: dict[str, Any], assets: dict[str, bytes]) -> dict[str, Any]:
     if len(raw) < _SHORTEST_TEXT and TAG.encode() not in raw:
         return record
     detaching = _Detaching(assets)
+    if "step" in record:
+        return {**record, **detaching.items({part: record[part] for part in CARRIED if part in record})}
     parts = {part: detaching.items(record[part]) for part in ("request", "outcome")}
     return {**record, **parts}
 
 
 def attach(part: dict[str, Any], read: Callable[[str, int], bytes]) -> dict[str, Any]:
-    """The request or the outcome of a record with its large binary parts where they were.
+    """The request or the outcome of a record, or what a step carries, with its large binary parts where they were.
 
     Args:
         part: What `detach` made of it.
@@ -119,7 +122,7 @@ class _Detaching:
         self._left = limits.MAX_RECORD_BYTES
 
     def items(self, part: dict[str, Any]) -> dict[str, Any]:
-        """The keys of a request or an outcome are words of the format: one alone is no tag."""
+        """The keys of a request, an outcome or a step are words of the format: one alone is no tag."""
         return {key: self._value(value, 3) for key, value in part.items()}
 
     def _value(self, value: Any, depth: int) -> Any:
@@ -175,8 +178,15 @@ class _Attaching:
             raise Malformed(f"the assets of the record are larger than the limit of {limits.MAX_RECORD_BYTES} bytes")
         data = self._read(name, size)
         if len(data) != size or hashlib.sha256(data).hexdigest() != name[:64]:
-            raise Malformed(f"the asset {name} was changed: it is not what was recorded")
+            raise Malformed(f"the asset {name} was changed: it is not what was recorded{_why(data, size)}")
         return before + _encoded(data)
+
+
+def _why(data: bytes, size: int) -> str:
+    """A guess at what has changed an asset."""
+    if len(data) <= size or b"\r\n" not in data:
+        return ""
+    return " (if git changed the ends of its lines, put `*.assets/** binary` into .gitattributes)"
 
 
 def _encoded(data: bytes) -> str:

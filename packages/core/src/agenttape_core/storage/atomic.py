@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from pathlib import Path
 
@@ -59,6 +60,15 @@ def replace_file(path: Path, data: bytes, *, kept_in: Path | None = None) -> Non
     except BaseException:
         _remove(temporary)
         raise
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove temporary files that processes left which died while they replaced a file; only its one writer may."""
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9]+-[0-9a-f]{{8}}\.tmp")
+    with contextlib.suppress(OSError):
+        for found in path.parent.iterdir():
+            if pattern.fullmatch(found.name):
+                _remove(found)
 
 
 def _failure(path: Path, error: OSError, kept: Path | None) -> CassetteWriteError:

@@ -9,26 +9,30 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
-from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome
+from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step
 from agenttape_core.storage import limits
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.assets import attach
 from agenttape_core.storage.continuation import Delta, resolve
 from agenttape_core.storage.files import file_kind, read_bytes
+from agenttape_core.storage.layout import entry_from_dict
 from agenttape_core.storage.layout_jsonl import JsonlLayout
 from agenttape_core.storage.layout_yaml import YamlLayout
 from agenttape_core.storage.location import CassetteUrl, location_of
 from agenttape_core.storage.malformed import Malformed
 from agenttape_core.storage.records import (
+    CARRIED,
+    HEAD,
     delta_from_dict,
     has_assets,
     header_from_dict,
     ids_from_list,
     interaction_from_dict,
     outcome_from_dict,
+    step_from_dict,
     with_timings,
 )
-from agenttape_core.storage.timings import load_timings
+from agenttape_core.storage.timings import load_step_timings, load_timings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,12 +71,15 @@ class Cassette:
     def __init__(self, path: Location, data: bytes) -> None:
         self.path = path
         # A checkout may have changed the ends of lines; in neither layout can a raw CR be part of a value.
-        self._data = data.replace(b"\r\n", b"\n") if b"\r\n" in data[: data.find(b"\n") + 1] else data
+        self._data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
         self._layout = LAYOUTS[file_kind(path).layout]
         self._refuse_other_versions()
-        self._spans, self._header_span = self._split()
+        spans, self._header_span = self._split()
+        self._step_spans = self._layout.steps(self._data, spans)
+        steps = set(self._step_spans)
+        self._spans = [span for span in spans if span not in steps] if steps else spans
         self._assets: AssetFolder | None = None
-        self.preface, self._timings = self._parse_preface()
+        self.preface, self._timings, self._step_timings = self._parse_preface()
         self.entries: Sequence[Entry] = self._index()
         self._positions = {entry.number: position for position, entry in enumerate(self.entries)}
         self._resolved: OrderedDict[int, dict[str, Any]] = OrderedDict()
@@ -89,7 +96,7 @@ class Cassette:
             CassetteFormatError: The timings are malformed.
         """
         try:
-            return with_timings(self.preface, load_timings(self._timings))
+            return with_timings(self.preface, load_timings(self._timings), load_step_timings(self._step_timings))
         except Malformed as error:
             self._refuse(Malformed(error.problem), self._header_span[0])
 
@@ -132,12 +139,53 @@ class Cassette:
         """All interactions in the order of the file, one at a time."""
         return (self.interaction(entry.number) for entry in self.entries)
 
-    def _record(self, number: int) -> dict[str, Any]:
-        span = self._spans[self._positions[number]]
+    def steps(self) -> Iterator[Step]:
+        """All steps in the order of the file, one at a time.
+
+        Raises:
+            CassetteFormatError: A step is malformed, or their numbers do not grow.
+        """
+        last = 0
+        for span in self._step_spans:
+            step = self._step(span, after=last)
+            last = step.number
+            yield step
+
+    def records(self) -> Iterator[Interaction | Step]:
+        """All interactions and steps in the order of the file, one at a time. Raises as `outcome` and `steps` do."""
+        starts = [*(span[0] for span in self._spans), *(span[0] for span in self._step_spans)]
+        order = sorted(range(len(starts)), key=starts.__getitem__)
+        interactions, steps = self.interactions(), self.steps()
+        for place in order:
+            yield next(interactions) if place < len(self._spans) else next(steps)
+
+    def fidelity_note(self, number: int) -> str:
+        """Why an interaction is not exact; empty when it is. Raises as `outcome` does."""
+        if not self._layout.may_be_marked(self._data, self._spans[self._positions[number]]):
+            return ""
+        found = self.interaction(number)
+        return found.fidelity_note or found.fidelity if found.fidelity != "exact" else ""
+
+    def _step(self, span: Span, *, after: int) -> Step:
         try:
-            return self._layout.record(self._data[slice(*span)])
+            record = self._layout.record(self._data[slice(*span)])
+            carried = {key: record[key] for key in CARRIED if key in record}
+            return step_from_dict({**record, **self._whole(carried)}, after=after)
         except Malformed as error:
             self._refuse(error, span[0])
+
+    def _record(self, number: int) -> dict[str, Any]:
+        position = self._positions[number]
+        span = self._spans[position]
+        try:
+            record = self._layout.record(self._data[slice(*span)])
+            indexed = entry_from_dict(record) == self.entries[position]
+        except Malformed as error:
+            self._refuse(error, span[0])
+        if not indexed:  # the index reads no further than these keys
+            problem = f"a record begins with {', '.join(map('`{}`'.format, HEAD))}, then perhaps `parent`"
+            self._refuse(Malformed(problem), span[0])
+        return record
 
     def _request(self, number: int, record: dict[str, Any]) -> dict[str, Any]:
         """Follow the chain down to a known request, then build up again; references only go backwards."""
@@ -204,16 +252,24 @@ class Cassette:
             self._refuse(Malformed(problem), large[0])
         return records, header
 
-    def _parse_preface(self) -> tuple[Header, str]:
+    def _parse_preface(self) -> tuple[Header, str, str]:
         span = self._header_span
         try:
             fields, timings = self._layout.header(self._data[slice(*span)])
+            steps = self._text_of_steps(fields)
             header = header_from_dict(fields)
             if has_assets(fields):
                 self._assets = self._open_assets()
         except Malformed as error:
             self._refuse(error, span[0])
-        return header, timings
+        return header, timings, steps
+
+    @staticmethod
+    def _text_of_steps(fields: dict[str, Any]) -> str:
+        """Take the timings of steps out of a header, as a layout takes out those of interactions."""
+        volatile = fields.get("volatile")
+        is_text = isinstance(volatile, dict) and isinstance(volatile.get("steps"), str)
+        return fields["volatile"].pop("steps") if is_text else ""
 
     def _open_assets(self) -> AssetFolder:
         assets = AssetFolder(self.path)

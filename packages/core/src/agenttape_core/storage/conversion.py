@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import CassetteWriteError
@@ -39,12 +40,12 @@ def convert(source: Path | str, target: Path | str, *, overwrite: bool = False) 
     file_kind(written)
     cassette = open_cassette(source)
     prepare_beside(written)
-    lock = WriterLock(written, "conversion")
+    lock = WriterLock(written, f"{os.getpid()} conversion")
     try:
         if not overwrite and exists(written):
             remedy = "pass overwrite=True to replace it, or name another target"
             raise CassetteWriteError(written, "there is a cassette already", remedy=remedy)
-        write_cassette(written, cassette.header, list(cassette.interactions()))
+        write_cassette(written, cassette.header, list(cassette.records()))
     finally:
         lock.release()
     return written

@@ -40,6 +40,8 @@ def file_kind(path: Location) -> FileKind:
     Raises:
         ConfigurationError: It is none that AgentTape knows, or needs a module that is not installed.
     """
+    if "\0" in str(path):
+        raise ConfigurationError(f"{str(path)!r}: the name of a file holds no NUL character")
     suffixes = [suffix.lower() for suffix in PurePath(path.name).suffixes]
     packing = _PACKINGS.get(suffixes[-1]) if suffixes else None
     name = suffixes[-2:-1] if packing else suffixes[-1:]

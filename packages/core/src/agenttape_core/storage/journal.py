@@ -6,29 +6,30 @@ ended. Its requests are continuations as well, so it grows as the cassette does 
 
 from __future__ import annotations
 
-import contextlib
-import math
 import os
 import secrets
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import CassetteWriteError, SessionStateError, UnrecordableValueError
+from agenttape_core.storage.atomic import remove_leftovers
 from agenttape_core.storage.continuation import Compactor
 from agenttape_core.storage.files import file_kind
+from agenttape_core.storage.journal_file import JournalFile
 from agenttape_core.storage.journal_text import assemble, read_journal
 from agenttape_core.storage.json_text import dump_line
 from agenttape_core.storage.lock import WriterLock
 from agenttape_core.storage.plain import check_plain
-from agenttape_core.storage.records import header_to_dict
+from agenttape_core.storage.records import header_to_dict, version_of
+from agenttape_core.storage.timings import MAX_MS
 from agenttape_core.storage.working import beside, prepare_beside, real_location
-from agenttape_core.storage.writer import stored_record, write_cassette
+from agenttape_core.storage.writer import stored_record, stored_step, write_cassette
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
-    from agenttape_core.schema import Header, Interaction, Timing
+    from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
     from agenttape_core.storage.location import Location
 
 
@@ -49,24 +50,32 @@ class Journal:
         file_kind(target)
         self.target = real_location(target)
         name = f".{self.target.name}.{os.getpid()}-{secrets.token_hex(4)}.journal"
-        self.path = beside(self.target, name)
+        path = beside(self.target, name)
         self._mutex = threading.Lock()
         self._compactor = Compactor()
-        self._count = 0
         self._size = 0
-        stored = header_to_dict(header)
+        stored = header_to_dict(header, version=version_of(header, ()))
         check_plain(stored)
         prepare_beside(self.target)
         self._lock = WriterLock(self.target, f"{os.getpid()} {name}")
-        self._descriptor: int | None = None
         try:
-            self._descriptor = self._open()
-            self._write(stored)
-        except BaseException:
-            self._close()
-            with contextlib.suppress(OSError):
-                self.path.unlink(missing_ok=True)
+            self._file = JournalFile(path, self.target, _line(stored))
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, OSError):
+                raise self._failure(error) from error
             raise
+        self._is_open = True
+
+    @property
+    def path(self) -> Path:
+        """The file. It is beside the cassette, unless there was no room."""
+        return self._file.path
+
+    @property
+    def unkept(self) -> int:
+        """How many records are in memory only, because there was no room for them anywhere."""
+        return self._file.held
 
     def append(self, interaction: Interaction, timing: Timing, order: tuple[Any, ...]) -> None:
         """Keep one finished interaction. When this returns, it outlives the process.
@@ -82,45 +91,76 @@ class Journal:
 
         Raises:
             UnrecordableValueError: Something in it is not plain data; nothing was written.
-            CassetteWriteError: It could not be written; earlier interactions are kept.
-            SessionStateError: The journal is closed.
+            CassetteWriteError: There is no room for it beside the cassette. It is kept elsewhere, with all before it.
+            SessionStateError: The journal is closed, or of the process that this one was forked from.
         """
-        times = [timing.duration_ms, *timing.offsets_ms]
-        if not all(math.isfinite(ms) for ms in times):
-            raise UnrecordableValueError("timing", float, "a duration is a finite number of milliseconds")
+        times = _checked_times(timing.duration_ms, *timing.offsets_ms)
+        self._refuse_fork()
         with self._mutex:
-            if self._descriptor is None:
-                raise SessionStateError(f"{self.path.name} is closed: nothing more can be recorded to it")
-            record = stored_record(self._compactor, interaction, self._count + 1)
-            self._write({"order": list(order), "timing": times, "record": record})
+            self._refuse_closed()
+            record = stored_record(self._compactor, interaction, self._file.numbered + 1)
+            self._append(_line({"order": list(order), "timing": times, "record": record}), is_numbered=True)
             self._compactor.confirm()
-            self._count += 1
 
-    def commit(self, header: Header, keep: Sequence[Interaction] = ()) -> None:
+    def append_step(self, step: Step, timing: StepTiming, order: tuple[Any, ...]) -> None:
+        """Keep one step, as `append` does an interaction. Its number means nothing: steps are numbered at the end."""
+        times = _checked_times(timing.start_ms, timing.duration_ms)
+        self._refuse_fork()
+        with self._mutex:
+            self._refuse_closed()
+            self._append(_line({"order": list(order), "timing": times, "step": stored_step(step)}), is_numbered=False)
+
+    @property
+    def size(self) -> int:
+        """How many bytes were appended."""
+        return self._size
+
+    def _append(self, line: bytes, *, is_numbered: bool) -> None:
+        self._size += len(line)
+        try:
+            self._file.append(line, is_numbered=is_numbered)
+        except OSError as error:
+            kept, held = self._file.lines - self._file.held, self._file.held
+            in_memory = f", {held} in memory until there is room" if held else ""
+            raise self._failure(error, f"; {kept} records are kept in {self.path}{in_memory}") from error
+
+    def _refuse_closed(self) -> None:
+        if not self._is_open:
+            raise SessionStateError(f"{self.path.name} is closed: nothing more can be recorded to it")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was recorded yet."""
+        return self._file.numbered == 0
+
+    def commit(self, header: Header, keep: Sequence[Interaction | Step] = ()) -> None:
         """Replace the cassette by what was recorded, then remove the journal.
 
         The interactions are sorted by their order and numbered from 1; parents that were not recorded are dropped.
 
         Args:
             header: The header of the cassette. Its timings are those of `keep`, by their old numbers.
-            keep: Interactions of an earlier cassette that stay, before all others and in this order.
+            keep: Interactions and steps of an earlier cassette that stay, before all others and in this order.
 
         Raises:
             CassetteWriteError: The cassette could not be written; it is as it was, and the journal holds the
                 recording for `recover`.
-            SessionStateError: The journal is closed.
+            SessionStateError: The journal is closed, or of the process that this one was forked from.
         """
+        self._refuse_fork()
         with self._mutex:
-            if self._descriptor is None:
+            if not self._is_open:
                 raise SessionStateError(f"{self.path.name} is closed: it was committed or abandoned before")
+            written = False
             try:
-                _, lines = read_journal(self.path)
-                full_header, interactions = assemble(header, keep, lines)
-                write_cassette(self.target, full_header, interactions, kept_in=self.path)
-                with contextlib.suppress(OSError):
-                    self.path.unlink()
+                _, lines = read_journal(self.path, self._file.content())
+                full_header, records = assemble(header, keep, lines)
+                write_cassette(self.target, full_header, records, kept_in=self.path)
+                if isinstance(self.target, Path):
+                    remove_leftovers(self.target)
+                written = True
             finally:
-                self._close()
+                self._close(remove=written)
 
     def abandon(self, *, keep: bool) -> Path | None:
         """End without touching the cassette. Does nothing when the journal is closed already.
@@ -131,51 +171,43 @@ class Journal:
         Returns:
             The journal that was left, if any.
         """
+        if self._is_open and not self._lock.is_held:
+            return None  # as in `_refuse_fork`
         with self._mutex:
-            if self._descriptor is None:
+            if not self._is_open:
                 return self.path if self.path.exists() else None
-            kept = self.path if keep and self._count else None
+            kept = keep and not self.is_empty
             if kept:
-                os.fsync(self._descriptor)
+                self._file.settle()
             self._close(remove=not kept)
-            return kept
+            return self.path if kept else None
 
-    def _open(self) -> int:
-        try:
-            # O_BINARY exists where the system would translate the ends of lines.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
-            # An append to the page cache does not block. The flag says so to tools such as blockbuster, which guard
-            # the event loops that interactions are recorded in; on a regular file it has no other effect.
-            flags |= getattr(os, "O_NONBLOCK", 0)
-            return os.open(self.path, flags, 0o666)
-        except OSError as error:
-            raise self._failure(error) from error
+    def _refuse_fork(self) -> None:
+        """Two processes that write one journal would each count its lines alone.
 
-    def _write(self, line: dict[str, Any]) -> None:
-        """Write one line with one call; a line that could not be written whole is taken back."""
-        assert self._descriptor is not None
-        data = memoryview(dump_line(line).encode() + b"\n")
-        size = len(data)
-        try:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, self._size)
-            raise self._failure(error) from error
-        self._size += size
+        Nothing is locked for this: in a fork, a lock that another thread held stays locked for ever.
+        """
+        if self._is_open and not self._lock.is_held:
+            raise SessionStateError(
+                f"{self.target} is being recorded by the process that this one was forked from\n"
+                "  open a cassette of its own in the forked process, or start it afresh (spawn)"
+            )
 
-    def _failure(self, error: OSError) -> CassetteWriteError:
-        problem = f"the journal could not be written: {error.strerror or error}"
-        if self._count:
-            problem += f"; {self._count} interactions are kept in {self.path}"
+    def _failure(self, error: OSError, kept: str = "") -> CassetteWriteError:
+        problem = f"the journal could not be written: {error.strerror or error}{kept}"
         return CassetteWriteError(self.target, problem, remedy="free space or fix the permissions of its folder")
 
-    def _close(self, *, remove: bool = False) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-        if remove:
-            with contextlib.suppress(OSError):
-                self.path.unlink()
+    def _close(self, *, remove: bool) -> None:
+        self._is_open = False
+        self._file.close(remove=remove)
         self._lock.release()
+
+
+def _checked_times(*times: float) -> list[float]:
+    if not all(abs(ms) < MAX_MS for ms in times):
+        raise UnrecordableValueError("timing", float, "a duration is a finite number of milliseconds")
+    return list(times)
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return dump_line(value).encode() + b"\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, CassetteVersionError
-from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Timing
+from agenttape_core.errors import CassetteFormatError, CassetteVersionError
+from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Step, StepTiming, Timing
 from agenttape_core.storage.continuation import resolve
 from agenttape_core.storage.json_text import load_line
 from agenttape_core.storage.layout import as_dict
@@ -14,8 +14,10 @@ from agenttape_core.storage.records import (
     delta_from_dict,
     header_from_dict,
     interaction_from_dict,
+    step_from_dict,
     with_timings,
 )
+from agenttape_core.storage.timings import MAX_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,31 +25,32 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """One interaction of a journal."""
+    """One interaction or step of a journal."""
 
     order: list[Any]
-    interaction: Interaction
-    timing: Timing
+    record: Interaction | Step
+    timing: Timing | StepTiming
 
 
-def read_journal(path: Path) -> tuple[Header, list[Line]]:
+def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line]]:
     """Read a journal; a last line that was being written when the process died is dropped.
 
+    Args:
+        path: The file, for errors.
+        content: What is in it.
+
     Raises:
-        CassetteNotFoundError: There is no such journal.
         CassetteFormatError: It is malformed elsewhere.
         CassetteVersionError: It is of a newer format.
     """
-    try:
-        rows = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        raise CassetteNotFoundError(path, "there is no such journal") from None
-    except OSError as error:
-        raise CassetteFormatError(path, f"the journal cannot be read: {error.strerror or error}") from error
+    rows = content.split(b"\n")
     rows.pop()  # empty after a whole line, else torn
+    if not rows:
+        problem = "the recording had not begun when its process died: the journal holds nothing"
+        raise CassetteFormatError(path, problem, remedy="remove it", line=1)
     number = 1
     try:
-        header = _header(path, rows[0] if rows else b"")
+        header = _header(path, rows[0])
         lines: list[Line] = []
         requests: list[dict[str, Any]] = []
         for number, row in enumerate(rows[1:], start=2):
@@ -64,29 +67,50 @@ def read_journal(path: Path) -> tuple[Header, list[Line]]:
     return header, lines
 
 
-def assemble(header: Header, keep: Sequence[Interaction], lines: Iterable[Line]) -> tuple[Header, list[Interaction]]:
+def assemble(
+    header: Header, keep: Sequence[Interaction | Step], lines: Iterable[Line]
+) -> tuple[Header, list[Interaction | Step]]:
     """Sort, renumber and re-parent.
 
     Args:
         header: The header; its timings are those of `keep`, by their old numbers.
-        keep: Interactions that come first, as they are.
+        keep: Records that come first, as they are.
         lines: What was recorded.
     """
+    old_timings, old_steps = header.volatile.timings, header.volatile.steps
+    assembling = _Assembling()
+    assembling.add([(item, (old_steps if isinstance(item, Step) else old_timings).get(item.number)) for item in keep])
     ordered = sorted(lines, key=lambda line: _sort_key(line.order))
-    old_timings = header.volatile.timings
-    old = [(interaction, old_timings.get(interaction.number)) for interaction in keep]
-    new = [(line.interaction, line.timing) for line in ordered]
-    interactions: list[Interaction] = []
-    timings: dict[int, Timing] = {}
-    for group in (old, new):  # each has numbers of its own
-        first = len(interactions) + 1
-        numbers = {interaction.number: first + position for position, (interaction, _) in enumerate(group)}
-        for number, (interaction, timing) in enumerate(group, start=first):
-            parent = None if interaction.parent is None else numbers.get(interaction.parent)
-            interactions.append(interaction.model_copy(update={"number": number, "parent": parent}))
-            if timing is not None:
-                timings[number] = timing
-    return with_timings(header, timings), interactions
+    assembling.add([(line.record, line.timing) for line in ordered])
+    return with_timings(header, assembling.timings, assembling.step_timings), assembling.records
+
+
+class _Assembling:
+    """Records that follow each other, numbered from 1: the interactions and the steps each for themselves."""
+
+    def __init__(self) -> None:
+        self.records: list[Interaction | Step] = []
+        self.timings: dict[int, Timing] = {}
+        self.step_timings: dict[int, StepTiming] = {}
+        self._interactions = 0
+        self._steps = 0
+
+    def add(self, group: Sequence[tuple[Interaction | Step, Timing | StepTiming | None]]) -> None:
+        """Add a group, by whose own numbers its parents are named."""
+        own = [record.number for record, _ in group if isinstance(record, Interaction)]
+        numbers = {number: place for place, number in enumerate(own, start=self._interactions + 1)}
+        for record, timing in group:
+            if isinstance(record, Step):
+                self._steps += 1
+                self.records.append(record.model_copy(update={"number": self._steps}))
+            else:
+                self._interactions += 1
+                parent = None if record.parent is None else numbers.get(record.parent)
+                self.records.append(record.model_copy(update={"number": self._interactions, "parent": parent}))
+            if isinstance(timing, StepTiming):
+                self.step_timings[self._steps] = timing
+            elif timing is not None:
+                self.timings[self._interactions] = timing
 
 
 def _header(path: Path, row: bytes) -> Header:
@@ -101,16 +125,32 @@ def _header(path: Path, row: bytes) -> Header:
 def _line(value: dict[str, Any], requests: list[dict[str, Any]]) -> Line:
     """Check one line; `requests` are those of the lines before, by which continuations count here."""
     order, times = value.get("order"), value.get("timing")
-    if not isinstance(order, list):
-        raise Malformed("`order` must be a list")
-    if not isinstance(times, list) or not times or not all(type(ms) in (int, float) for ms in times):
+    if not isinstance(order, list) or not _is_order(order):
+        raise Malformed("`order` must be a list of integers, strings and such lists")
+    if not isinstance(times, list) or not times or not all(map(_is_duration, times)):
         raise Malformed("`timing` must be a list of durations")
+    if "step" in value:
+        return Line(order, step_from_dict(as_dict(value["step"], "`step`")), _step_timing(times))
     record = as_dict(value.get("record"), "`record`")
     delta = delta_from_dict(record, len(requests) + 1, range(1, len(requests) + 1))
     request = delta.request if delta.continues is None else resolve(requests[delta.continues - 1], delta)
     requests.append(request)
     timing = Timing(duration_ms=float(times[0]), offsets_ms=[float(ms) for ms in times[1:]])
     return Line(order, interaction_from_dict(record, request), timing)
+
+
+def _step_timing(times: list[Any]) -> StepTiming:
+    if len(times) != 2:  # noqa: PLR2004 - a start and a duration
+        raise Malformed("the `timing` of a step must be its start and its duration")
+    return StepTiming(start_ms=float(times[0]), duration_ms=float(times[1]))
+
+
+def _is_order(value: Any) -> bool:
+    return all(map(_is_order, value)) if isinstance(value, list) else isinstance(value, (int, str))
+
+
+def _is_duration(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < MAX_MS
 
 
 def _sort_key(value: Any) -> tuple[int, Any]:

@@ -34,6 +34,12 @@ class Layout(Protocol):
     def spans(self, data: bytes, end: int) -> list[Span]:
         """The pieces up to `end`: the header, then one per record."""
 
+    def steps(self, data: bytes, spans: list[Span]) -> list[Span]:
+        """Those of the pieces that are steps, and not interactions."""
+
+    def may_be_marked(self, data: bytes, span: Span) -> bool:
+        """Whether a record may have the key `fidelity`; it has not when this says so."""
+
     def entry(self, data: bytes, span: Span) -> Entry:
         """Read the first keys of a record."""
 

@@ -19,6 +19,9 @@ _match_head = re.compile(
 ).match
 _END = b'{"end":true}'
 _OUTCOME = b',"outcome":'
+_NO_IDS = tuple(f'"{key}":'.encode() for key in ("request", "continues", "tags", "metadata", "fidelity"))
+"""What may follow the first keys when there are no ids."""
+_match_step = re.compile(rb'\s*\{\s*"step"\s*:').match
 
 
 class JsonlLayout:
@@ -41,6 +44,14 @@ class JsonlLayout:
                 found.append((start, after))
             start = after
         return found
+
+    def steps(self, data: bytes, spans: list[Span]) -> list[Span]:
+        """Look at the first keys, if there can be any."""
+        return [span for span in spans if _match_step(data, *span)] if b'"step"' in data else []
+
+    def may_be_marked(self, data: bytes, span: Span) -> bool:
+        """Look for the key, at whatever level."""
+        return data.find(b'"fidelity"', *span) != -1
 
     def entry(self, data: bytes, span: Span) -> Entry:
         """Read the first keys, by pattern when they stand as they were written."""
@@ -88,7 +99,7 @@ class JsonlLayout:
     def ids(self, data: bytes, span: Span) -> Any:
         """Parse the ids alone, when they stand where they are written."""
         match = _match_head(data, *span)
-        if match and data.startswith((b'"request":', b'"continues":'), match.end()):
+        if match and data.startswith(_NO_IDS, match.end()):
             return []
         if match and data.startswith(b'"ids":', match.end()):
             return load_prefix(data[match.end() + 6 : span[1]])[0]

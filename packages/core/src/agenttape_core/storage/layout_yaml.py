@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core.storage.layout import Entry, Span, as_dict, entry_from_dict
 from agenttape_core.storage.malformed import Malformed
-from agenttape_core.storage.records import HEAD
+from agenttape_core.storage.records import HEAD, STEP_HEAD
 from agenttape_core.storage.yaml_fast import NotCanonical, load_canonical
 from agenttape_core.storage.yaml_text import dump_mapping, inline, quote
 
@@ -29,6 +29,7 @@ _match_head = re.compile(
 ).match
 _QUOTE, _NEWLINE = b'"\n'
 _find_marks = re.compile(rb"\n---(?=[ \t\n])").finditer
+_STEP = b"step:"
 _TIMINGS = b"\n  timings: |\n"
 _TIMING_LINES = re.compile(rb"(?:    [0-9][0-9. -]*\n)+")
 
@@ -56,6 +57,14 @@ class YamlLayout:
             start = after + 1 if data[after] == _NEWLINE else after
         found.append((start, end))
         return found
+
+    def steps(self, data: bytes, spans: list[Span]) -> list[Span]:
+        """Look at the first keys, if there can be any."""
+        return [span for span in spans if data.startswith(_STEP, span[0])] if b"\n" + _STEP in data else []
+
+    def may_be_marked(self, data: bytes, span: Span) -> bool:
+        """Look for the key; text is always indented."""
+        return data.find(b"\nfidelity:", *span) != -1
 
     def entry(self, data: bytes, span: Span) -> Entry:
         """Read the first keys, by pattern when they stand as they were written."""
@@ -120,9 +129,10 @@ class YamlLayout:
         """The documents, then the end mark."""
         yield dump_mapping(header).encode()
         for record in records:
-            head = "".join(f"{key}: {_one_line(record[key])}\n" for key in HEAD)
-            rest = {key: value for key, value in record.items() if key not in HEAD}
-            yield f"---\n{head}{dump_mapping(rest)}".encode()
+            first = STEP_HEAD if "step" in record else HEAD
+            head = "".join(f"{key}: {_one_line(record[key])}\n" for key in first)
+            rest = {key: value for key, value in record.items() if key not in first}
+            yield f"---\n{head}{dump_mapping(rest) if rest else ''}".encode()
         yield b"...\n"
 
     def _head(self, data: bytes, span: Span) -> dict[str, Any]:

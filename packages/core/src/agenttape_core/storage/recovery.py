@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import re
 from pathlib import Path
 
-from agenttape_core.errors import CassetteLockedError, ConfigurationError
+from agenttape_core.errors import (
+    CassetteFormatError,
+    CassetteLockedError,
+    CassetteNotFoundError,
+    ConfigurationError,
+)
 from agenttape_core.storage.journal_text import assemble, read_journal
 from agenttape_core.storage.location import Location, location_of
 from agenttape_core.storage.lock import WriterLock, holder
 from agenttape_core.storage.stores import exists
-from agenttape_core.storage.working import beside, location_beside, prepare_beside, real_location
+from agenttape_core.storage.working import beside, elsewhere, location_beside, prepare_beside, real_location
 from agenttape_core.storage.writer import write_cassette
 
 _NAME = re.compile(r"\.(?P<target>.+)\.[0-9]+-[0-9a-f]+\.journal")
@@ -48,11 +54,11 @@ def recover(journal: Path | str, target: Path | str | None = None) -> Location:
         raise CassetteLockedError(journal, problem, remedy="wait until it has ended")
     written = real_location(location_of(target)) if target is not None else _free_name(original)
     prepare_beside(written)
-    lock = WriterLock(written, "recovery")
+    lock = WriterLock(written, f"{os.getpid()} recovery")
     try:
-        header, lines = read_journal(journal)
-        full_header, interactions = assemble(header, (), lines)
-        write_cassette(written, full_header, interactions, kept_in=journal)
+        header, lines = read_journal(journal, _content(journal))
+        full_header, records = assemble(header, (), lines)
+        write_cassette(written, full_header, records, kept_in=journal)
     finally:
         lock.release()
     with contextlib.suppress(OSError):
@@ -60,17 +66,28 @@ def recover(journal: Path | str, target: Path | str | None = None) -> Location:
     return written
 
 
+def _content(journal: Path) -> bytes:
+    try:
+        return journal.read_bytes()
+    except FileNotFoundError:
+        raise CassetteNotFoundError(journal, "there is no such journal") from None
+    except OSError as error:
+        raise CassetteFormatError(journal, f"the journal cannot be read: {error.strerror or error}") from error
+
+
 def leftover_journals(target: Location) -> list[Path]:
     """The journals of recordings to this cassette that ended without a commit, oldest first."""
     target = real_location(target)
+    found: list[tuple[float, Path]] = []
+    for folder in {beside(target, target.name).parent, *elsewhere(target)}:
+        with contextlib.suppress(OSError):
+            for path in folder.iterdir():
+                match = _NAME.fullmatch(path.name)
+                if match and match["target"] == target.name:
+                    found.append((path.stat().st_mtime, path))
+    # Asked for last: a session that has begun since then has named a journal that was not yet there to be found.
     note = holder(target) or ""
-    found = []
-    with contextlib.suppress(FileNotFoundError):
-        for path in beside(target, target.name).parent.iterdir():
-            match = _NAME.fullmatch(path.name)
-            if match and match["target"] == target.name and not note.endswith(f" {path.name}"):
-                found.append(path)
-    return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))
+    return [path for _, path in sorted(found) if not note.endswith(f" {path.name}")]
 
 
 def _free_name(original: Location) -> Location:

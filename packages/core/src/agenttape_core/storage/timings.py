@@ -1,4 +1,8 @@
-"""Timings as text, one line per interaction: its number, its duration and the offsets of its chunks in ms."""
+"""Timings as text, in ms.
+
+One line per interaction: its number, its duration and the offsets of its chunks. One line per step: its number, its
+start and its duration.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,23 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from agenttape_core.errors import UnrecordableValueError
-from agenttape_core.schema import Timing
+from agenttape_core.schema import StepTiming, Timing
 from agenttape_core.storage.malformed import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _ALL = TypeAdapter(dict[int, Timing])
+MAX_MS = 1e15
+"""A duration in milliseconds has up to 15 digits before the point."""
 _LINE = re.compile(r"[0-9]{1,15}(?: -?[0-9]{1,15}\.[0-9])+")
+_STEP_LINE = re.compile(r"[0-9]{1,15}(?: -?[0-9]{1,15}\.[0-9]){2}")
 
 
 def dump_timings(timings: Mapping[int, Timing]) -> str:
     """The text, with a precision of 0.1 ms; empty when there are no timings."""
     return "".join(
-        f"{number} {' '.join(_number(ms) for ms in (timing.duration_ms, *timing.offsets_ms))}\n"
+        f"{number} {' '.join(_milliseconds(ms) for ms in (timing.duration_ms, *timing.offsets_ms))}\n"
         for number, timing in sorted(timings.items())
     )
 
@@ -44,7 +51,34 @@ def load_timings(text: str) -> dict[int, Timing]:
     return _ALL.validate_python(timings)
 
 
-def _number(ms: float) -> str:
-    if not math.isfinite(ms) or abs(ms) >= 1e15:  # noqa: PLR2004 - 15 digits, as in the pattern above
+def dump_step_timings(timings: Mapping[int, StepTiming]) -> str:
+    """Likewise for steps: the number of the step, its start and its duration."""
+    return "".join(
+        f"{number} {_milliseconds(timing.start_ms)} {_milliseconds(timing.duration_ms)}\n"
+        for number, timing in sorted(timings.items())
+    )
+
+
+def load_step_timings(text: str) -> dict[int, StepTiming]:
+    """Parse the text.
+
+    Raises:
+        Malformed: A line is not a number and two times.
+    """
+    timings: dict[int, StepTiming] = {}
+    *lines, rest = text.split("\n")
+    for position, line in enumerate(lines):
+        if not _STEP_LINE.fullmatch(line):
+            raise Malformed("expected the timing of a step such as `3 120.5 40.0`", position)
+        number, start, duration = line.split(" ")
+        timings[int(number)] = StepTiming(start_ms=float(start), duration_ms=float(duration))
+    if rest:
+        raise Malformed("the last timing of a step has no end of line", len(lines))
+    return timings
+
+
+def _milliseconds(ms: float) -> str:
+    """One time as it is written."""
+    if not math.isfinite(ms) or abs(ms) >= MAX_MS:
         raise UnrecordableValueError("timing", type(ms), f"{ms} is no duration in milliseconds")
     return f"{ms:.1f}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import CassetteWriteError
+from agenttape_core.schema import FORMAT_VERSION, Interaction, Step
 from agenttape_core.storage import limits
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.assets import detach
@@ -12,29 +13,29 @@ from agenttape_core.storage.cassette import LAYOUTS
 from agenttape_core.storage.continuation import Compactor
 from agenttape_core.storage.files import file_kind, pack
 from agenttape_core.storage.plain import check_plain
-from agenttape_core.storage.records import header_to_dict, interaction_to_dict
+from agenttape_core.storage.records import header_to_dict, interaction_to_dict, step_to_dict, version_of
 from agenttape_core.storage.stores import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from agenttape_core.schema import Header, Interaction
+    from agenttape_core.schema import Header
     from agenttape_core.storage.location import Location
 
 
 def write_cassette(
-    path: Location, header: Header, interactions: Sequence[Interaction], *, kept_in: Path | None = None
+    path: Location, header: Header, records: Sequence[Interaction | Step], *, kept_in: Path | None = None
 ) -> None:
     """Write a cassette so that a crash leaves the old file or the new one, whole.
 
-    The same header and interactions give the same bytes. Large binary parts go to files of their own before, and
+    The same header and records give the same bytes. Large binary parts go to files of their own before, and
     those that only the old cassette had are removed afterwards.
 
     Args:
         path: The file, or its URL; its suffix says how it is written. Missing folders are created.
-        header: The header, with the timings of the interactions by number.
-        interactions: The interactions, their numbers growing.
+        header: The header, with the timings of the records by number.
+        records: The interactions and steps in the order of the file, the numbers of either sort growing.
         kept_in: A journal that holds the same recording, named when the file cannot be written.
 
     Raises:
@@ -43,8 +44,10 @@ def write_cassette(
         UnrecordableValueError: Something in it is not plain data.
         ConfigurationError: The suffix is not known.
     """
-    records, assets = _detached(list(stored_records(path, interactions)))
-    text = _text(path, header_to_dict(header, assets=bool(assets)), records, kept_in)
+    stored = list(stored_records(path, records))
+    version = version_of(header, stored)
+    stored, assets = _detached(stored, always=version >= FORMAT_VERSION)
+    text = _text(path, header_to_dict(header, version=FORMAT_VERSION if assets else version), stored, kept_in)
     store, key = store_of(path)
     folder = AssetFolder(path)
     folder.save(assets, kept_in=kept_in)
@@ -52,11 +55,11 @@ def write_cassette(
     folder.sweep(assets)
 
 
-def _detached(records: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
-    """The records with their assets apart; the very same records when there are none."""
+def _detached(records: list[dict[str, Any]], *, always: bool) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+    """The records with their assets apart; without any, as they are unless what looks like one must be told from it."""
     assets: dict[str, bytes] = {}
     detached = [detach(record, assets) for record in records]
-    if not assets:
+    if not assets and not always:
         return records, assets
     for record in detached:
         check_plain(record, "record")
@@ -75,17 +78,29 @@ def _text(path: Location, header: dict[str, Any], records: list[dict[str, Any]],
     return b"".join(pieces)
 
 
-def stored_records(path: Location, interactions: Sequence[Interaction]) -> Iterator[dict[str, Any]]:
-    """The interactions as they are stored, checked."""
+def stored_records(path: Location, records: Sequence[Interaction | Step]) -> Iterator[dict[str, Any]]:
+    """The records as they are stored, checked."""
     compactor = Compactor()
-    last = 0
-    for interaction in interactions:
-        if interaction.number <= last:
-            problem = f"interaction {interaction.number} comes after {last}: numbers must grow from 1"
-            raise CassetteWriteError(path, problem, remedy="number the interactions in the order of the file")
-        last = interaction.number
-        yield stored_record(compactor, interaction, last)
-        compactor.confirm()
+    last = {Interaction: 0, Step: 0}
+    for record in records:
+        sort = Step if isinstance(record, Step) else Interaction
+        if record.number <= last[sort]:
+            problem = f"{sort.__name__.lower()} {record.number} comes after {last[sort]}: numbers must grow from 1"
+            raise CassetteWriteError(path, problem, remedy="number the records in the order of the file")
+        last[sort] = record.number
+        if isinstance(record, Step):
+            yield stored_step(record)
+        else:
+            yield stored_record(compactor, record, record.number)
+            compactor.confirm()
+
+
+def stored_step(step: Step) -> dict[str, Any]:
+    """One step as it is stored, checked."""
+    record = step_to_dict(step)
+    for key, value in record.items():
+        check_plain(value, key, depth=2)
+    return record
 
 
 def stored_record(compactor: Compactor, interaction: Interaction, number: int) -> dict[str, Any]:

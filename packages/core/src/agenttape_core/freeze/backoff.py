@@ -1,0 +1,40 @@
+"""Sleeps of frameworks between two attempts, which a replay skips: there is nobody to be spared.
+
+A sleep belongs to the code that sleeps. So the frameworks' own places are known by module and function, and nothing
+else is skipped: the sleeps of the user's code are the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from agenttape_core.freeze.callers import calling_frame
+
+_RETRYING = frozenset({"tenacity", "tenacity._utils", "tenacity.nap", "tenacity.asyncio"})
+"""A library of retries: whose the sleep is, is decided by who uses it."""
+_PASSING = _RETRYING | {
+    "agenttape_core.freeze.backoff",
+    "agenttape_core.freeze.clock",
+    "agenttape_core.freeze.sleeping",
+    "agenttape_core.freeze.stand_in",
+    "asyncio.tasks",
+}
+_places: dict[str, frozenset[str]] = {}
+
+
+def register_backoff(module: str, functions: Collection[str]) -> None:
+    """Name functions of a framework that sleep between two attempts; the sleeps in them are skipped in a replay.
+
+    The frozen clock passes by as much as they would have slept.
+
+    Args:
+        module: The full name of the module, which is never imported for this.
+        functions: The names of the functions or methods.
+    """
+    _places[module] = frozenset(functions)
+
+
+def is_backing_off() -> bool:
+    """Whether a sleep that is asked for here is a framework's, between two attempts."""
+    frame = calling_frame(_PASSING)
+    return frame is not None and frame.f_code.co_name in _places.get(str(frame.f_globals.get("__name__")), ())

@@ -1,0 +1,87 @@
+"""How long a replay waits, when it is to take the time that its recording took."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic, sleep
+
+from agenttape_core.schema import Timing
+
+
+class Waiter:
+    """Waits for real. A wait of ours takes no frozen time, just as the call that it stands for took none."""
+
+    def now(self) -> float:
+        """Return the seconds of a clock that is never frozen."""
+        return monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait in this thread."""
+        sleep(seconds)
+
+    async def asleep(self, seconds: float) -> None:
+        """Wait in this task, until it is cancelled. `asyncio.sleep` would move the frozen clock."""
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds, woken.set_result, None)
+        try:
+            await woken
+        finally:
+            timer.cancel()
+
+
+waiter = Waiter()
+"""What every replay waits with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a replay is.
+
+    Args:
+        factor: What the recorded times are multiplied with: 1 is as it was, 0.5 is twice as fast.
+        timings: The recorded times, by the numbers of their interactions.
+    """
+
+    factor: float
+    timings: Mapping[int, Timing]
+
+
+class Paced:
+    """A recording that is served in the time it took, counted from when this is made.
+
+    The time that a reader takes between two chunks is part of what was recorded; so chunks have moments at which
+    they are due, and a reader that is late does not wait.
+
+    Args:
+        pace: How fast.
+        number: The recording. One whose times are not known is served at once.
+    """
+
+    __slots__ = ("_began", "_due")
+
+    def __init__(self, pace: Pace, number: int) -> None:
+        timing = pace.timings.get(number)
+        times = [] if timing is None else [*timing.offsets_ms, timing.duration_ms]
+        self._due = [ms / 1000 * pace.factor for ms in times]
+        self._began = waiter.now()
+
+    def wait(self, chunk: int = -1) -> None:
+        """Wait until a chunk is due, or the end, when there is no such chunk."""
+        left = self._left(chunk)
+        if left > 0:
+            waiter.sleep(left)
+
+    async def await_(self, chunk: int = -1) -> None:
+        """Wait like `wait`, in a task."""
+        left = self._left(chunk)
+        if left > 0:
+            await waiter.asleep(left)
+
+    def _left(self, chunk: int) -> float:
+        if not self._due:
+            return 0.0
+        due = self._due[chunk] if chunk < len(self._due) else self._due[-1]
+        return self._began + due - waiter.now()

@@ -1,0 +1,233 @@
+"""A process that records where there is no room, or no right, to write.
+
+Run as `python child.py SCENARIO FOLDER`; it ends with 0 if all is as the docstring of the scenario says.
+`FOLDER` is on a small file system of its own, except for those scenarios that limit the size of files instead.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agenttape_core import boundary, open_cassette, use_cassette
+from agenttape_core.errors import CassetteError, CassetteWriteError
+from agenttape_core.storage import leftover_journals, recover
+
+PICTURE = bytes(n % 251 for n in range(17_000))
+KIB = 1024
+
+
+@boundary("tool")
+def ask(number: int, size: int = 3 * KIB) -> str:
+    """Answer with a text of a size."""
+    return f"{number} " + "x" * size
+
+
+@boundary("tool")
+def picture(number: int) -> bytes:
+    """Answer with what becomes an asset."""
+    return bytes([number]) + PICTURE
+
+
+def numbers(path: Path | str) -> list[int]:
+    """The numbers of the calls that a cassette holds, in its order; all of it can be read."""
+    return [item.request["arguments"]["number"] for item in open_cassette(Path(path)).interactions()]
+
+
+def old(folder: Path) -> tuple[Path, bytes]:
+    """A cassette that is there before."""
+    path = folder / "tape.yaml"
+    with use_cassette(path, mode="once"):
+        ask(0, 10)
+    return path, path.read_bytes()
+
+
+def failing(work: Callable[[], None]) -> CassetteWriteError:
+    """Do what ends with an error."""
+    try:
+        work()
+    except CassetteWriteError as error:
+        return error
+    raise AssertionError("it did not fail")
+
+
+def fill(folder: Path) -> Path:
+    """Leave no room."""
+    path = folder / "filler"
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 512)
+        except OSError:
+            return path
+
+
+def record(path: Path, calls: int, call: Callable[[int], Any] = ask) -> None:
+    """Record some calls in a session of their own."""
+    with use_cassette(path, mode="all"):
+        for number in range(1, calls + 1):
+            call(number)
+
+
+def journal(folder: Path) -> None:
+    """The journal goes to the user's folder; the call that had no room is in it; the error and the note name it."""
+    path, before = old(folder)
+
+    error = failing(lambda: record(path, 100))
+
+    assert "No space left" in str(error), error
+    (left,) = leftover_journals(path)
+    assert left.is_relative_to(os.environ["XDG_STATE_HOME"]), left
+    assert str(left) in str(error), error
+    assert str(left) in "".join(getattr(error, "__notes__", [])), "the command that recovers it is not told"
+    assert path.read_bytes() == before
+    assert [file.name for file in folder.iterdir()] == ["tape.yaml"]
+    recovered = recover(left, folder.parent / "recovered.yaml")
+    found = numbers(recovered)
+    assert found == list(range(1, len(found) + 1))
+    assert len(found) > 10, found
+    assert not left.exists()
+
+
+def swallowed(folder: Path) -> None:
+    """A run that eats the error goes on, and everything is kept; the session fails all the same."""
+    path, before = old(folder)
+
+    def run() -> None:
+        with use_cassette(path, mode="all"):
+            for number in range(1, 41):
+                try:
+                    ask(number)
+                except CassetteError:
+                    continue
+
+    failing(run)
+
+    (left,) = leftover_journals(path)
+    assert path.read_bytes() == before
+    assert numbers(recover(left, folder.parent / "recovered.yaml")) == list(range(1, 41))
+
+
+def room_again(folder: Path) -> None:
+    """What was recorded elsewhere becomes the cassette when there is room at the end and errors are to be kept."""
+    path, _ = old(folder)
+    filler = fill(folder)
+
+    def run() -> None:
+        with use_cassette(path, mode="all", on_error="keep"):
+            ask(1)
+
+    error = failing(run)
+    assert "cannot be made" in str(error), error  # not even the lock
+    filler.unlink()
+
+    def late() -> None:
+        with use_cassette(path, mode="all", on_error="keep"):
+            ask(1)
+            filler = fill(folder)
+            try:
+                ask(2)
+            finally:
+                filler.unlink()
+
+    failing(late)
+    assert numbers(path) == [1, 2]
+    assert leftover_journals(path) == []
+
+
+def commit(folder: Path) -> None:
+    """The journal had room, the cassette beside it has not: the old one stays, the journal is kept and named."""
+    path, before = old(folder)
+
+    error = failing(lambda: record(path, 11))
+
+    assert "kept in" in str(error), error
+    (left,) = leftover_journals(path)
+    assert left.parent == folder
+    assert path.read_bytes() == before
+    assert {file.name for file in folder.iterdir()} == {"tape.yaml", left.name}, "half a file is left"
+    assert numbers(recover(left, folder.parent / "recovered.yaml")) == list(range(1, 12))
+
+
+def asset(folder: Path) -> None:
+    """An asset has no room: the old cassette and its assets stay, and the journal holds the picture."""
+    path, before = old(folder)
+
+    error = failing(lambda: record(path, 2, picture))
+
+    (left,) = leftover_journals(path)
+    assert str(left) in str(error), error
+    assert path.read_bytes() == before
+    recovered = recover(left, folder.parent / "recovered.yaml")
+    assert numbers(recovered) == [1, 2]
+    with use_cassette(Path(str(recovered))):
+        assert [picture(1), picture(2)] == [bytes([1]) + PICTURE, bytes([2]) + PICTURE]
+
+
+def read_only(folder: Path) -> None:
+    """Recording fails on entry, before anything is executed; a replay needs to write nothing."""
+    path = folder / "tape.yaml"
+    before = path.read_bytes()
+
+    error = failing(lambda: record(path, 1))
+
+    assert "cannot be made" in str(error), error
+    assert "may write to" in str(error), error
+    assert path.read_bytes() == before
+    with use_cassette(path) as cassette:
+        ask(0, 10)
+    assert str(cassette.report) == "1 served, 0 executed"
+
+
+def limited(folder: Path) -> None:
+    """Where no file may grow, memory keeps what has no room; what fits in later is written then, in its place."""
+    path, before = old(folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    told: list[str] = []
+
+    def run() -> None:
+        with use_cassette(path, mode="all"):
+            for number in range(1, 11):
+                if number == 8:
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+                try:
+                    ask(number)
+                except CassetteWriteError as error:
+                    told.append(str(error))
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12 * KIB, hard))
+    failing(run)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    (left,) = leftover_journals(path)
+    assert len(told) > 1
+    assert all("in memory until there is room" in text for text in told), told
+    assert path.read_bytes() == before
+    assert numbers(recover(left, folder.parent / "recovered.yaml")) == list(range(1, 11))
+
+
+def hopeless(folder: Path) -> None:
+    """What has no room to the end is told as lost, with what is kept; the old cassette stays."""
+    path, before = old(folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12 * KIB, hard))
+    error = failing(lambda: record(path, 10))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    (left,) = leftover_journals(path)
+    found = numbers(recover(left, folder.parent / "recovered.yaml"))
+    assert found == list(range(1, len(found) + 1))
+    assert path.read_bytes() == before
+    assert "records had no room" in "".join(error.__notes__), error.__notes__
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # Python does so too; then a write beyond the limit is an `OSError`
+    scenario: Callable[[Path], None] = globals()[sys.argv[1]]
+    scenario(Path(sys.argv[2]))

@@ -1,0 +1,130 @@
+"""A recording that is not exactly what came back is not served unless the session is told to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import (
+    CassetteMissError,
+    ConfigurationError,
+    DriftError,
+    UnusedInteractionsError,
+    open_cassette,
+    use_cassette,
+)
+from agenttape_core.integration import Happening, Observation, open_replay, record_step
+
+from .session.world import World, call
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty project."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(params=["runs/seen.yaml", "runs/seen.jsonl"])
+def seen(request: pytest.FixtureRequest) -> str:
+    """A cassette of an exact and a lossy call, with a word `fidelity` in the exact one, and of one that is missing."""
+    path: str = request.param
+    observation = Observation(path)
+    session = observation.session
+    from agenttape_core.integration import Boundary, intercept
+
+    for name, note in (("sound", ""), ("half", "its chunks were not seen")):
+        crossing = session.cross(Boundary("tool"), name, {"fidelity": "lossy", "x": {"fidelity": "lossy"}})
+        crossing.fidelity_note = note
+        intercept(crossing, lambda name=name: f"recorded {name}")
+    record_step(session, Happening("tool", "gone", "gone", session.root.moment(), 0.0, missing="it was cancelled"))
+    gap = Happening("gap", "observer", "", (), 0.0, missing="nobody tells of embeddings", data=["embeddings"])
+    record_step(session, gap)
+    observation.close()
+    return path
+
+
+def ask(name: str, boundary: str = "tool") -> Any:
+    """Ask for a call; the real one must not happen."""
+    return call(name, lambda: World().reach("trespass"), boundary, fidelity="lossy", x={"fidelity": "lossy"})
+
+
+def ask_for(name: str) -> Any:
+    """Ask for the recorded call of a name, which is no part of the request."""
+    return call(name, lambda: "executed", fidelity="lossy", x={"fidelity": "lossy"})
+
+
+def test_the_mark_is_on_the_record(seen: str) -> None:
+    """The file says which interaction is lossy and why, and says nothing of exact ones."""
+    cassette = open_cassette(seen)
+    assert [(i.fidelity, i.fidelity_note) for i in cassette.interactions()] == [
+        ("exact", ""),
+        ("lossy", "its chunks were not seen"),
+    ]
+    assert [cassette.fidelity_note(number) for number in (1, 2)] == ["", "its chunks were not seen"]
+
+
+def test_refused_with_the_reason(seen: str) -> None:
+    """An exact call of the same file is served; the lossy one is a miss that says why and what to do."""
+    with (
+        pytest.raises(CassetteMissError, match=r"recording 2 of it is lossy: its chunks were not seen") as caught,
+        use_cassette(seen),
+    ):
+        assert ask("sound") == "recorded sound"
+        ask("half")
+    assert 'lossy="serve"' in str(caught.value)
+
+
+def test_served_when_told(seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option, the setting and the environment accept what was recorded."""
+    with use_cassette(seen, lossy="serve") as cassette:
+        assert (ask("sound"), ask("half")) == ("recorded sound", "recorded half")
+    assert str(cassette.report) == "2 served, 0 executed"
+    monkeypatch.setenv("AGENTTAPE_LOSSY", "serve")
+    assert open_replay(seen).policy.lossy == "serve"
+    with pytest.raises(ConfigurationError, match="lossy"):
+        use_cassette(seen, lossy="perhaps").__enter__()  # type: ignore[arg-type]
+
+
+def test_refused_without_raising(seen: str) -> None:
+    """With on_miss="return" it is drift, as any call without a recording is."""
+    with use_cassette(seen, on_miss="return") as cassette:
+        ask("sound")
+        with pytest.raises(DriftError, match="its chunks were not seen"):
+            ask("half")
+    assert len(cassette.report.drift) == 1
+
+
+def test_not_asked_for_is_unused(seen: str) -> None:
+    """A lossy recording that the run does not ask for is unused like any other."""
+    with pytest.raises(UnusedInteractionsError), use_cassette(seen):
+        ask("sound")
+
+
+def test_new_episodes_keep_steps_and_marks(seen: str) -> None:
+    """Adding to an observed cassette loses neither its steps nor its marks."""
+    before = list(open_cassette(seen).records())
+    timings = open_cassette(seen).header.volatile
+    with use_cassette(seen, mode="new_episodes", lossy="serve"):
+        assert (ask("sound"), ask("half")) == ("recorded sound", "recorded half")
+        assert call("more", lambda: "executed", y=1) == "executed"
+    after = open_cassette(seen)
+    assert list(after.records())[:-1] == before
+    assert after.header.volatile.steps == timings.steps
+    with use_cassette(seen, lossy="serve", ignore=["y"]):  # compared anew, and marked all the same
+        ask("sound")
+        ask("half")
+        call("more", lambda: "trespass", y=2)
+
+
+def test_a_miss_says_what_is_known_to_be_missing(seen: str) -> None:
+    """A call that was seen and not recorded, and a kind of calls that nobody saw, are explained by the cassette."""
+    with pytest.raises(CassetteMissError, match=r"missing +it was cancelled"), use_cassette(seen):
+        call("gone", lambda: "trespass", y=1)
+    with pytest.raises(CassetteMissError, match=r"missing +nobody tells of embeddings"), use_cassette(seen):
+        call("any", lambda: "trespass", "embeddings", y=1)
+    with pytest.raises(CassetteMissError) as caught, use_cassette(seen):
+        call("other", lambda: "trespass", y=1)
+    assert "missing " not in str(caught.value)

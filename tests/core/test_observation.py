@@ -1,0 +1,170 @@
+"""Observing many runs: the file is written when it is worth it, a journal holds the rest, and nobody interferes."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agenttape_core import (
+    CassetteLockedError,
+    Rule,
+    SessionStateError,
+    open_cassette,
+    recover,
+)
+from agenttape_core.integration import Boundary, Happening, Observation, intercept, plain_value, record_step
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty project."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def observe(observation: Observation, name: str, answer: str = "x") -> None:
+    """Observe a run of one call."""
+    crossing = observation.session.cross(Boundary("tool"), name, {"name": name})
+    intercept(crossing, lambda: answer)
+    observation.run_ended()
+
+
+def names(path: str) -> list[str]:
+    """The calls of a cassette."""
+    return [entry.name for entry in open_cassette(path).entries]
+
+
+def journals() -> list[Path]:
+    """What is beside the cassette."""
+    return sorted(Path("runs").glob(".*.journal"))
+
+
+def test_small_files_are_complete_after_each_run() -> None:
+    """As long as it is small, the cassette holds every run that has ended, and nothing else is left beside it."""
+    observation = Observation("runs/one.yaml")
+    for number in range(5):
+        observe(observation, f"call{number}")
+        assert names("runs/one.yaml") == [f"call{n}" for n in range(number + 1)]
+        assert [path.name for path in Path("runs").iterdir()] == ["one.yaml"]
+
+
+def test_writing_is_linear() -> None:
+    """A large file is not written for every run: the bytes written stay within a few times the bytes recorded."""
+    observation = Observation("runs/many.jsonl")
+    sizes = []
+    for number in range(120):
+        observe(observation, f"call{number}", f"{number} " * 1000)
+        size = Path("runs/many.jsonl").stat().st_size
+        if not sizes or size != sizes[-1]:
+            sizes.append(size)
+    large = [size for size in sizes if size > 64 * 1024]
+    assert len(large) < 12
+    assert all(after > before * 1.4 for before, after in pairwise(large))
+    observation.close()
+    assert names("runs/many.jsonl") == [f"call{n}" for n in range(120)]
+    assert journals() == []
+
+
+def test_what_is_not_yet_in_the_file_is_in_the_journal() -> None:
+    """A process that dies between two writings loses nothing that has ended."""
+    observation = Observation("runs/many.yaml")
+    observe(observation, "large", "x " * 50_000)
+    observe(observation, "small")
+    assert names("runs/many.yaml") == ["large"]
+    (journal,) = journals()
+    copy = journal.with_name(".copy.yaml.1-ab.journal")  # as it is after a crash, when nobody holds it
+    copy.write_bytes(journal.read_bytes())
+    assert names(str(recover(copy))) == ["small"]
+    observation.flush()
+    assert names("runs/many.yaml") == ["large", "small"]
+
+
+def test_close_ends_it() -> None:
+    """After `close` everything is written, and nothing more is taken."""
+    observation = Observation("runs/one.yaml")
+    observe(observation, "a")
+    observation.close()
+    observation.close()
+    with pytest.raises(SessionStateError, match="closed"):
+        observation.session  # noqa: B018
+
+
+def test_second_writer_is_refused() -> None:
+    """While one records, another is refused when it is made; when one was replaced in between, the first is."""
+    first, second = Observation("runs/one.yaml"), Observation("runs/one.yaml")
+    first.session  # noqa: B018
+    with pytest.raises(CassetteLockedError, match="recording to this cassette"):
+        Observation("runs/one.yaml")
+    with pytest.raises(CassetteLockedError):
+        second.session  # noqa: B018
+    observe(first, "a")
+    observe(second, "b")
+    assert names("runs/one.yaml") == ["b"]
+    with pytest.raises(CassetteLockedError, match="has taken the place"):
+        observe(first, "c")
+    assert names("runs/one.yaml") == ["b"]
+    assert names(str(recover(*journals()))) == ["c"]
+
+
+def test_a_file_that_was_moved_away_is_begun_anew() -> None:
+    """Who rotates the files gets a new one with what came after."""
+    observation = Observation("runs/one.jsonl")
+    observe(observation, "a")
+    Path("runs/one.jsonl").rename("runs/old.jsonl")
+    observe(observation, "b")
+    assert (names("runs/old.jsonl"), names("runs/one.jsonl")) == (["a"], ["b"])
+
+
+def test_inbound_input_is_in_the_header() -> None:
+    """The first input is kept, redacted, so that the run can be started without the test; later ones are not."""
+    observation = Observation("runs/one.yaml", redact=[Rule("customer", literal="Ms Smith")])
+    for question in ("Hello from Ms Smith", "Hello again"):
+        observation.note_input(plain_value({"question": question}))
+        observe(observation, question)
+    kept = open_cassette("runs/one.yaml").header.input["question"]
+    assert kept.startswith("Hello from [REDACTED:customer:")
+
+
+def test_steps_are_redacted() -> None:
+    """Nothing that a step says holds a secret: names of fields, texts, errors."""
+    observation = Observation("runs/one.yaml")
+    session = observation.session
+    secret = "sk-proj-" + "a1B2" * 12
+    happening = Happening(
+        "event",
+        "told",
+        "told",
+        session.root.moment(),
+        0.0,
+        tags=[secret],
+        metadata={"api_key": "swordfish", "object": object()},
+        error=ValueError(secret),
+        missing=secret,
+        data=plain_value([secret, object()]),
+    )
+    record_step(session, happening)
+    observation.close()
+    text = Path("runs/one.yaml").read_text()
+    assert secret not in text
+    assert "swordfish" not in text
+    assert text.count("$opaque") == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks on this system")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_observes_for_itself() -> None:
+    """A forked process neither writes what its parent has observed nor loses what it observes itself."""
+    observation = Observation("runs/one.yaml")
+    observation.session  # noqa: B018
+    child = os.fork()
+    if child == 0:
+        observation.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    observe(observation, "parent")
+    assert names("runs/one.yaml") == ["parent"]
