@@ -5,9 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SOURCES := packages/core/src packages/langchain/src
+PACKAGES := $(patsubst %,-e %,packages/core packages/langchain)
+LANGCHAIN_TESTS := tests/langchain tests/conformance/test_langchain_objects.py
+# A pip that knows dependency groups, working in another environment.
+INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types docs bench clean
+.PHONY: help demo test oldest newest check lint types docs bench clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -25,6 +29,18 @@ demo: $(READY) ## Record an agent, stop its server, replay it, break it: the pro
 
 test: $(READY) ## Run the tests.
 	$(BIN)/python -m pytest -q
+
+oldest: $(READY) ## Run LangChain's tests with the oldest versions that are supported.
+	$(PYTHON) -m venv .venv-oldest
+	$(INSTALL_IN) .venv-oldest/bin/python install $(PACKAGES) --group packages/langchain/pyproject.toml:oldest
+	.venv-oldest/bin/python -m pytest -q $(LANGCHAIN_TESTS)
+
+newest: $(READY) ## Run LangChain's tests with the newest versions that are supported.
+	$(PYTHON) -m venv .venv-newest
+	$(INSTALL_IN) .venv-newest/bin/python install -c constraints.txt $(PACKAGES) --group dev
+	# Not by the resolver: they ask for a certifi that not every registry has.
+	$(INSTALL_IN) .venv-newest/bin/python install --no-deps --group packages/langchain/pyproject.toml:newest
+	.venv-newest/bin/python -m pytest -q $(LANGCHAIN_TESTS)
 
 check: lint types docs test ## All that gates a change: lint, types, import layers, docs, tests.
 
@@ -45,5 +61,5 @@ bench: $(READY) ## Measure the budgets as ratios, beside what others do.
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
 clean: ## Remove what the other verbs made.
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
+	rm -rf $(VENV) .venv-oldest .venv-newest .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,6 +11,13 @@ settings.register_profile("agenttape", deadline=None, suppress_health_check=[Hea
 settings.load_profile("agenttape")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the tests that draw at random draw more."""
+    group = parser.getgroup("agenttape's own tests")
+    group.addoption("--fuzz-files", type=int, default=10_000, metavar="N", help="damage so many cassettes")
+    group.addoption("--kills", type=int, default=200, metavar="N", help="kill so many recording processes")
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove `AGENTTAPE_*` from the environment."""

@@ -158,6 +158,9 @@ def test_json_mode(client: openai.OpenAI) -> None:
     """JSON mode gives a JSON object."""
     text = ask(client, response_format={"type": "json_object"}).choices[0].message.content
     assert json.loads(text).keys() == {"answer"}
+    keyed: Any = [{"role": "user", "content": "A joke, as JSON with 'setup' and 'punchline' keys."}]
+    text = ask(client, keyed, response_format={"type": "json_object"}).choices[0].message.content
+    assert json.loads(text).keys() == {"setup", "punchline"}
 
 
 def test_several_choices(client: openai.OpenAI) -> None:
@@ -166,6 +169,41 @@ def test_several_choices(client: openai.OpenAI) -> None:
     assert len({choice.message.content for choice in plain}) == 3
     streamed = list(ask(client, n=2, stream=True))
     assert {chunk.choices[0].index for chunk in streamed} == {0, 1}
+
+
+def test_quoted_text_goes_into_arguments(client: openai.OpenAI) -> None:
+    """What a user quotes, in any script, is an argument as it stands."""
+    asked: Any = [{"role": "user", "content": "It's a postcard to '北京'."}]
+    call = ask(client, asked, tools=[WEATHER]).choices[0].message.tool_calls[0]
+    assert json.loads(call.function.arguments) == {"city": "北京"}
+
+
+def test_logprobs(client: openai.OpenAI) -> None:
+    """The tokens whose probabilities are asked for make the text, plain and streamed."""
+    plain = ask(client, logprobs=True).choices[0]
+    assert "".join(token.token for token in plain.logprobs.content) == plain.message.content
+    streamed = [chunk.choices[0] for chunk in ask(client, logprobs=True, stream=True)]
+    tokens = [token.token for choice in streamed if choice.logprobs for token in choice.logprobs.content]
+    assert "".join(tokens) == "".join(choice.delta.content or "" for choice in streamed)
+    assert ask(client).choices[0].logprobs is None
+
+
+def test_sounds(client: openai.OpenAI) -> None:
+    """A sound is heard and counted; an answer that is to be heard has a transcript."""
+    sound = {"type": "input_audio", "input_audio": {"data": "UklG" * 10, "format": "wav"}}
+    asked: Any = [{"role": "user", "content": [{"type": "text", "text": "Hi"}, sound]}]
+    answer = ask(client, asked, modalities=["text", "audio"], audio={"voice": "alloy", "format": "wav"})
+    message = answer.choices[0].message
+    assert message.content is None
+    assert "You asked: Hi" in message.audio.transcript
+    assert answer.usage.prompt_tokens_details.audio_tokens == 10
+    assert 0 < answer.usage.completion_tokens_details.audio_tokens < answer.usage.completion_tokens
+
+
+def test_reasoning_is_counted(client: openai.OpenAI) -> None:
+    """A model that is to think spends tokens that nobody sees."""
+    usage = ask(client, reasoning_effort="low").usage
+    assert 0 < usage.completion_tokens_details.reasoning_tokens < usage.completion_tokens
 
 
 def test_limits(client: openai.OpenAI) -> None:

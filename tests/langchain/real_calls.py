@@ -6,7 +6,7 @@ what came back: an `AIMessage` per plain call, the list of chunks per streamed o
 same function live, recording and replaying, and compare the results. Every request is produced by the public
 client as it is recorded; no file needs a lenient comparison.
 
-The calls come from the integration tests of `langchain-openai`; the embeddings file is not a chat model's.
+The calls come from the integration tests of `langchain-openai`; the embeddings file is played in `test_embeddings.py`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnableBinding, RunnableLambda
 from langchain_openai import ChatOpenAI
@@ -296,10 +295,10 @@ def test_framework_is_restored(world: World, tmp_path: Path) -> None:
     assert len(world.reached) == 1
 
 
-def test_only_models_and_tools_are_taped() -> None:
+def test_only_parts_of_langchain_are_taped() -> None:
     """Anything else is refused, with what to do instead."""
-    with pytest.raises(ConfigurationError, match="expected a chat model or a tool"):
-        tape(StrOutputParser())
+    with pytest.raises(ConfigurationError, match=r"expected a model, a tool, .* or another runnable"):
+        tape("a prompt")
 
 
 COPIES: dict[str, Callable[[Any], Any]] = {

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from collections.abc import Callable
@@ -311,10 +312,12 @@ def test_where_there_is_no_room_at_all_memory_keeps_the_line(
         return write(descriptor, data[:size])
 
     monkeypatch.setenv("XDG_STATE_HOME", str(target.parent / "state"))
+    monkeypatch.setattr(tempfile, "tempdir", str(target.parent))
     monkeypatch.setattr(os, "write", short)
     with pytest.raises(CassetteWriteError, match=r"1 records are kept in .*, 1 in memory until there is room"):
         journal.append(make(2, request={"messages": ["a", "b"]}), TIMING, (2,))
     assert journal.path.read_bytes() == whole
+    assert list(target.parent.glob("**/url")) == []
     monkeypatch.undo()
     last = make(3, request={"messages": ["a", "b", "c"]})
     journal.append(last, TIMING, (3,))

@@ -70,8 +70,8 @@ class Settings(BaseModel):
 
     @field_validator("pace", mode="plain")
     @classmethod
-    def _factor(cls, chosen: object) -> float:
-        return _factor_of(chosen)
+    def _pacing(cls, chosen: object) -> float:
+        return _pace_of(chosen)
 
     @field_validator("freeze")
     @classmethod
@@ -98,14 +98,14 @@ class Settings(BaseModel):
             raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from None
 
 
-def _factor_of(chosen: object) -> float:
+def _pace_of(chosen: object) -> float:
     try:
-        factor = _PACES[chosen] if isinstance(chosen, str) and chosen in _PACES else _number(chosen)
+        scale = _PACES[chosen] if isinstance(chosen, str) and chosen in _PACES else _number(chosen)
     except ValueError:
-        factor = math.nan
-    if not 0 <= factor < math.inf:
-        raise ConfigurationError(f"pace={chosen!r}: expected 'none', 'recorded', or a factor such as 0.5")
-    return factor
+        scale = math.nan
+    if not 0 <= scale < math.inf:
+        raise ConfigurationError(f"pace={chosen!r}: expected 'none', 'recorded', or a number such as 0.5")
+    return scale
 
 
 def _number(chosen: object) -> float:

@@ -120,8 +120,8 @@ class Use:
                 raise CassetteNotFoundError(self._path, "there is no such cassette to replay", remedy=remedy) from None
             return None
 
-    def _pace(self, factor: float) -> Pace | None:
-        return Pace(factor, self._timings()) if factor else None
+    def _pace(self, scale: float) -> Pace | None:
+        return Pace(scale, self._timings()) if scale else None
 
     def _target(self, policy: Policy) -> Location:
         if policy.records:

@@ -53,7 +53,7 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         lossy: What to do with a recording that holds less than what came back, because it was only observed or comes
             from another tool: `refuse` it like a missing one, or `serve` it.
         pace: How long a replay takes for what it serves: no time (`none`, the default), as long as it was recorded
-            (`recorded`), or that times a factor, such as 0.1.
+            (`recorded`), or that times a number, such as 0.1.
         tracing: Whether a replay may report to outside tracers such as LangSmith. A recording may, as it always does.
         freeze: What is kept as it was recorded, of `clock` or `clock:ticking`, `uuid`, `random`, `numpy`, `env`. A
             replay freezes what its cassette says.

@@ -5,13 +5,12 @@ Read against langchain-core 1.7, tried on 1.4.7; each function says what it reli
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.language_models._utils import _normalize_messages
 from langchain_core.language_models.chat_models import _format_for_tracing
 from langchain_core.runnables import base as _runnables
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from langchain_core.messages import BaseMessage
+    from langchain_core.outputs import LLMResult
 
 
 _TEXT_MODEL_START = AsyncCallbackManager.on_llm_start.__code__
@@ -47,23 +47,24 @@ class InlineHandler(BaseCallbackHandler):
         return frame.f_code is not _TEXT_MODEL_START
 
 
-def unmasking(agenerate: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `agenerate` so that a miss gets out of it.
+def _raise(halt: AgentTapeHalt) -> NoReturn:
+    """Raise the halt again, where the framework takes it for a result."""
+    raise halt
 
-    `BaseChatModel.agenerate` gathers what its calls raise, takes everything that is no `Exception` for a result, and
-    fails on it with an `AttributeError`; the halt is what lacked the attribute.
+
+# `BaseChatModel.agenerate` gathers what its calls raise, and takes everything that is no `Exception` for a result.
+AgentTapeHalt.generations = property(_raise)  # type: ignore[attr-defined]
+
+
+def without_beta_warning(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method without the wrapper of `langchain_core._api.beta_decorator`, if it has it.
+
+    The wrapper keeps quiet when the framework itself calls, which it tells by the module of its caller; that would be
+    ours.
     """
-
-    @functools.wraps(agenerate)
-    async def unmasked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return await agenerate(self, *args, **kwargs)
-        except AttributeError as error:
-            if isinstance(error.obj, AgentTapeHalt):
-                raise error.obj from None
-            raise
-
-    return unmasked
+    if getattr(method, "__globals__", {}).get("__name__") != "langchain_core._api.beta_decorator":
+        return method
+    return getattr(method, "__wrapped__", method)
 
 
 class _HandlerLookup:
@@ -143,6 +144,48 @@ def invocation_params(model: BaseChatModel, stop: list[str] | None, kwargs: dict
     return model._get_invocation_params(stop=stop, **kwargs)
 
 
+def completion_params(model: BaseLLM, stop: list[str] | None, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return what callbacks are told as `invocation_params` for a call of a text model, and what the call adds.
+
+    `BaseLLM.generate` does not tell its callbacks what the call itself gives; `stream` does.
+    """
+    return {**model._dict_for_compat(), "stop": stop, **kwargs}
+
+
+def answered_by(cls: Any, settings: dict[str, Any], http_client: Any) -> Any:
+    """Return a provider's model that sends with an HTTP client.
+
+    OpenAI's classes take one. `ChatAnthropic` does not: it makes its SDK's client of `_client_params` when it first
+    needs one, and keeps it as `_client`.
+    """
+    if "http_client" in cls.model_fields:
+        return cls(**settings, http_client=http_client)
+    import anthropic
+
+    model = cls(**settings)
+    model.__dict__["_client"] = anthropic.Client(**{**model._client_params, "http_client": http_client})
+    return model
+
+
+def configurable_model_class() -> type | None:
+    """Return the class of models that `init_chat_model` makes anew for each call, if `langchain` is in use."""
+    return getattr(sys.modules.get("langchain.chat_models.base"), "_ConfigurableModel", None)
+
+
+def configured_model(cls: Any, model: Any, config: Any, tape: Callable[[Any], Any]) -> Any:
+    """Return the model that a configurable model makes for a call, taped before the operations that wait for it.
+
+    `_ConfigurableModel._model` makes it of `_default_config` and the config, and then applies what was queued in
+    `_queued_declarative_operations`, such as `bind_tools`.
+    """
+    bare = object.__new__(cls)
+    bare.__dict__ = {**model.__dict__, "_queued_declarative_operations": []}
+    made = tape(bare._model(config))
+    for name, args, kwargs in model._queued_declarative_operations:
+        made = getattr(made, name)(*args, **kwargs)
+    return made
+
+
 def refused_arguments(error: BaseException) -> bool:
     """Whether a tool raised while it checked its arguments, before its own code ran.
 
@@ -150,6 +193,30 @@ def refused_arguments(error: BaseException) -> bool:
     """
     below = error.__traceback__.tb_next if error.__traceback__ is not None else None
     return below is not None and below.tb_frame.f_code.co_name == "_to_args_and_kwargs"
+
+
+def came_from_cache(result: LLMResult) -> bool:
+    """Whether a model's cache answered, and no provider.
+
+    `BaseChatModel._convert_cached_generations` sets the cost of what it finds to 0. A text model tells callbacks of no
+    call that its cache answers.
+    """
+    messages = [getattr(generation, "message", None) for batch in result.generations for generation in batch]
+    usages = [getattr(message, "usage_metadata", None) for message in messages]
+    return any(usage is not None and usage.get("total_cost") == 0 for usage in usages)
+
+
+def returns_artifact() -> bool:
+    """Whether the tool that is telling its callbacks of its start returns an artifact.
+
+    `BaseTool.run` and `arun` tell them everything but that, in the frame that has the tool as `self`.
+    """
+    frame = sys._getframe(1).f_back
+    while frame is not None:
+        if frame.f_code.co_name in {"run", "arun"} and isinstance(tool := frame.f_locals.get("self"), _tools.BaseTool):
+            return tool.response_format == "content_and_artifact"
+        frame = frame.f_back
+    return False
 
 
 PUBLIC_MODEL_CALLS = tuple(
@@ -166,3 +233,20 @@ MODULES_WITH_STEPS = tuple(
     module for module in (_runnables, _fallbacks, _tools) if hasattr(module, "coro_with_context")
 )
 """Where `coro_with_context` is called: it makes a task of a step that its caller waits for at once."""
+
+BACKOFFS = {
+    "langchain_core.runnables.retry": ("_invoke", "_ainvoke", "_batch", "_abatch"),
+    "langchain.agents.middleware.model_retry": ("wrap_model_call", "awrap_model_call"),
+    "langchain.agents.middleware.tool_retry": ("wrap_tool_call", "awrap_tool_call"),
+    "langgraph.pregel._retry": ("run_with_retry", "arun_with_retry"),
+}
+"""Where the frameworks sleep between two attempts, by module and function; the last module has other sleeps, too."""
+
+
+def wraps_more_middleware(handler: Callable[..., Any]) -> bool:
+    """Whether what a middleware is given to call is another middleware, and not the model or the tool.
+
+    `create_agent` composes its middleware in functions that are named for it: `_chain_model_call_handlers`,
+    `_chain_async_tool_call_wrappers` and so on. Where they are named otherwise, nothing is said.
+    """
+    return getattr(handler, "__qualname__", "").startswith("_chain_")

@@ -7,9 +7,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
+from agenttape_core import ConfigurationError
+
 _MARK = "__agenttape_alias__"
 _FORWARDS = "__agenttape_forwards__"
-_SHARED = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+_OF_PYDANTIC = frozenset({"__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"})
+"""Where a pydantic object keeps its state: what `BaseModel` names as its slots."""
 
 ObjectT = TypeVar("ObjectT")
 
@@ -17,6 +22,11 @@ ObjectT = TypeVar("ObjectT")
 def is_alias(value: object) -> bool:
     """Whether an object is taped already."""
     return hasattr(type(value), _MARK)
+
+
+def is_alias_class(cls: type) -> bool:
+    """Whether the objects of a class are taped already."""
+    return hasattr(cls, _MARK)
 
 
 def alias_class(cls: type, methods: dict[str, Any], make: Callable[[Any], type]) -> type:
@@ -29,8 +39,10 @@ def alias_class(cls: type, methods: dict[str, Any], make: Callable[[Any], type])
     """
     looks = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
     for name, method in methods.items():
-        # The framework asks for the signature on every call; given here, it need not be looked for behind the wrapper.
-        method.__signature__ = inspect.signature(getattr(cls, name))
+        if inspect.isfunction(method):
+            # The framework asks for the signature on every call; given here, it need not be looked for behind the
+            # wrapper.
+            method.__signature__ = inspect.signature(getattr(cls, name))  # type: ignore[attr-defined]
     own = {**methods, "__reduce_ex__": _reduce, _MARK: staticmethod(make)}
     alias: type = _forwarding(type(cls))(cls.__name__, (cls,), {**looks, **own})
     setattr(alias, _FORWARDS, True)
@@ -52,29 +64,60 @@ def _forwarding(meta: type) -> Any:
 
 
 def alias_of(value: ObjectT, make: Callable[[Any], type]) -> ObjectT:
-    """Return an alias that shares the state of a pydantic object, so that a change of either is seen by both.
+    """Return an alias that shares the state of an object, so that a change of either is seen by both.
 
     Args:
         value: The object. An alias is returned as it is.
         make: Gives the class of aliases for a class; called with `type(value)`.
+
+    Raises:
+        ConfigurationError: If the object keeps its state where it cannot be shared.
     """
     if is_alias(value):
         return value
-    cls: Any = make(type(value))
-    alias = cls.__new__(cls)
-    for name in _SHARED:
-        object.__setattr__(alias, name, getattr(value, name))
-    return alias  # type: ignore[no-any-return]
+    state = _state_of(value)
+    return _sharing(make(type(value)), value, state)  # type: ignore[no-any-return]
+
+
+def original_of(value: ObjectT) -> ObjectT:
+    """Return the object that an alias stands for, made anew around their common state; others are returned as such.
+
+    What a class does may depend on which methods a subclass has overridden; so real work is done by the original.
+    """
+    return _sharing(type(value).__base__, value, _state_of(value)) if is_alias(value) else value
+
+
+def state_of(value: Any) -> Any:
+    """Return what an object and its aliases have in common: the owner of their calls."""
+    return getattr(value, "__dict__", value)
+
+
+def _sharing(cls: Any, value: Any, state: frozenset[str]) -> Any:
+    twin = object.__new__(cls)  # a `__new__` of the class may want arguments, or remember what it made
+    for name in state:
+        object.__setattr__(twin, name, getattr(value, name))
+    return twin
+
+
+def _state_of(value: Any) -> frozenset[str]:
+    """Return the attributes that hold the state of an object."""
+    if isinstance(value, BaseModel):
+        return _OF_PYDANTIC
+    if any(_slots(cls) for cls in type(value).__mro__):
+        raise ConfigurationError(
+            f"cannot tape {type(value).__module__}.{type(value).__qualname__}: it keeps its state in __slots__, which "
+            "no other object can share\n"
+            "  open a session with ambient=True, which tapes it as it is, or give the class a __dict__ and no slots"
+        )
+    return frozenset({"__dict__"})
+
+
+@functools.cache
+def _slots(cls: type) -> bool:
+    slots = vars(cls).get("__slots__", ())
+    return bool({slots} if isinstance(slots, str) else set(slots) - {"__dict__", "__weakref__"})
 
 
 def _reduce(self: Any, _protocol: Any) -> Any:
     """Pickle an alias as the object it stands for, to be taped again: a dynamic class has no name to load it by."""
-    return alias_of, (_original(self), getattr(type(self), _MARK))
-
-
-def _original(alias: Any) -> Any:
-    cls: Any = type(alias).__base__
-    value = cls.__new__(cls)
-    for name in _SHARED:
-        object.__setattr__(value, name, getattr(alias, name))
-    return value
+    return alias_of, (original_of(self), getattr(type(self), _MARK))

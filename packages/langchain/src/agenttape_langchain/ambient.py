@@ -1,4 +1,4 @@
-"""Tape every chat model and tool of the process while a session is open, with the user's code unchanged."""
+"""Tape every leaf of the process while a session is open, with the user's code unchanged."""
 
 from __future__ import annotations
 
@@ -13,21 +13,42 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langchain_core.tools import BaseTool
+from langsmith import utils as langsmith
+from langsmith.run_trees import RunTree
 
 from agenttape_core.integration import (
     Branch,
     current_branch,
     current_session,
     enter_branch,
+    register_backoff,
     register_scope,
     register_seam,
+    register_tracer,
     task_branch,
 )
-from agenttape_langchain._compat import MODULES_WITH_STEPS, PUBLIC_MODEL_CALLS, hook_handler, unmasking
+from agenttape_langchain import tracing
+from agenttape_langchain._compat import (
+    BACKOFFS,
+    MODULES_WITH_STEPS,
+    PUBLIC_MODEL_CALLS,
+    hook_handler,
+    without_beta_warning,
+)
 from agenttape_langchain.alias import is_alias
 from agenttape_langchain.chat_models import tape_chat_model
+from agenttape_langchain.compressors import COMPRESSORS
+from agenttape_langchain.embeddings import EMBEDDINGS
+from agenttape_langchain.histories import HISTORIES
+from agenttape_langchain.llms import LLMS
 from agenttape_langchain.positions import current_tree, here, scope
+from agenttape_langchain.retrievers import RETRIEVERS
+from agenttape_langchain.stores import STORES
+from agenttape_langchain.subclasses import wrapping
 from agenttape_langchain.tools import tape_tool
+from agenttape_langchain.vector_stores import VECTOR_STORES
+
+_FAMILIES = (LLMS, EMBEDDINGS, RETRIEVERS, VECTOR_STORES, COMPRESSORS, STORES, HISTORIES)
 
 
 def _checkpoint_ids(frozen: Any, _: Any) -> Callable[..., Any]:
@@ -40,6 +61,9 @@ for module in ("langchain_core.callbacks.manager", "langchain_core.tracers.event
     register_seam(module, "uuid7", "uuid", lambda frozen, _: lambda: frozen.next_uuid("uuid7", 7))
 for module in ("langgraph.pregel._checkpoint", "langgraph.checkpoint.base"):  # where agents make checkpoint ids
     register_seam(module, "uuid6", "uuid", _checkpoint_ids)
+for module, functions in BACKOFFS.items():
+    register_backoff(module, functions)
+register_tracer(tracing.hosts)
 
 
 @contextmanager
@@ -49,13 +73,17 @@ def integration() -> Iterator[None]:
         stack.callback(hook_handler(current_tree))
         for name in PUBLIC_MODEL_CALLS:
             _patch(stack, BaseChatModel, name, _redirected(tape_chat_model))
-        _patch(stack, BaseChatModel, "agenerate", unmasking)
         for name in ("run", "arun"):
             _patch(stack, BaseTool, name, _redirected(tape_tool))
+        for family in _FAMILIES:
+            stack.enter_context(wrapping(family))
         # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
         _patch(stack, ContextThreadPoolExecutor, "map", lambda _: ThreadPoolExecutor.map)
         for module in MODULES_WITH_STEPS:
             _patch(stack, module, "coro_with_context", _lending)
+        _patch(stack, langsmith, "tracing_is_enabled", tracing.enabling)
+        for name in ("post", "patch"):
+            _patch(stack, RunTree, name, tracing.posting)
         _patch(stack, ContextThreadPoolExecutor, "submit", _forking(_is_context_pool))
         _patch(stack, ThreadPoolExecutor, "submit", _forking(_is_bare_pool))
         yield
@@ -71,12 +99,14 @@ def _redirected(tape: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Wrap a public method so that a call on an untaped object goes to its taped alias."""
 
     def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        call = without_beta_warning(real)
+
         @functools.wraps(real)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             session = current_session()
             if session is not None and session.ambient and not is_alias(self):
                 self = tape(self)
-            return real(self, *args, **kwargs)
+            return call(self, *args, **kwargs)
 
         return method
 

@@ -1,50 +1,57 @@
 """Observe a run through LangChain's callbacks; what was observed can be replayed.
 
 Callbacks see the same messages, parameters and tool arguments as the leaf calls that a session substitutes, so both
-compute the same fingerprints and addresses.
+compute the same fingerprints and addresses. What they do not see is marked in the cassette.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import RLock
-from typing import TYPE_CHECKING, Any
-
-from langchain_core.outputs import ChatGenerationChunk, ChatResult, LLMResult
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from agenttape_core import Rule
-from agenttape_core.integration import Boundary, Crossing, Observation, Position, value_codec
-from agenttape_langchain._compat import as_provider_sees, refused_arguments
+from agenttape_core.integration import Boundary, plain_value
+from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
-from agenttape_langchain.requests import chat_body, tool_body
-from agenttape_langchain.run_tree import Run, RunTree, model_name, tagged
+from agenttape_langchain.llms import COMPLETION
+from agenttape_langchain.observed_calls import (
+    Batch,
+    ObservedCall,
+    ObservedCompletion,
+    ObservedModel,
+    ObservedTool,
+    Unrecorded,
+)
+from agenttape_langchain.observed_runs import OpenRun, output_facts
+from agenttape_langchain.observing import Observing
+from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
+from agenttape_langchain.retrievers import RETRIEVAL
+from agenttape_langchain.run_tree import Run, model_name, run_name
 from agenttape_langchain.tools import TOOL
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-_log = logging.getLogger("agenttape")
+    from langchain_core.agents import AgentAction, AgentFinish
+    from langchain_core.outputs import LLMResult
+    from tenacity import RetryCallState
 
 
-class _Observed:
-    """An interaction whose start was seen."""
+class TapeCallbackHandler(Observing):
+    """Writes the tree of every run that it observes to a cassette, which can be replayed.
 
-    def __init__(self, crossing: Crossing) -> None:
-        self.crossing = crossing
-        self.chunks: list[Any] = []
+    Calls of chat models, text models, tools and retrievers become interactions, all else becomes steps. The handler
+    only observes: it never changes or breaks a run. What it could not record is logged and kept in `errors`. One
+    handler may observe many runs, also at once, in threads and in tasks; it serves synchronous and asynchronous runs
+    alike.
 
-
-class TapeCallbackHandler(RunTree):
-    """Writes every model and tool call that it observes to a cassette, which can be replayed.
-
-    The file is complete whenever no observed run is open: after `invoke` returns, it is there; what ends later than
-    the run it belongs to is not part of it. While runs are open, a journal beside it holds every finished call, which
-    a crash does not lose (`agenttape_core.recover`). A handler only observes: it never changes or breaks a run. What
-    it could not record is logged and kept in `errors`. One handler may observe many runs, also at once; they all go
-    to its file, one after the other.
+    A journal beside the cassette holds everything that has ended, which a crash does not lose
+    (`agenttape_core.recover`). The cassette itself is written when no observed run is open: after `invoke` returns, it
+    is there. A file of more than 64 KiB is written when there is much to add, at the latest by `flush`, by `close`, or
+    at the end of the program.
 
     Args:
         path: The cassette: `.yaml` or `.jsonl`, also with `.gz`, or a bare name under the cassette folder. What is
@@ -53,73 +60,69 @@ class TapeCallbackHandler(RunTree):
         tags: Words for the header.
 
     Raises:
+        CassetteLockedError: If another handler or session is recording to the cassette at this moment.
         ConfigurationError: If the path names no file, or a rule or setting is not valid.
     """
 
-    raise_error = False
-
     def __init__(self, path: str | Path, *, redact: bool | Sequence[Rule] = True, tags: Sequence[str] = ()) -> None:
-        super().__init__(Position())
-        self._observation = Observation(path, redact=redact, tags=tags)
-        self._observed: dict[UUID, _Observed] = {}
-        self._parents: dict[UUID, UUID | None] = {}
-        self._outermost: set[UUID] = set()
-        self._gate = RLock()  # no run begins between the end of the last one and the writing of the file
-        self.errors: list[Exception] = []
+        super().__init__(path, redact=redact, tags=tags)
+        self._batches: dict[Any, Batch] = {}
 
-    @property
-    def path(self) -> Path | str:
-        """The cassette."""
-        return self._observation.path
+    def __enter__(self) -> Self:
+        return self
 
-    @contextmanager
-    def _observing(self) -> Iterator[None]:
-        """Keep our errors out of the observed run, and not lose them."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is ours and not the run's
-            self.errors.append(error)
-            _log.error("TapeCallbackHandler(%s) could not record a call: %s", self.path, error)
-
-    def _begin(self, run_id: UUID, parent_run_id: UUID | None, name: str, *args: Any, **facts: Any) -> Run:
-        with self._gate:
-            if parent_run_id not in self._parents:
-                self._outermost.add(run_id)
-            self._parents[run_id] = parent_run_id
-            return super()._begin(run_id, parent_run_id, name, *args, **facts)
-
-    def _branch(self, above: Position) -> None:
-        """No session forks strands for this tree; what the context still holds of another says nothing about it."""
+    def __exit__(
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     def _end(self, run_id: UUID) -> Run | None:
-        with self._gate:
-            run = super()._end(run_id)
-            self._parents.pop(run_id, None)
-            self._outermost.discard(run_id)
-            if not self._outermost:
-                for abandoned in (self._runs, self._parents, self._observed):
-                    abandoned.clear()
-                with self._observing():
-                    self._observation.flush()
+        run = super()._end(run_id)
+        if not self._opened:
+            self._batches.clear()  # of which the framework did not tell all
         return run
 
-    def _cross(self, boundary: Boundary, name: str, run_id: UUID, run: Run, body: Callable[[], Any]) -> None:
-        ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
+    def _cross(
+        self, run: OpenRun, boundary: Boundary, name: str, body: Callable[[], Any], call: type[ObservedCall]
+    ) -> None:
+        run.call = self._begun(run, lambda: call(self._crossing(run, boundary, name, body())))
+
+    # -- chains ------------------------------------------------------------------------------------------------
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any] | None,
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Note that a chain, an agent, a graph or one of its nodes begins."""
+        run = self._open(run_id, parent_run_id, run_name(serialized, kwargs), kwargs)
+        run.kind = run.chain_kind()
+        if run.above is None:
+            with self._observing():
+                run.input = plain_value(inputs)
+                self._observation.note_input(run.input)
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Record the step."""
+        run = self._opened.get(run_id)
         with self._observing():
-            around = self._crossing_around(run_id)
-            session = self._observation.session
-            crossing = session.cross(boundary, name, body(), position=run.position, ids=ids, parent=around)
-            self._observed[run_id] = _Observed(crossing)
+            if run is not None:
+                self._record(run, **(output_facts(outputs) if run.above is None else {}))
+        self._end(run_id)
 
-    def _crossing_around(self, run_id: UUID) -> Crossing | None:
-        above = self._parents.get(run_id)
-        while above is not None:
-            if above in self._observed:
-                return self._observed[above].crossing
-            above = self._parents.get(above)
-        return None
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Record the step, which failed."""
+        run = self._opened.get(run_id)
+        with self._observing():
+            if run is not None:
+                self._record(run, status="failed", error=error)
+        self._end(run_id)
 
-    # -- chat models -------------------------------------------------------------------------------------------
+    # -- models ------------------------------------------------------------------------------------------------
 
     def on_chat_model_start(
         self,
@@ -131,70 +134,160 @@ class TapeCallbackHandler(RunTree):
         invocation_params: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Note what a model is asked."""
-        name = model_name(serialized, kwargs)
-        run = self._begin(run_id, parent_run_id, name, *tagged(kwargs), params=invocation_params)
-        asked = invocation_params or {}
-        self._cross(CHAT, name, run_id, run, lambda: chat_body(as_provider_sees(messages[0], traced=True), asked))
+        """Note what a chat model is asked."""
+        name, asked = model_name(serialized, kwargs), invocation_params or {}
+        run = self._open(run_id, parent_run_id, name, kwargs, kind="model")
+        self._cross(
+            run, CHAT, name, lambda: chat_body(as_provider_sees(messages[0], traced=True), asked), ObservedModel
+        )
+
+    def on_llm_start(
+        self,
+        serialized: dict[str, Any] | None,
+        prompts: list[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        invocation_params: dict[str, Any] | None = None,
+        batch_size: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        """Note what a text model is asked: all its prompts are one call, of which callbacks are told one by one."""
+        name, asked = model_name(serialized, kwargs), invocation_params or {}
+        self._open(run_id, parent_run_id, name, kwargs, kind="model")
+        together = (threading.get_ident(), parent_run_id, name, batch_size)
+        batch = self._batches.setdefault(together, Batch(batch_size))
+        if not batch.add(run_id, prompts):
+            return
+        del self._batches[together]
+        runs = [opened for each in batch.runs if (opened := self._opened.get(each)) is not None]
+        call = self._begun(
+            runs[0],
+            lambda: ObservedCompletion(
+                self._crossing(runs[0], COMPLETION, name, completion_body(batch.prompts, asked)), batch.runs
+            ),
+        )
+        for each in runs:
+            each.call, each.lost = call, runs[0].lost
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **kwargs: Any) -> None:
-        """Note a chunk as it is now: the run goes on to change it."""
-        observed = self._observed.pop(run_id, None)
-        if observed is None:
-            return
-        with self._observing():
-            if isinstance(chunk, ChatGenerationChunk):
-                observed.crossing.chunk_arrived()
-                observed.chunks.append(value_codec().encode(chunk))
-            self._observed[run_id] = observed  # not reached when a chunk cannot be kept: a stream with a hole is none
+        """Note a chunk."""
+        run = self._opened.get(run_id)
+        if run is not None and isinstance(run.call, ObservedModel):
+            with self._observing():
+                run.call.arrived(chunk)
+
+    def on_stream_event(self, event: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note that the stream of a model is told in events."""
+        run = self._opened.get(run_id)
+        if run is not None and isinstance(run.call, ObservedModel):
+            run.call.sent_event()
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
         """Record what a model answered."""
-        observed = self._observed.pop(run_id, None)
-        if observed is not None:
-            with self._observing():
-                result = ChatResult(generations=response.generations[0], llm_output=response.llm_output)
-                if observed.chunks:
-                    observed.crossing.streamed(observed.chunks, "exhausted", usage=CHAT.usage(result))
-                else:
-                    observed.crossing.returned(result)
-        self._end(run_id)
+        self._returned(run_id, response)
 
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_error(
+        self, error: BaseException, *, run_id: UUID, response: LLMResult | None = None, **kwargs: Any
+    ) -> None:
         """Record that a model failed, or that its stream was broken or closed."""
-        observed = self._observed.pop(run_id, None)
-        if observed is not None:
-            with self._observing():
-                if isinstance(error, GeneratorExit):
-                    observed.crossing.streamed(observed.chunks, "closed")
-                elif isinstance(error, Exception) and observed.chunks:
-                    observed.crossing.streamed(observed.chunks, "raised", error)
-                elif isinstance(error, Exception):
-                    observed.crossing.raised(error)
-        self._end(run_id)
+        self._answered(run_id, lambda call: call.failed(run_id, error, response), error=error)
 
-    # -- tools -------------------------------------------------------------------------------------------------
+    # -- tools and retrievers ----------------------------------------------------------------------------------
 
-    def on_tool_start(self, serialized: dict[str, Any] | None, input_str: str, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any] | None,
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        inputs: dict[str, Any] | None = None,
+        tool_call_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Note what a tool is asked."""
-        super().on_tool_start(serialized, input_str, run_id=run_id, **kwargs)
-        run = self.run(run_id)
-        assert run is not None
         name = str((serialized or {}).get("name", "tool"))
-        self._cross(TOOL, name, run_id, run, lambda: tool_body(name, run.inputs))
+        run = self._open(run_id, parent_run_id, name, kwargs, kind="tool", tool_call_id=tool_call_id)
+        asked = inputs if inputs is not None else input_str
+        self._cross(run, TOOL, name, lambda: tool_body(name, asked), ObservedTool)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record what a tool answered. A formatted message is recorded as it is: its parts cannot be told from it."""
-        observed = self._observed.pop(run_id, None)
-        if observed is not None:
-            with self._observing():
-                observed.crossing.returned(output)
-        self._end(run_id)
+        """Record what a tool answered."""
+        self._returned(run_id, output)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record that a tool failed; one that was given wrong arguments did not run, and will fail by itself again."""
-        observed = self._observed.pop(run_id, None)
-        if observed is not None and isinstance(error, Exception) and not refused_arguments(error):
-            with self._observing():
-                observed.crossing.raised(error)
+        """Record that a tool failed."""
+        self._failed(run_id, error)
+
+    def on_retriever_start(
+        self,
+        serialized: dict[str, Any] | None,
+        query: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Note what a retriever is asked; how it searches is not told."""
+        name = run_name(serialized, kwargs)
+        run = self._open(run_id, parent_run_id, name, kwargs, kind="retriever")
+        self._cross(run, RETRIEVAL, name, lambda: retrieval_body(query, {}), ObservedCall)
+
+    def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Record what a retriever found."""
+        self._returned(run_id, documents)
+
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Record that a retriever failed."""
+        self._failed(run_id, error)
+
+    def _returned(self, run_id: UUID, value: Any) -> None:
+        self._answered(run_id, lambda call: call.returned(run_id, value), output=value)
+
+    def _failed(self, run_id: UUID, error: BaseException) -> None:
+        self._answered(run_id, lambda call: call.failed(run_id, error), error=error)
+
+    def _answered(
+        self,
+        run_id: UUID,
+        answer: Callable[[Any], Unrecorded | None],
+        *,
+        output: Any = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Record a call; one of which no interaction can be made is a step, which says what is missing."""
+        run = self._opened.get(run_id)
+        with self._observing(again=run is not None and run.lost != ""):
+            lacking = self._outcome(run, answer) if run is not None else None
+            if run is not None and lacking is not None:
+                status = "failed" if error is not None else "ended"
+                self._record(run, status=status, error=error, missing=lacking.note, output=plain_value(output))
         self._end(run_id)
+
+    # -- what happens within runs ------------------------------------------------------------------------------
+
+    def on_custom_event(self, name: str, data: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Record an event of the program's own."""
+        self._happened(run_id, "event", name, data)
+
+    def on_text(self, text: str, *, run_id: UUID, **kwargs: Any) -> None:
+        """Record a text that a chain has something to say about."""
+        self._happened(run_id, "event", "text", text)
+
+    def on_agent_action(self, action: AgentAction, *, run_id: UUID, **kwargs: Any) -> None:
+        """Record what an agent of the older kind decided to do."""
+        self._happened(
+            run_id, "event", "agent_action", {"tool": action.tool, "input": action.tool_input, "log": action.log}
+        )
+
+    def on_agent_finish(self, finish: AgentFinish, *, run_id: UUID, **kwargs: Any) -> None:
+        """Record that an agent of the older kind has decided that it is done."""
+        self._happened(run_id, "event", "agent_finish", {"output": finish.return_values, "log": finish.log})
+
+    def on_retry(self, retry_state: RetryCallState, *, run_id: UUID, **kwargs: Any) -> None:
+        """Record that a call is tried again: after which attempt, after how many seconds, and why."""
+        failed = retry_state.outcome is not None and retry_state.outcome.failed
+        error = retry_state.outcome.exception() if retry_state.outcome is not None and failed else None
+        data = {"attempt": retry_state.attempt_number, "wait_s": retry_state.idle_for}
+        self._happened(run_id, "retry", "retry", data, error=error)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from agenttape_core.integration import Position, Session, current_session, rank_name, task_branch
+from agenttape_core.integration import (
+    Position,
+    Session,
+    context_session,
+    current_session,
+    executing,
+    rank_name,
+    task_branch,
+)
 from agenttape_langchain._compat import enclosing_run_id
 from agenttape_langchain.run_tree import Run, RunTree
 
@@ -47,3 +55,22 @@ def scope() -> str | None:
         return None
     position = here(session)
     return f"{position.address}|{rank_name(position.rank_of(task_branch(position)))}"
+
+
+def below(session: Session, name: str) -> Position | None:
+    """Begin a position for a call that the framework knows no run of: an embedding, a read or write of a store.
+
+    Args:
+        session: The session.
+        name: Which boundary it is.
+
+    Returns:
+        A position below the run or the crossing that the caller's code runs in, whichever is further inside; nothing
+        for a thread without a context, whose place only the session can tell.
+    """
+    above, outer = here(session), executing()
+    if outer is not None and outer.session is session and len(outer.position.order) > len(above.order):
+        above = outer.position
+    elif context_session() is None:
+        return None
+    return above.child(name, branch=task_branch(above))

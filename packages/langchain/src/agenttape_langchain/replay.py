@@ -11,7 +11,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackMana
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
-from langchain_core.outputs import ChatGenerationChunk, ChatResult, LLMResult
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableMap, RunnablePassthrough
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
@@ -19,13 +19,20 @@ from langchain_core.utils.pydantic import is_basemodel_subclass
 from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core import ConfigurationError, Report
-from agenttape_core.integration import Crossing, Session, open_replay, value_codec
-from agenttape_langchain._compat import as_provider_sees, unmasking
+from agenttape_core.integration import (
+    Crossing,
+    Session,
+    aserve,
+    aserve_stream,
+    open_replay,
+    serve,
+    serve_stream,
+    value_codec,
+)
+from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.requests import chat_body
-from agenttape_langchain.settings import Setting, distinct_settings, format_meaning, meaning_of
-
-_agenerate = unmasking(BaseChatModel.agenerate)
+from agenttape_langchain.settings import Setting, distinct_settings, format_meaning, formats_agree, meaning_of
 
 
 class ReplayChatModel(BaseChatModel):
@@ -40,6 +47,8 @@ class ReplayChatModel(BaseChatModel):
         cassette: A bare name under the cassette folder, or a path.
         model: Which model to be, where the cassette holds several.
         exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: How long an answer takes: no time (`none`), as long as it was recorded (`recorded`), or that times a
+            number; by default as the project's settings say.
         options: What every chat model takes; give `output_version` as the recorded model had it.
 
     Raises:
@@ -50,13 +59,14 @@ class ReplayChatModel(BaseChatModel):
     cassette: str | Path
     model: str | None = None
     exhausted: Literal["fail", "last", "cycle"] = "fail"
+    pace: Literal["none", "recorded"] | float | None = None
 
     _session: Session = PrivateAttr()
     _settings: list[Setting] = PrivateAttr()
 
     def __init__(self, cassette: str | Path, **options: Any) -> None:
         super().__init__(cassette=cassette, **options)
-        self._session = open_replay(self.cassette, exhausted=self.exhausted)
+        self._session = open_replay(self.cassette, exhausted=self.exhausted, pace=self.pace)
         self._settings = self._recorded_settings()
         if self.profile is None and any(setting.meaning.response_format for setting in self._settings):
             self.profile = {"structured_output": True}
@@ -128,12 +138,8 @@ class ReplayChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        result: ChatResult = self._cross(messages, stop, kwargs).replay()
+        result: ChatResult = serve(self._cross(messages, stop, kwargs))
         return result
-
-    async def agenerate(self, *args: Any, **kwargs: Any) -> LLMResult:
-        """Answer conversations as `BaseChatModel.agenerate` does, and let a miss out of it."""
-        return await _agenerate(self, *args, **kwargs)  # type: ignore[no-any-return]
 
     async def _agenerate(
         self,
@@ -142,7 +148,8 @@ class ReplayChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        return self._generate(messages, stop, **kwargs)
+        result: ChatResult = await aserve(self._cross(messages, stop, kwargs))
+        return result
 
     def _stream(
         self,
@@ -151,7 +158,7 @@ class ReplayChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        for chunk in self._cross(messages, stop, kwargs).replay_chunks():
+        for chunk in serve_stream(self._cross(messages, stop, kwargs)):
             if run_manager is not None:
                 run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
@@ -163,7 +170,7 @@ class ReplayChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in self._cross(messages, stop, kwargs).replay_chunks():
+        async for chunk in aserve_stream(self._cross(messages, stop, kwargs)):
             if run_manager is not None:
                 await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
@@ -177,9 +184,16 @@ class ReplayChatModel(BaseChatModel):
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Bind tools as the recorded model did, in whatever spelling they are given."""
         spelled = [_spelled(tool) for tool in tools]
-        if tool_choice is not None:
+        by_framework = "ls_structured_output_format" in kwargs  # it forces a tool, for want of a response format
+        if tool_choice is not None and not (by_framework and self._was_not_forced(spelled)):
             kwargs["tool_choice"] = tool_choice
         return self.bind(**({"tools": spelled} if spelled else {}), **kwargs)
+
+    def _was_not_forced(self, tools: Sequence[Any]) -> bool:
+        """Whether the recorded model had these tools and was never told to call one: not every provider can be."""
+        wanted = meaning_of({"tools": tools}).tools
+        choices = [setting.meaning.choice for setting in self._settings if setting.meaning.tools == wanted]
+        return bool(choices) and not any(choices)
 
     def with_structured_output(
         self,
@@ -199,8 +213,8 @@ class ReplayChatModel(BaseChatModel):
         method = kwargs.pop("method", None)
         kwargs.pop("strict", None)
         wanted = ("json_object",) if method == "json_mode" else format_meaning(schema)
-        recorded = {setting.meaning.response_format for setting in self._settings}
-        if method == "function_calling" or (method is None and wanted not in recorded):
+        recorded = any(formats_agree(wanted, setting.meaning.response_format) for setting in self._settings)
+        if method == "function_calling" or (method is None and not recorded):
             return super().with_structured_output(schema, include_raw=include_raw, **kwargs)
         tools = kwargs.pop("tools", ())
         if method == "json_mode":

@@ -1,4 +1,4 @@
-"""What a chat model or a tool is asked, as a provider would receive it, in terms that all frameworks share."""
+"""What the parts of an agent are asked, as a provider would receive it, in terms that all frameworks share."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import marshal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 
 from agenttape_core import AgentTapeError
 from agenttape_core.integration import Keyed, class_name, value_codec
+from agenttape_langchain.codec.floats import Floats, packed
 
 _AUTHORED = frozenset({HumanMessage, SystemMessage})
 _ANSWERED = frozenset({AIMessage, AIMessageChunk})
@@ -55,6 +57,78 @@ def tool_body(name: str, arguments: Any) -> dict[str, Any]:
         arguments: Its arguments by name, or the bare string of a tool that takes one; nothing that is injected.
     """
     return {"name": name, "arguments": _asked(arguments)}
+
+
+def completion_body(prompts: Sequence[str], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request of a call of a text model.
+
+    Args:
+        prompts: The prompts that go out in one call; a stream has one.
+        params: Everything else that is sent, as for a chat model.
+    """
+    body = chat_body((), params)
+    del body["messages"]
+    return {**body, "prompts": list(prompts)}
+
+
+def embedding_body(texts: str | Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request of an embedding call.
+
+    Args:
+        texts: One text where a query is embedded, a list of them for documents: many models embed the two differently.
+        settings: The model, the dimensions and what else is sent along.
+    """
+    body = {key: _asked(value) for key, value in settings.items() if value is not None}
+    return {**body, "input": texts if isinstance(texts, str) else list(texts)}
+
+
+def retrieval_body(query: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request of a retriever.
+
+    Args:
+        query: What is looked for.
+        settings: How: what the retriever and the call say of it. Callbacks are not told, so what they observed has
+            none.
+    """
+    return {"query": query, **({"settings": _asked(settings)} if settings else {})}
+
+
+def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request of a call of one of several methods, as those of a store.
+
+    Args:
+        method: The method; the one name of its synchronous and its asynchronous form.
+        arguments: Its arguments by name; nothing is what an argument is that is not given.
+        settings: Which store it is, of several of its class.
+    """
+    body = {"method": method, "arguments": {k: _argument(v) for k, v in arguments.items() if v is not None}}
+    return {**body, **({"settings": _asked(settings)} if settings else {})}
+
+
+def runnable_body(value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request of a runnable that is taped as a whole.
+
+    Args:
+        value: Its input.
+        options: What it is given by name, and the configurable fields that it has.
+    """
+    body = {"input": _argument(value)}
+    return {**body, **({"options": _asked(options)} if options else {})}
+
+
+def _argument(value: Any) -> Any:
+    """Return a request value as `_asked` does, but see into messages and documents wherever they stand."""
+    if isinstance(value, BaseMessage):
+        return _plain_message(value)
+    if isinstance(value, Document):
+        plain = {"content": value.page_content, "metadata": _asked(value.metadata)}
+        return plain if value.id is None else {**plain, "id": value.id}
+    if type(value) in {list, tuple}:
+        vector = packed(value)
+        return vector if type(vector) is Floats else [_argument(item) for item in value]
+    if type(value) is dict:
+        return {str(key): _argument(item) for key, item in value.items()}
+    return _asked(value)
 
 
 def _message_part(message: BaseMessage) -> Any:

@@ -92,7 +92,7 @@ class RunTree(InlineHandler):
     ) -> Run:
         parent = self.run(parent_run_id)
         above = parent.position if parent is not None else self._root
-        run = Run(above.child(branch=self._branch(above), **_place(name, tags or (), metadata or {})), **facts)
+        run = Run(above.child(branch=self._branch(above), **place_of_run(name, tags or (), metadata or {})), **facts)
         self._runs[run_id] = run
         return run
 
@@ -117,7 +117,7 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a chain, an agent, a graph or one of its nodes."""
-        run = self._begin(run_id, parent_run_id, _name(serialized, kwargs), tags, metadata)
+        run = self._begin(run_id, parent_run_id, run_name(serialized, kwargs), tags, metadata)
         _chains.set(_Chain(self, run_id, run, self._open_chain()))
 
     def chain(self) -> Run | None:
@@ -153,7 +153,7 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a retrieval."""
-        self._begin(run_id, parent_run_id, _name(serialized, kwargs), *tagged(kwargs))
+        self._begin(run_id, parent_run_id, run_name(serialized, kwargs), *tagged(kwargs))
 
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
@@ -211,7 +211,7 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a tool call."""
-        name = _name(serialized, {})
+        name = run_name(serialized, {})
         self._begin(
             run_id,
             parent_run_id,
@@ -236,16 +236,19 @@ def tagged(kwargs: dict[str, Any]) -> tuple[Any, Any]:
     return kwargs.get("tags"), kwargs.get("metadata")
 
 
-def _name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
+def run_name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
+    """Return what a run is called."""
     return kwargs.get("name") or (serialized or {}).get("name") or "run"
 
 
 def model_name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
     """Return the class of a model: a run name is for readers of traces, and may hold anything."""
-    return (serialized or {}).get("name") or ((serialized or {}).get("id") or [None])[-1] or _name(serialized, kwargs)
+    return (
+        (serialized or {}).get("name") or ((serialized or {}).get("id") or [None])[-1] or run_name(serialized, kwargs)
+    )
 
 
-def _place(name: str, tags: Sequence[str], metadata: dict[str, Any]) -> dict[str, Any]:
+def place_of_run(name: str, tags: Sequence[str], metadata: dict[str, Any]) -> dict[str, Any]:
     """Return what the framework says about the place of a run among its siblings.
 
     LangGraph tags a node's run `graph:step:N` and puts the path of its task into the metadata, where a `Send` has its

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 
-_SPELLED = frozenset({"tools", "tool_choice", "response_format", "stop"})
+_SPELLED = frozenset({"tools", "tool_choice", "response_format", "format", "output_config", "stop"})
 _OF_THE_SPELLING = frozenset({"parallel_tool_calls", "strict", "functions", "function_call"})
 """What providers add to a call when they spell tools and formats."""
 
@@ -32,6 +32,11 @@ class Meaning(NamedTuple):
     choice: Any
     response_format: tuple[Any, ...] | None
     stop: tuple[str, ...]
+
+    def agrees_with(self, other: Meaning) -> bool:
+        """Whether the parameters of two calls mean the same, whatever the providers leave out."""
+        formats = self.response_format, other.response_format
+        return self._replace(response_format=None) == other._replace(response_format=None) and formats_agree(*formats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Setting:
             asked: The parameters of the call, plain; what it does not give is the model's own.
             meaning: What they mean.
         """
-        return self.meaning == meaning and all(
+        return self.meaning.agrees_with(meaning) and all(
             key in self.params and self.params[key] == value
             for key, value in asked.items()
             if key not in _SPELLED | _OF_THE_SPELLING
@@ -101,7 +106,7 @@ def meaning_of(params: Mapping[str, Any]) -> Meaning:
     return Meaning(
         tools=tuple(sorted(json.dumps(tool, sort_keys=True) for tool in tools)),
         choice=_choice(params.get("tool_choice"), tools) if tools else None,
-        response_format=format_meaning(params.get("response_format")),
+        response_format=format_meaning(_format(params)),
         stop=tuple([stop] if isinstance(stop, str) else stop or ()),
     )
 
@@ -135,6 +140,20 @@ def _choice(choice: Any, tools: list[list[Any]]) -> Any:
         return None
     only = len(tools) == 1 and choice == tools[0][1]
     return "required" if only or choice in ("any", "required", True) else choice
+
+
+def _format(params: Mapping[str, Any]) -> Any:
+    """Return the response format that is asked for; Ollama names it `format`, Anthropic puts it in `output_config`."""
+    config, named = params.get("output_config"), params.get("format")
+    asked = params.get("response_format") or (config.get("format") if isinstance(config, Mapping) else None)
+    return asked or ({"type": "json_object"} if named == "json" else named or None)
+
+
+def formats_agree(first: tuple[Any, ...] | None, second: tuple[Any, ...] | None) -> bool:
+    """Whether two response formats mean the same; not every provider is told the name of the format."""
+    if first is None or second is None or first[-1] != second[-1]:
+        return first == second
+    return first[0] == second[0] or None in (first[0], second[0])
 
 
 def format_meaning(response_format: Any) -> tuple[Any, ...] | None:

@@ -63,7 +63,7 @@ def _cross(tool: BaseTool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cro
     return session.cross(TOOL, tool.name, body, position=run.position, owner=tool.__dict__, ids=ids)
 
 
-def _finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
+def finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
     """Return a value as `_run` returns it: what callbacks observed is the finished message already."""
     if not crossing.is_served or tool.response_format != "content_and_artifact":
         return value
@@ -78,7 +78,7 @@ def _run(real: Callable[..., Any]) -> Callable[..., Any]:
         crossing = _cross(self, args, kwargs)
         if crossing is None:
             return real(self, *args, **kwargs)
-        return _finished(crossing, self, intercept(crossing, lambda: real(self, *args, **kwargs)))
+        return finished(crossing, self, intercept(crossing, lambda: real(self, *args, **kwargs)))
 
     return _run
 
@@ -89,6 +89,6 @@ def _arun(real: Callable[..., Any]) -> Callable[..., Any]:
         crossing = _cross(self, args, kwargs)
         if crossing is None:
             return await real(self, *args, **kwargs)
-        return _finished(crossing, self, await aintercept(crossing, lambda: real(self, *args, **kwargs)))
+        return finished(crossing, self, await aintercept(crossing, lambda: real(self, *args, **kwargs)))
 
     return _arun

@@ -19,7 +19,8 @@ async def _sleep(delay: float, result: Any = None) -> Any:
 
 
 _SLEEP = cast("types.FunctionType", asyncio.sleep)
-_REAL = types.FunctionType(_SLEEP.__code__, _SLEEP.__globals__, "sleep", _SLEEP.__defaults__)
+_CODE = _SLEEP.__code__
+_REAL = types.FunctionType(_CODE, _SLEEP.__globals__, "sleep", _SLEEP.__defaults__)
 
 
 async def sleep_and_pass(delay: float, result: T) -> T:
@@ -40,4 +41,4 @@ def swap_in() -> None:
 
 def swap_out() -> None:
     """Give `asyncio.sleep` its own code back."""
-    _SLEEP.__code__ = _REAL.__code__
+    _SLEEP.__code__ = _CODE

@@ -125,7 +125,6 @@ class Position:
         "_forks",
         "_groups",
         "_lock",
-        "_moments",
         "_started",
         "_steps",
         "address",
@@ -138,7 +137,6 @@ class Position:
         self.order = order
         self.branch = branch
         self._started = 0
-        self._moments = 0
         self._steps: dict[tuple[int, ...], int] = {}
         self._forks: dict[tuple[int, ...], int] = {}
         self._counts: dict[str, int] = {}
@@ -172,9 +170,7 @@ class Position:
 
     def moment(self) -> Order:
         """Return the place of what happens now and is no position itself: after all that has begun below this one."""
-        with self._lock:
-            self._moments += 1
-            return (*self.order, (self._started, (), 0, "", self._moments))
+        return (*self.order, (self._started, (), 0, "", 0))
 
     def fork(self, branch: Branch, task: asyncio.Task[Any] | None = None) -> Branch:
         """Return a new branch for a strand that begins below this position.

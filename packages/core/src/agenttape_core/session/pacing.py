@@ -41,11 +41,11 @@ class Pace:
     """How fast a replay is.
 
     Args:
-        factor: What the recorded times are multiplied with: 1 is as it was, 0.5 is twice as fast.
+        scale: What the recorded times are multiplied with: 1 is as it was, 0.5 is twice as fast.
         timings: The recorded times, by the numbers of their interactions.
     """
 
-    factor: float
+    scale: float
     timings: Mapping[int, Timing]
 
 
@@ -65,7 +65,7 @@ class Paced:
     def __init__(self, pace: Pace, number: int) -> None:
         timing = pace.timings.get(number)
         times = [] if timing is None else [*timing.offsets_ms, timing.duration_ms]
-        self._due = [ms / 1000 * pace.factor for ms in times]
+        self._due = [ms / 1000 * pace.scale for ms in times]
         self._began = waiter.now()
 
     def wait(self, chunk: int = -1) -> None:

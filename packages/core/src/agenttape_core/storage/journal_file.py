@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from agenttape_core.storage.working import elsewhere, prepare_elsewhere
+from agenttape_core.storage.working import elsewhere, prepare_elsewhere, tidy_elsewhere
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,6 +134,7 @@ class JournalFile:
                     prepare_elsewhere(folder, self._target)
                     moved = JournalFile(path, self._target, self.content())
                 except OSError:
+                    tidy_elsewhere(folder)
                     continue  # no room or no right there either
                 written = self._written.plus(moved._written.size - self._written.size, self._held)
                 self.close(remove=True)

@@ -18,7 +18,14 @@ from agenttape_core.storage.journal_text import assemble, read_journal
 from agenttape_core.storage.location import Location, location_of
 from agenttape_core.storage.lock import WriterLock, holder
 from agenttape_core.storage.stores import exists
-from agenttape_core.storage.working import beside, elsewhere, location_beside, prepare_beside, real_location
+from agenttape_core.storage.working import (
+    beside,
+    elsewhere,
+    location_beside,
+    prepare_beside,
+    real_location,
+    tidy_elsewhere,
+)
 from agenttape_core.storage.writer import write_cassette
 
 _NAME = re.compile(r"\.(?P<target>.+)\.[0-9]+-[0-9a-f]+\.journal")
@@ -63,6 +70,7 @@ def recover(journal: Path | str, target: Path | str | None = None) -> Location:
         lock.release()
     with contextlib.suppress(OSError):
         journal.unlink()
+    tidy_elsewhere(journal.parent)
     return written
 
 

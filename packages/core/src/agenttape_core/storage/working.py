@@ -74,6 +74,14 @@ def prepare_elsewhere(folder: Path, location: Location) -> None:
     (folder / _URL_FILE).write_text(_url_of(location), encoding="utf-8")
 
 
+def tidy_elsewhere(folder: Path) -> None:
+    """Remove a folder of `elsewhere` that holds nothing any more; any other folder is left as it is."""
+    with contextlib.suppress(OSError):
+        if folder.absolute().parent in _roots() and [path.name for path in folder.iterdir()] == [_URL_FILE]:
+            (folder / _URL_FILE).unlink()
+            folder.rmdir()
+
+
 def _folder_of(location: Location, root: Path | None = None) -> Path:
     return (root or _state_folder()) / hashlib.sha256(_url_of(location).encode()).hexdigest()[:16]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttape_langchain.codec import graph, http, messages, outputs, parsed, text
+from agenttape_langchain.codec import addable, floats, graph, http, messages, outputs, parsed, text
 from agenttape_langchain.codec.streams import join_chunks, split_result
+from agenttape_langchain.codec.texts import join_texts, split_texts
 
 if TYPE_CHECKING:
     from agenttape_core.schema import TypeCodec
@@ -14,10 +15,12 @@ CODECS: tuple[TypeCodec, ...] = (
     messages.CODEC,
     *outputs.CODECS,
     text.CODEC,
+    floats.CODEC,
+    addable.CODEC,
     parsed.CODEC,
     *graph.CODECS,
     *http.CODECS,
 )
 """The codecs to put before those of Python's own types: `PYTHON_VALUES.extended(CODECS)`."""
 
-__all__ = ["CODECS", "join_chunks", "split_result"]
+__all__ = ["CODECS", "join_chunks", "join_texts", "split_result", "split_texts"]

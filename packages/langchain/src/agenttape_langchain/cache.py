@@ -1,0 +1,174 @@
+"""A cache of LangChain on a cassette.
+
+It knows what the framework tells a cache: the prompt, the model as a string, and the generations. Streams, errors,
+tools and embeddings never come here.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from threading import RLock
+from typing import Any, Literal, Self
+
+from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
+
+from agenttape_core import Mode, Report, Rule, SessionStateError
+from agenttape_core.integration import Boundary, Crossing, Recording, serve
+
+CACHE = Boundary("memory")
+"""Look-ups in a cache: the answer is a list of generations."""
+
+_NAME = "llm_cache"
+_REMEDY = ("run it with TapeCache(..., mode='new_episodes'), and look at what was recorded",)
+_SEPARATOR = "---"
+Key = tuple[str, str]
+
+
+class TapeCache(BaseCache):
+    """Answers model calls from a cassette, for programs that use `set_llm_cache` or give models a `cache`.
+
+    A request has one answer, the last that was recorded, however often it is asked. What is recorded while the cache
+    is open is in a journal at once, and in the file when the cache is closed: by `close`, at the end of a `with`
+    block, or at the end of the program.
+
+    Args:
+        path: A bare name under the cassette folder, or a path.
+        mode: `none` (the default: what is not recorded is a miss), `once`, `new_episodes` or `all`.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the header.
+
+    Raises:
+        CassetteError: If there is nothing to replay, the file cannot be read, or it is being recorded elsewhere.
+        ConfigurationError: If an option, a rule or a setting is not valid.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        mode: str | Mode | None = None,
+        redact: bool | Sequence[Rule] = True,
+        tags: Sequence[str] = (),
+    ) -> None:
+        self._open = functools.partial(Recording, path, exhausted="last", redact=redact, tags=tags, remedy=_REMEDY)
+        self._lock = RLock()
+        self._begin(mode)
+
+    def _begin(self, mode: str | Mode | None) -> None:
+        self._recording = self._open(mode=mode)
+        self._made: dict[Key, Any] = {}
+        self._asked: dict[Key, Crossing] = {}
+        self._at_exit = weakref.finalize(self, self._recording.close)
+
+    @property
+    def report(self) -> Report:
+        """What was served and what was not there."""
+        return self._recording.session.report
+
+    def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
+        """Return the recorded generations, or nothing where the mode lets the model be asked.
+
+        Raises:
+            CassetteMissError: If there are none, and the mode does not.
+            SessionStateError: If the cache is closed.
+        """
+        key = prompt, llm_string
+        with self._lock:
+            if key in self._made:
+                generations: RETURN_VAL_TYPE = self._recording.session.codec.decode(self._made[key])
+                return generations
+            crossing = self._cross(key)
+            if crossing.is_served:
+                return serve(crossing)  # type: ignore[no-any-return]
+            self._asked[key] = crossing
+            return None
+
+    def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
+        """Record what the model answered.
+
+        Raises:
+            CassetteMissError: If the mode records nothing, and this is not recorded.
+            SessionStateError: If the cache is closed.
+            UnrecordableValueError: If the generations hold a value that has no codec.
+        """
+        key, generations = (prompt, llm_string), list(return_val)
+        with self._lock:
+            crossing = self._asked.pop(key, None) or self._cross(key)
+            if not crossing.is_served:
+                crossing.returned(generations)
+                self._made[key] = self._recording.session.codec.encode(generations)
+
+    def clear(self, **kwargs: Any) -> None:
+        """Start over: forget what was recorded, or serve again from the beginning where nothing is.
+
+        The file is replaced when something new is recorded, and left as it is otherwise.
+        """
+        with self._lock:
+            self._at_exit.detach()
+            self._recording.abandon()
+            policy = self._recording.session.policy
+            self._begin(Mode.ALL if policy.records else policy.mode)
+
+    async def alookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
+        """Return what `lookup` returns."""
+        return self.lookup(prompt, llm_string)
+
+    async def aupdate(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
+        """Do what `update` does."""
+        self.update(prompt, llm_string, return_val)
+
+    async def aclear(self, **kwargs: Any) -> None:
+        """Do what `clear` does."""
+        self.clear()
+
+    def close(self) -> None:
+        """Write what was recorded. A closed cache answers nothing.
+
+        Raises:
+            CassetteMissError: If there was one that somebody ate.
+            CassetteWriteError: If the file cannot be written; the message says where the recording is kept.
+        """
+        with self._lock:
+            self._at_exit.detach()
+            self._recording.close()
+        if self._recording.session.failure is not None:
+            raise self._recording.session.failure
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> Literal[False]:
+        if error is None:
+            self.close()
+        else:
+            self._at_exit()
+        return False
+
+    def _cross(self, key: Key) -> Crossing:
+        session = self._recording.session
+        if session.closed:
+            raise SessionStateError(f"the cache on {session.path} is closed; make a new TapeCache")
+        return session.cross(CACHE, _NAME, _body(*key))
+
+
+def _body(prompt: str, llm_string: str) -> dict[str, Any]:
+    """Return the request: what the framework serialised as JSON is kept as what it is."""
+    model, separator, params = llm_string.partition(_SEPARATOR)
+    plain = _plain(model) if separator else None
+    if plain is None:
+        return {"prompt": _plain(prompt) or prompt, "model": llm_string}
+    return {"prompt": _plain(prompt) or prompt, "model": plain, "params": params}
+
+
+def _plain(text: str) -> Any:
+    """Return what a text holds that is JSON of several parts, or nothing."""
+    if not text.startswith(("[{", "{")):
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

@@ -1,0 +1,44 @@
+"""Substitute document compressors: rerankers, and what filters or shortens documents."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+from langchain_core.documents import BaseDocumentCompressor
+
+from agenttape_core.integration import Crossing
+from agenttape_langchain.alias import alias_of
+from agenttape_langchain.leaves import Family, Leaf, alias_for, begin, coroutine, named_arguments, plain
+from agenttape_langchain.object_settings import SEARCH_SETTINGS, model_of, settings_of
+from agenttape_langchain.requests import method_body
+from agenttape_langchain.retrievers import RETRIEVAL
+
+CompressorT = TypeVar("CompressorT", bound=BaseDocumentCompressor)
+
+_METHOD = "compress_documents"
+
+
+def tape_compressor(compressor: CompressorT) -> CompressorT:
+    """Return the taped alias of a document compressor; a taped one is returned as it is."""
+    return alias_of(compressor, _compressor_alias)
+
+
+@functools.cache
+def _compressor_alias(cls: type) -> type:
+    return alias_for(cls, COMPRESSORS, _compressor_alias)
+
+
+def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    arguments = named_arguments(getattr(type(self), _METHOD), ("documents", "query", "callbacks"), args, kwargs)
+    arguments.pop("callbacks", None)
+    settings = {**model_of(self), **settings_of(self, SEARCH_SETTINGS)}
+    return begin(RETRIEVAL, self, type(self).__name__, lambda _: method_body(_METHOD, arguments, settings))
+
+
+COMPRESSORS = Family(
+    BaseDocumentCompressor,
+    {_METHOD: Leaf(plain, _cross), f"a{_METHOD}": Leaf(coroutine, _cross)},
+    defaults=frozenset({f"a{_METHOD}"}),
+)
+"""Every document compressor."""

@@ -1,0 +1,51 @@
+"""Tape the model that `init_chat_model` makes anew for each call, of what is configured then."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from agenttape_langchain._compat import configurable_model_class, configured_model
+from agenttape_langchain.alias import alias_class, alias_of
+from agenttape_langchain.chat_models import tape_chat_model
+
+_OPERATIONS = frozenset({"bind_tools", "with_structured_output"})
+"""What a configurable model puts off until it is a model."""
+
+
+def is_configurable_model(value: object) -> bool:
+    """Whether an object is a configurable model."""
+    cls = configurable_model_class()
+    return cls is not None and isinstance(value, cls)
+
+
+def tape_configurable_model(model: Any) -> Any:
+    """Return the taped alias of a configurable model: every model that it makes is taped."""
+    return alias_of(model, _configurable_alias)
+
+
+@functools.cache
+def _configurable_alias(cls: Any) -> type:
+    def _model(self: Any, config: Any = None) -> Any:
+        return configured_model(cls, self, config, tape_chat_model)
+
+    def with_config(self: Any, config: Any = None, **kwargs: Any) -> Any:
+        return tape_configurable_model(cls.with_config(self, config, **kwargs))
+
+    def __getattr__(self: Any, name: str) -> Any:  # noqa: N807 - it becomes the method of that name
+        value = cls.__getattr__(self, name)
+        return _taping(value) if name in _OPERATIONS else value
+
+    methods = {"_model": _model, "with_config": with_config, "__getattr__": __getattr__}
+    return alias_class(cls, methods, _configurable_alias)
+
+
+def _taping(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap an operation, which gives another configurable model."""
+
+    @functools.wraps(operation)
+    def taping(*args: Any, **kwargs: Any) -> Any:
+        return tape_configurable_model(operation(*args, **kwargs))
+
+    return taping

@@ -1,0 +1,70 @@
+"""Substitute embedding models.
+
+A model that embeds by another one (a cache, a wrapper) is recorded as one call, its own: what it answers needs nothing
+of the other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from langchain_core.embeddings import Embeddings
+
+from agenttape_core.integration import Boundary, Crossing, executing
+from agenttape_langchain.alias import alias_of
+from agenttape_langchain.codec.floats import packed
+from agenttape_langchain.leaves import Family, Leaf, alias_for, begin, coroutine, named_arguments, plain
+from agenttape_langchain.object_settings import EMBEDDING_SETTINGS, model_of, settings_of
+from agenttape_langchain.requests import embedding_body
+
+EmbeddingsT = TypeVar("EmbeddingsT", bound=Embeddings)
+
+EMBEDDING = Boundary("embeddings")
+
+
+def tape_embeddings(embeddings: EmbeddingsT) -> EmbeddingsT:
+    """Return the taped alias of an embedding model; a taped one is returned as it is."""
+    return alias_of(embeddings, _embeddings_alias)
+
+
+@functools.cache
+def _embeddings_alias(cls: type) -> type:
+    return alias_for(cls, EMBEDDINGS, _embeddings_alias)
+
+
+def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    outer = executing()
+    if outer is not None and outer.boundary is EMBEDDING:
+        return None
+    asked = named_arguments(getattr(type(self), name), (_ARGUMENTS[name],), args, kwargs)
+    texts = asked.pop(_ARGUMENTS[name], "")
+    settings = {**_settings(self), **asked}
+    return begin(EMBEDDING, self, type(self).__name__, lambda _: embedding_body(texts, settings))
+
+
+def _settings(embeddings: Any) -> Mapping[str, Any]:
+    """Return what the provider is told besides the texts, as far as the object says it in so many words."""
+    return {**model_of(embeddings), **settings_of(embeddings, EMBEDDING_SETTINGS)}
+
+
+_ARGUMENTS = {
+    "embed_documents": "texts",
+    "embed_query": "text",
+    "aembed_documents": "texts",
+    "aembed_query": "text",
+}
+
+EMBEDDINGS = Family(
+    Embeddings,
+    {
+        name: Leaf(
+            functools.partial(coroutine if name.startswith("a") else plain, pack=packed),
+            functools.partial(_cross, name),
+        )
+        for name in _ARGUMENTS
+    },
+    defaults=frozenset({"aembed_documents", "aembed_query"}),
+)
+"""Every embedding model."""

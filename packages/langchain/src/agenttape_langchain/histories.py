@@ -1,0 +1,87 @@
+"""Substitute chat message histories that keep their messages elsewhere.
+
+A history whose `messages` is a plain attribute keeps them in the process, as part of the user's code: it is no
+boundary.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+from langchain_core.chat_history import BaseChatMessageHistory
+
+from agenttape_core import ConfigurationError
+from agenttape_core.integration import Crossing, intercept
+from agenttape_langchain.alias import alias_of, original_of
+from agenttape_langchain.leaves import Cross, Family, Leaf, alias_for, begin, coroutine, named_arguments, plain
+from agenttape_langchain.object_settings import STORE_SETTINGS, settings_of
+from agenttape_langchain.requests import method_body
+from agenttape_langchain.vector_stores import MEMORY
+
+HistoryT = TypeVar("HistoryT", bound=BaseChatMessageHistory)
+
+
+def tape_history(history: HistoryT) -> HistoryT:
+    """Return the taped alias of a chat message history; a taped one is returned as it is.
+
+    Raises:
+        ConfigurationError: If it keeps its messages in the process.
+    """
+    if not _is_elsewhere(type(history)):
+        raise ConfigurationError(
+            f"cannot tape {type(history).__module__}.{type(history).__qualname__}: it keeps its messages in the "
+            "process, where a replay finds them as a recording did\n"
+            "  use it as it is"
+        )
+    return alias_of(history, _history_alias)
+
+
+@functools.cache
+def _history_alias(cls: type) -> type:
+    return alias_for(cls, HISTORIES, _history_alias)
+
+
+def _is_elsewhere(cls: type) -> bool:
+    """Whether reading the messages is a call."""
+    return isinstance(getattr(cls, "messages", None), property)
+
+
+def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    arguments = named_arguments(getattr(type(self), method), ("messages",), args, kwargs) if args or kwargs else {}
+    settings = settings_of(self, STORE_SETTINGS)
+    return begin(MEMORY, self, type(self).__name__, lambda _: method_body(method, arguments, settings))
+
+
+def _cross_one(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    """Begin the crossing of adding one message, which is the same request as adding a list of one."""
+    (message,) = named_arguments(type(self).add_message, ("message",), args, kwargs).values()
+    return _cross("add_messages", self, ([message],), {})
+
+
+def _getter(real: Any, cross: Cross) -> Any:
+    """Wrap a property."""
+
+    def messages(self: Any) -> Any:
+        crossing = cross(self, (), {})
+        read = functools.partial(real.__get__, original_of(self))
+        return read() if crossing is None else intercept(crossing, read)
+
+    return property(messages, real.fset, real.fdel, real.__doc__)
+
+
+HISTORIES = Family(
+    BaseChatMessageHistory,
+    {
+        "messages": Leaf(_getter, functools.partial(_cross, "messages")),
+        "aget_messages": Leaf(coroutine, functools.partial(_cross, "messages")),
+        "add_message": Leaf(plain, _cross_one),
+        "add_messages": Leaf(plain, functools.partial(_cross, "add_messages")),
+        "aadd_messages": Leaf(coroutine, functools.partial(_cross, "add_messages")),
+        "clear": Leaf(plain, functools.partial(_cross, "clear")),
+        "aclear": Leaf(coroutine, functools.partial(_cross, "clear")),
+    },
+    defaults=frozenset({"aget_messages", "add_message", "add_messages", "aadd_messages", "aclear"}),
+    is_boundary=_is_elsewhere,
+)
+"""Every chat message history that reads its messages from somewhere."""

@@ -1,0 +1,171 @@
+"""Cassettes of the older distribution `agenttape` 0.1: YAML or JSON, of version 1, with large values beside the file.
+
+It records OpenAI's client and HTTP below frameworks, functions that it decorates, and what callbacks show.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agenttape_core import CassetteFormatError, Rule
+from agenttape_core.integration import Graded, Importing, ImportReport
+from agenttape_langchain.importers.agenttape01_calls import import_call
+from agenttape_langchain.importers.agenttape01_traffic import exchange_of
+from agenttape_langchain.importers.asked import NotImportableError
+from agenttape_langchain.importers.exchanges import MAX_BODY_BYTES, Exchange
+from agenttape_langchain.importers.foreign_files import (
+    expect_list,
+    expect_mapping,
+    malformed,
+    parse_json,
+    parse_yaml,
+    read_source,
+)
+from agenttape_langchain.importers.services import Options
+from agenttape_langchain.importers.traffic import Traffic, ignored_paths
+
+_ASSET, _BYTES = "__agenttape_asset__", "__agenttape_bytes__"
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_CALLS = frozenset({"tool", "retrieval"})
+_KIND_OF = {"llm": "chat", "tool": "tool", "retrieval": "retrieval", "http": "http"}
+
+
+def import_agenttape01(
+    source: str | Path,
+    target: str | Path,
+    *,
+    overwrite: bool = False,
+    redact: bool | Sequence[Rule] = True,
+    tags: Sequence[str] = (),
+    model_options: Mapping[str, Any] | None = None,
+    schemas: Sequence[type] = (),
+    detokenize: Callable[[str, list[int]], str] | None = None,
+) -> ImportReport:
+    """Make a cassette of a cassette of the older distribution `agenttape` 0.1.
+
+    Args:
+        source: The file. Its folder of assets is read where it refers to it.
+        target: The cassette: a bare name under the cassette folder, or a path.
+        overwrite: Whether to replace a cassette that is there already.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the header.
+        model_options: As of `import_vcr`.
+        schemas: Likewise.
+        detokenize: Likewise.
+
+    Returns:
+        What became of each interaction.
+
+    Raises:
+        CassetteFormatError: If the source is no such cassette.
+        CassetteNotFoundError: If there is none.
+        ConfigurationError: If the target is there already, or an option is not valid.
+    """
+    path = Path(source)
+    cassette = _read(path)
+    listed = expect_list(path, "interactions", cassette.get("interactions") or [])
+    plain = [expect_mapping(path, f"interactions[{number}]", item) for number, item in enumerate(listed)]
+    read = [_understood(path, number, item) for number, item in enumerate(plain)]
+    ignored = ignored_paths([item for item in read if isinstance(item, Exchange)])
+    options = Options(model_options or {}, schemas, detokenize)
+    clock = _clock(cassette)
+    with Importing(target, overwrite=overwrite, redact=redact, tags=tags, ignore=ignored, clock=clock) as importing:
+        traffic = Traffic(importing, options)
+        items = [_imported(importing, traffic, item) for item in read]
+    return ImportReport(path, importing.path, tuple(items))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    data = read_source(path)
+    parse = parse_json if path.suffix.lower() == ".json" else parse_yaml
+    cassette = expect_mapping(path, "the top", parse(path, data))
+    if str(cassette.get("version")) != "1" or "interactions" not in cassette:
+        found = str(cassette.get("version"))[:40]
+        problem = f"expected a cassette of agenttape 0.1, with version '1' and interactions; found version {found!r}"
+        raise CassetteFormatError(path, problem, remedy="use the importer of the tool that wrote it")
+    return cassette
+
+
+def _clock(cassette: Mapping[str, Any]) -> float | None:
+    """Return the time at which the clock of the recorded program stood still, if it did."""
+    meta = cassette.get("meta")
+    freeze = meta.get("freeze") if isinstance(meta, dict) else None
+    if not isinstance(freeze, dict) or "clock" not in (freeze.get("features") or ()):
+        return None
+    time = freeze.get("base_time")
+    return float(time) if isinstance(time, int | float) else None
+
+
+def _understood(path: Path, number: int, plain: dict[str, Any]) -> Exchange | dict[str, Any] | Graded:
+    """Return an interaction: as an exchange where it is one, or why nothing can be made of it."""
+    kind, where = plain.get("kind"), f"interactions[{number}]"
+    if not isinstance(kind, str):
+        raise malformed(path, f"{where}.kind", "a kind", kind)
+    request = expect_mapping(path, f"{where}.request", plain.get("request") or {})
+    named = request.get("endpoint") or plain.get("boundary") or request.get("name") or ""
+    place, what = f"interaction {number}", f"{kind} {named}".strip()
+    try:
+        whole = {**plain, "place": place, "what": what}
+        whole |= {key: _restored(path, plain.get(key)) for key in ("request", "response", "error")}
+        if kind in _CALLS:
+            return whole
+        return exchange_of(whole)
+    except NotImportableError as error:
+        return Graded(place, what, "missing", str(error))
+
+
+def _imported(importing: Importing, traffic: Traffic, item: Exchange | dict[str, Any] | Graded) -> Graded:
+    if isinstance(item, Exchange):
+        return traffic.take(item)
+    if isinstance(item, Graded):
+        importing.missing(_KIND_OF.get(item.what.partition(" ")[0], "memory"), f"{item.what}: {item.reason}")
+        return item
+    try:
+        loss = import_call(importing, item)
+    except NotImportableError as error:
+        importing.missing(item["kind"], f"{item['what']}: {error}")
+        return Graded(item["place"], item["what"], "missing", str(error))
+    return Graded(item["place"], item["what"], "lossy" if loss else "exact", loss)
+
+
+def _restored(path: Path, value: Any) -> Any:
+    """Return a value with the bytes and the large texts that are written apart from it."""
+    if isinstance(value, dict):
+        if _ASSET in value:
+            return _asset(path, value)
+        if value.keys() == {_BYTES}:
+            return _unpacked(value[_BYTES])
+        return {key: _restored(path, item) for key, item in value.items()}
+    return [_restored(path, item) for item in value] if isinstance(value, list) else value
+
+
+def _unpacked(text: Any) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        raise NotImportableError("bytes in it are not base64") from None
+
+
+def _asset(path: Path, reference: Mapping[str, Any]) -> Any:
+    """Return what a reference stands for. Its name is its hash: no other file can be read, and no changed one."""
+    digest = reference[_ASSET]
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise NotImportableError("a reference to a file beside it is no SHA-256 digest")
+    file = path.with_name(f"{path.stem}.assets") / digest.replace(":", "-")
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_BODY_BYTES + 1)
+    except OSError as error:
+        raise NotImportableError(f"{file.name} beside it cannot be read: {error.strerror}") from None
+    if f"sha256:{hashlib.sha256(data).hexdigest()}" != digest:
+        raise NotImportableError(f"{file.name} beside it was changed: its hash is another")
+    try:
+        return data if reference.get("encoding") == "base64" else data.decode()
+    except UnicodeDecodeError:
+        raise NotImportableError(f"{file.name} beside it is no text") from None

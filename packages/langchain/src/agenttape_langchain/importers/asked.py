@@ -1,0 +1,137 @@
+"""What a program asked a model for, told from what went over the wire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.tool import invalid_tool_call, tool_call
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call of a chat model.
+
+    Args:
+        messages: The conversation.
+        kwargs: What the call gives besides: tools, response format, sampling.
+        settings: What its model is constructed with.
+        streamed: Whether the answer came as a stream.
+    """
+
+    messages: list[BaseMessage]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    streamed: bool = False
+
+
+class NotImportableError(Exception):
+    """A request is of no form that could be asked again.
+
+    Args:
+        reason: Why.
+    """
+
+
+class History:
+    """The answers that were imported so far: an agent sends them back, and means the same messages.
+
+    Over the wire a message loses what belongs to LangChain, such as the form of its content blocks; the answer itself
+    still has it.
+    """
+
+    def __init__(self) -> None:
+        self._answers: list[tuple[frozenset[str], str, AIMessage]] = []
+
+    def add(self, message: AIMessage) -> None:
+        """Remember an answer."""
+        self._answers.append((frozenset(_ids_of(message)), message.text, message))
+
+    def find(self, ids: Iterable[str], text: str) -> AIMessage | None:
+        """Return the latest answer that a message on the wire is.
+
+        Args:
+            ids: Of its tool calls and items.
+            text: Its text.
+        """
+        wanted = frozenset(ids)
+        for known, said, message in reversed(self._answers):
+            if wanted & known or (not wanted and not message.tool_calls and text and said == text):
+                return message
+        return None
+
+
+def _ids_of(message: AIMessage) -> Iterable[str]:
+    yield from (call["id"] for call in (*message.tool_calls, *message.invalid_tool_calls) if call["id"])
+    for block in message.content if isinstance(message.content, list) else ():
+        if isinstance(block, dict):
+            yield from (block[key] for key in ("id", "call_id") if isinstance(block.get(key), str))
+
+
+def tool_names(messages: Iterable[BaseMessage]) -> dict[str, str]:
+    """Return the names of the tools that were asked for, by the ids of the calls. Results go out without them."""
+    calls = (call for message in messages if isinstance(message, AIMessage) for call in message.tool_calls)
+    return {call["id"]: call["name"] for call in calls if call["id"]}
+
+
+def calls_from_text(calls: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+    """Return the fields of a message for tool calls whose arguments are text.
+
+    Args:
+        calls: Id, name and arguments of each.
+    """
+    good, bad = [], []
+    for call_id, name, text in calls:
+        try:
+            args = json.loads(text)
+        except (ValueError, RecursionError):
+            args = None
+        if isinstance(args, dict):
+            good.append(tool_call(name=name, args=args, id=call_id))
+        else:
+            bad.append(invalid_tool_call(name=name, args=text, id=call_id, error=None))
+    return {"tool_calls": good, "invalid_tool_calls": bad}
+
+
+def expect(value: Any, where: str, *classes: type) -> Any:
+    """Return a part of a request.
+
+    Raises:
+        NotImportableError: If it is of none of the classes.
+    """
+    if not isinstance(value, classes):
+        wanted, found = " or ".join(cls.__name__ for cls in classes), type(value).__name__
+        raise NotImportableError(f"its request is malformed: {where} should be of type {wanted}, and is of {found}")
+    return value
+
+
+def items(request: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return a list of objects in a request.
+
+    Raises:
+        NotImportableError: If it is none.
+    """
+    found = expect(request.get(key), f"`{key}`", list)
+    return [expect(item, f"an item of `{key}`", dict) for item in found]
+
+
+def response_format(plain: Any, schemas: Sequence[type]) -> Any:
+    """Return the class that a program passes as the response format, if it is one of `schemas`, or else the format.
+
+    Args:
+        plain: `{"type": "json_schema", "json_schema": {...}}`.
+        schemas: The pydantic classes that the program passes.
+    """
+    schema = plain.get("json_schema") if isinstance(plain, dict) else None
+    if not isinstance(schema, dict):
+        return plain
+    wanted = schema.get("schema")
+    fields = set(wanted.get("properties") or ()) if isinstance(wanted, dict) else set()
+    for cls in schemas:
+        own = cls.model_json_schema() if hasattr(cls, "model_json_schema") else {}
+        if cls.__name__ == schema.get("name") and set(own.get("properties") or ()) == fields:
+            return cls
+    return plain

@@ -1,0 +1,93 @@
+"""Exchanges with embedding models as interactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agenttape_core.integration import Importing, Told
+from agenttape_langchain.codec.floats import packed
+from agenttape_langchain.embeddings import EMBEDDING
+from agenttape_langchain.importers.asked import NotImportableError
+from agenttape_langchain.importers.clients import class_named, model_on_wire
+from agenttape_langchain.importers.comparison import difference
+from agenttape_langchain.importers.exchanges import Exchange
+from agenttape_langchain.importers.services import Options, embedding_connection
+from agenttape_langchain.object_settings import EMBEDDING_SETTINGS, model_of, settings_of
+from agenttape_langchain.requests import embedding_body
+
+_NAME = "OpenAIEmbeddings"
+_TOKENS = (
+    "it was asked for by tokens, and the text is not recorded\n"
+    "        pass detokenize=lambda model, tokens: tiktoken.encoding_for_model(model).decode(tokens)"
+)
+
+
+def import_embedding(importing: Importing, exchange: Exchange, options: Options) -> str:
+    """Record an exchange with OpenAI's embeddings, by any compatible service.
+
+    One text is taken for a query, several for documents: over the wire the two look the same.
+
+    Args:
+        importing: The cassette.
+        exchange: The recording.
+        options: What the user says of the program.
+
+    Returns:
+        What is lost, and why; empty if it is exact.
+
+    Raises:
+        NotImportableError: If no interaction can be made of it.
+    """
+    request = exchange.json
+    if request is None or not isinstance(request.get("model"), str):
+        raise NotImportableError("the body of its request is no JSON object that names a model")
+    texts = _texts(request, options.detokenize)
+    cls = class_named("langchain_openai", _NAME)
+    if cls is None:
+        raise NotImportableError("langchain-openai is not installed here to read its answer")
+    settings: dict[str, Any] = {
+        **embedding_connection(exchange),
+        **{key: request[key] for key in ("model", "dimensions") if key in request},
+        "check_embedding_ctx_length": False,
+        "chunk_size": max(len(texts), 1),
+    }
+    model, wire = model_on_wire(cls, "openai", exchange, settings, {})
+    vectors, error = _vectors(model, texts)
+    if not wire.sent:
+        raise NotImportableError(f"{_NAME} cannot be asked like that: {error}") from error
+    differs = difference(wire.sent, {**request, "input": texts}, apart_from={"encoding_format"})
+    loss = f"what was sent cannot be asked of {_NAME} again: it would send another `{differs}`" if differs else ""
+    asked = texts[0] if len(texts) == 1 else texts
+    body = embedding_body(asked, model_of(model) | settings_of(model, EMBEDDING_SETTINGS))
+    loss = "; ".join(filter(None, (exchange.doubt, loss)))
+    crossing = importing.crossing(EMBEDDING, _NAME, body, Told(duration_ms=exchange.duration_ms, loss=loss))
+    if error is not None:
+        crossing.raised(error)
+    else:
+        crossing.returned(packed(vectors[0] if len(texts) == 1 else vectors))
+    return loss
+
+
+def _vectors(model: Any, texts: list[str]) -> tuple[list[Any], Exception | None]:
+    try:
+        return model.embed_documents(texts), None
+    except Exception as error:  # noqa: BLE001 - what a provider raises is the outcome
+        return [], error
+
+
+def _texts(request: dict[str, Any], detokenize: Callable[[str, list[int]], str] | None) -> list[str]:
+    """Return the texts that were embedded."""
+    given = request.get("input")
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, list) or not given:
+        raise NotImportableError("its request asks for no text")
+    if all(isinstance(item, str) for item in given):
+        return given
+    tokens: Sequence[Any] = [given] if all(isinstance(item, int) for item in given) else given
+    if not all(isinstance(item, list) and all(type(token) is int for token in item) for item in tokens):
+        raise NotImportableError("its request asks for neither texts nor tokens")
+    if detokenize is None:
+        raise NotImportableError(_TOKENS)
+    return [detokenize(str(request["model"]), item) for item in tokens]

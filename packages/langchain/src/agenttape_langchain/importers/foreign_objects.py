@@ -1,0 +1,147 @@
+"""LangChain's messages and documents as other tools have written them: read into classes of a fixed list, no others."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core import messages as lc
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage, convert_to_messages
+
+from agenttape_langchain.importers.asked import NotImportableError
+
+_CLASSES: tuple[type[BaseMessage], ...] = (
+    lc.AIMessage,
+    lc.AIMessageChunk,
+    lc.HumanMessage,
+    lc.HumanMessageChunk,
+    lc.SystemMessage,
+    lc.SystemMessageChunk,
+    lc.ToolMessage,
+    lc.ToolMessageChunk,
+    lc.ChatMessage,
+    lc.ChatMessageChunk,
+    lc.FunctionMessage,
+    lc.FunctionMessageChunk,
+)
+_BY_NAME = {cls.__name__: cls for cls in _CLASSES}
+_BY_TYPE = {str(cls.model_fields["type"].default): cls for cls in _CLASSES}
+_SCALARS = (str, int, float, bool, bytes, type(None))
+
+
+def read_message(plain: Any) -> BaseMessage:
+    """Return a message that was written by LangChain's `dumpd`, `model_dump` or `messages_to_dict`, or as OpenAI does.
+
+    Raises:
+        NotImportableError: If it is none of that.
+    """
+    try:
+        return _read_message(plain)
+    except (KeyError, NotImplementedError, TypeError, ValueError, RecursionError) as error:
+        raise NotImportableError(f"a message is malformed: {type(error).__name__}") from error
+
+
+def _read_message(plain: Any) -> BaseMessage:
+    if is_serialized(plain):
+        cls = _BY_NAME.get(str(plain["id"][-1]))
+        if cls is None or not isinstance(plain.get("kwargs"), dict):
+            raise NotImportableError(f"a message is of the class {str(plain['id'][-1])[:60]!r}, which is not known")
+        return _built(cls, plain["kwargs"])
+    if isinstance(plain, dict) and isinstance(plain.get("type"), str) and "role" not in plain:
+        cls = _BY_TYPE.get(plain["type"])
+        fields = plain["data"] if isinstance(plain.get("data"), dict) else plain
+        if cls is None or "content" not in fields:
+            raise NotImportableError(f"a message is of the type {plain['type'][:60]!r}, which is not known")
+        return _built(cls, fields)
+    if isinstance(plain, list | dict):
+        return convert_to_messages([tuple(plain) if isinstance(plain, list) else plain])[0]
+    raise NotImportableError("a message is neither a mapping nor a pair")
+
+
+def is_message(plain: Any) -> bool:
+    """Whether a value looks like a written message of LangChain."""
+    if is_serialized(plain):
+        return str(plain["id"][-1]) in _BY_NAME
+    return isinstance(plain, dict) and plain.get("type") in _BY_TYPE and "content" in plain
+
+
+def _built(cls: type[BaseMessage], fields: Mapping[str, Any]) -> BaseMessage:
+    known = {name: value for name, value in fields.items() if name in cls.model_fields and name != "type"}
+    return cls(**known)
+
+
+def read_document(plain: Any) -> Document:
+    """Return a document that was written by LangChain's `dumpd` or `model_dump`, or by LangChain of JavaScript.
+
+    Raises:
+        NotImportableError: If it is none.
+    """
+    fields = plain.get("kwargs") if is_serialized(plain) else plain
+    content = fields.get("page_content", fields.get("pageContent")) if isinstance(fields, dict) else None
+    if not isinstance(content, str) or not isinstance(fields, dict):
+        raise NotImportableError("a document has no content")
+    metadata, doc_id = fields.get("metadata"), fields.get("id")
+    named = {"id": doc_id} if isinstance(doc_id, str) else {}
+    return Document(content, metadata=metadata if isinstance(metadata, dict) else {}, **named)
+
+
+def is_serialized(plain: Any) -> bool:
+    """Whether a value is an object in the form of LangChain's `dumpd`."""
+    return isinstance(plain, dict) and plain.get("type") == "constructor" and _has_id(plain)
+
+
+def _has_id(plain: dict[str, Any]) -> bool:
+    return "lc" in plain and isinstance(plain.get("id"), list) and bool(plain["id"])
+
+
+def holds_unwritten(plain: Any) -> bool:
+    """Whether something in a value was not written: LangChain's `dumpd` leaves the `repr` of what it does not know."""
+    waiting = [plain]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if "lc" in value and value.get("type") == "not_implemented":
+                return True
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return False
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value is the same written as JSON."""
+    return isinstance(value, _SCALARS)
+
+
+def literal_arguments(text: str) -> Any:
+    """Return the arguments that Python's `str` made a text of, or the text itself.
+
+    Only literals are read (`ast.literal_eval`); nothing is evaluated.
+    """
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    return value if isinstance(value, dict) and all(isinstance(key, str) for key in value) else text
+
+
+def error_named(module: str, name: str, message: str, attributes: Mapping[str, Any] | None = None) -> Exception:
+    """Return an exception of a new class that has this name, to be recorded by it. Nothing is imported.
+
+    Args:
+        module: The module of the class.
+        name: The class.
+        message: What it says.
+        attributes: What else it has.
+    """
+    safe = name if name.isidentifier() and not keyword.iskeyword(name) else "Exception"
+    place = module if re.fullmatch(r"\w+(\.\w+)*", module) else "builtins"
+    error: Exception = type(safe, (Exception,), {"__module__": place, "__qualname__": safe})(message)
+    for key, value in (attributes or {}).items():
+        if key.isidentifier() and not key.startswith("_"):
+            setattr(error, key, value)
+    return error

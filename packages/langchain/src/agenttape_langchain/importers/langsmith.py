@@ -1,0 +1,69 @@
+"""Exports of LangSmith: the runs of `client.list_runs()` or of its web page, as JSON or JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agenttape_core import Rule, UnrecordableValueError
+from agenttape_core.integration import Graded, Importing, ImportReport
+from agenttape_langchain.importers.asked import NotImportableError
+from agenttape_langchain.importers.foreign_files import parse_json, read_source
+from agenttape_langchain.importers.langsmith_calls import import_run
+from agenttape_langchain.importers.langsmith_runs import ForeignRun, runs_of
+
+_KIND_OF = {"llm": "chat", "tool": "tool", "retriever": "retrieval", "embedding": "embeddings"}
+_NO_EMBEDDINGS = "LangSmith's exports of embeddings say neither for which class nor of which shape they were"
+
+
+def import_langsmith(
+    source: str | Path,
+    target: str | Path,
+    *,
+    overwrite: bool = False,
+    redact: bool | Sequence[Rule] = True,
+    tags: Sequence[str] = (),
+) -> ImportReport:
+    """Make a cassette of runs that LangSmith exported.
+
+    The tree of runs gives each call its address, so that a replay of the same program finds it at its place.
+
+    Args:
+        source: The file: a list of runs, JSON lines, or a mapping with the list under `runs`; also packed by gzip.
+        target: The cassette: a bare name under the cassette folder, or a path.
+        overwrite: Whether to replace a cassette that is there already.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the header.
+
+    Returns:
+        What became of each run of a model, a tool or a retriever. The others run again on replay.
+
+    Raises:
+        CassetteFormatError: If the source is no export of runs.
+        CassetteNotFoundError: If there is none.
+        ConfigurationError: If the target is there already, or an option is not valid.
+    """
+    path = Path(source)
+    data = parse_json(path, read_source(path))
+    with Importing(target, overwrite=overwrite, redact=redact, tags=tags) as importing:
+        items = [_graded(importing, run) for run in runs_of(path, data, importing.root) if run.kind in _KIND_OF]
+    return ImportReport(path, importing.path, tuple(items))
+
+
+def _graded(importing: Importing, run: ForeignRun) -> Graded:
+    what = f"{run.kind} {run.name}"
+    try:
+        loss = _imported(importing, run)
+    except NotImportableError as error:
+        importing.missing(_KIND_OF[run.kind], f"{what}: {error}")
+        return Graded(run.place, what, "missing", str(error))
+    return Graded(run.place, what, "lossy" if loss else "exact", loss)
+
+
+def _imported(importing: Importing, run: ForeignRun) -> str:
+    if run.kind == "embedding":
+        raise NotImportableError(_NO_EMBEDDINGS)
+    try:
+        return import_run(importing, run)
+    except UnrecordableValueError as error:
+        raise NotImportableError(f"it cannot be recorded: {error}") from error

@@ -1,0 +1,170 @@
+"""Runs of LangSmith as it exports them: a tree, with what each run was given, gave, and took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.integration import Crossing, Position
+from agenttape_langchain.importers.foreign_files import expect_list, expect_mapping, malformed
+from agenttape_langchain.run_tree import place_of_run
+
+_STRUCTURAL_TAGS = ("graph:step:", "map:key:", "seq:step:", "langsmith:")
+
+
+@dataclass(slots=True)
+class ForeignRun:
+    """A run.
+
+    Args:
+        plain: The run as it is exported.
+        above: The run that it belongs to, if that is exported.
+        position: Where it stands.
+        crossing: Its interaction, if it has become one.
+    """
+
+    plain: Mapping[str, Any]
+    above: ForeignRun | None = None
+    position: Position = field(default_factory=Position)
+    crossing: Crossing | None = None
+
+    @property
+    def place(self) -> str:
+        """What tells it from the others."""
+        return f"run {self.plain['id']}"
+
+    @property
+    def kind(self) -> str:
+        """Its type, such as `llm`, `tool`, `retriever` or `chain`."""
+        return str(self.plain.get("run_type"))
+
+    @property
+    def name(self) -> str:
+        """What the program calls it."""
+        return str(self.plain.get("name") or "run")
+
+    @property
+    def class_name(self) -> str:
+        """The class of its object, where the export says it, or else its name."""
+        serialized = _mapping(self.plain.get("serialized"))
+        named = serialized.get("id")
+        last = named[-1] if isinstance(named, list) and named else None
+        return str(serialized.get("name") or last or self.name)
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """What it was given."""
+        return _mapping(self.plain.get("inputs"))
+
+    @property
+    def outputs(self) -> Mapping[str, Any]:
+        """What it gave."""
+        return _mapping(self.plain.get("outputs"))
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """What else is known."""
+        return _mapping(self.plain.get("extra"))
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Its metadata, with those it inherited."""
+        return _mapping(self.extra.get("metadata"))
+
+    @property
+    def tags(self) -> list[str]:
+        """All its tags."""
+        return [str(tag) for tag in self.plain.get("tags") or ()]
+
+    @property
+    def own_tags(self) -> list[str]:
+        """The tags that were meant for this run."""
+        inherited = self.above.tags if self.above is not None else ()
+        return [tag for tag in self.tags if tag not in inherited and not tag.startswith(_STRUCTURAL_TAGS)]
+
+    @property
+    def error(self) -> str:
+        """What it failed with: its `repr`, and mostly its traceback."""
+        return str(self.plain.get("error") or "")
+
+    @property
+    def was_streamed(self) -> bool:
+        """Whether its answer came in tokens."""
+        events = self.plain.get("events")
+        listed = events if isinstance(events, list) else ()
+        return any(isinstance(event, dict) and event.get("name") == "new_token" for event in listed)
+
+    @property
+    def duration_ms(self) -> float:
+        """How long it took, in milliseconds; nothing where that is not told."""
+        start, end = _time(self.plain.get("start_time")), _time(self.plain.get("end_time"))
+        return max((end - start).total_seconds() * 1000, 0.0) if start is not None and end is not None else 0.0
+
+    @property
+    def crossing_around(self) -> Crossing | None:
+        """The interaction that was going on around it."""
+        above = self.above
+        while above is not None and above.crossing is None:
+            above = above.above
+        return above.crossing if above is not None else None
+
+
+def runs_of(path: Path, data: Any, root: Position) -> list[ForeignRun]:
+    """Return the runs of an export in the order in which they began, each at its place in the tree.
+
+    Args:
+        path: The file.
+        data: A list of runs, one run, or a mapping with a list under `runs`; a run may hold its children.
+        root: The position below which runs without a parent stand.
+
+    Raises:
+        CassetteFormatError: If it is no export.
+    """
+    if isinstance(data, dict):
+        data = data["runs"] if isinstance(data.get("runs"), list) else [data]
+    listed = enumerate(expect_list(path, "the top", data))
+    plain = [run for number, item in listed for run in _flat(path, f"[{number}]", item, None)]
+    found: dict[str, ForeignRun] = {}
+    for item in sorted(plain, key=_order):
+        above = found.get(str(item.get("parent_run_id")))
+        run = ForeignRun(item, above)
+        below = above.position if above is not None else root
+        run.position = below.child(**place_of_run(_position_name(run), run.tags, dict(run.metadata)))
+        found[str(item["id"])] = run
+    return list(found.values())
+
+
+def _flat(path: Path, where: str, item: Any, parent: str | None) -> Iterator[dict[str, Any]]:
+    """Yield a run and the children that it holds."""
+    plain = expect_mapping(path, where, item)
+    if not isinstance(plain.get("id"), str) or not isinstance(plain.get("run_type"), str):
+        raise malformed(path, where, "a run with an id and a run_type", plain.get("run_type"))
+    yield {**plain, "parent_run_id": plain.get("parent_run_id") or parent}
+    children: Sequence[Any] = plain.get("child_runs") or ()
+    for number, child in enumerate(children):
+        yield from _flat(path, f"{where}.child_runs[{number}]", child, plain["id"])
+
+
+def _order(plain: Mapping[str, Any]) -> tuple[str, str]:
+    """Sort as they began: `dotted_order` has the times of all runs around it, and parents before their children."""
+    start = _time(plain.get("start_time"))
+    return str(plain.get("dotted_order") or ""), start.astimezone(UTC).isoformat() if start is not None else "9999"
+
+
+def _position_name(run: ForeignRun) -> str:
+    return run.class_name if run.kind == "llm" else run.name
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _time(value: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time

@@ -1,0 +1,87 @@
+"""OpenAI's Chat Completions, as every compatible service speaks it: from the wire back to LangChain.
+
+The form of requests: https://platform.openai.com/docs/api-reference/chat/create.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage
+
+from agenttape_langchain.importers.asked import (
+    Asked,
+    History,
+    NotImportableError,
+    calls_from_text,
+    expect,
+    items,
+    response_format,
+    tool_names,
+)
+
+_OWN = frozenset({"messages", "model", "stream", "stream_options", "max_tokens", "response_format"})
+_DEVELOPER_BY_MODEL = re.compile(r"^o\d")
+"""To models of these names the client sends system messages as a developer's."""
+
+
+def asked(request: dict[str, Any], history: History, schemas: Sequence[type]) -> Asked:
+    """Return what was asked.
+
+    Args:
+        request: The body of the request.
+        history: The answers before it.
+        schemas: The classes that the program passes as response formats.
+
+    Raises:
+        NotImportableError: If it is none of Chat Completions.
+    """
+    kwargs = {key: value for key, value in request.items() if key not in _OWN}
+    if "max_tokens" in request:  # which today's client sends under its new name
+        kwargs.setdefault("max_completion_tokens", request["max_tokens"])
+    if "response_format" in request:
+        kwargs["response_format"] = response_format(request["response_format"], schemas)
+    model = expect(request.get("model") or "", "`model`", str)
+    usage = request.get("stream_options")
+    streams_usage = isinstance(usage, dict) and bool(usage.get("include_usage"))
+    settings = {"model": model, "stream_usage": streams_usage, "use_responses_api": False}
+    messages: list[BaseMessage] = []
+    for plain in items(request, "messages"):
+        messages.append(_message(plain, history, messages, model))
+    return Asked(messages, kwargs, settings, streamed=request.get("stream") is True)
+
+
+def _message(plain: dict[str, Any], history: History, before: list[BaseMessage], model: str) -> BaseMessage:
+    role, content = plain.get("role"), plain.get("content")
+    said: Any = content if content is not None else ""
+    expect(said, "`content`", str, list)
+    named = {"name": plain["name"]} if isinstance(plain.get("name"), str) else {}
+    if role == "assistant":
+        return _assistant(plain, said, history, named)
+    if role == "user":
+        return HumanMessage(said, **named)
+    if role in {"system", "developer"}:
+        is_developer = role == "developer" and not _DEVELOPER_BY_MODEL.match(model)
+        return SystemMessage(said, additional_kwargs={"__openai_role__": "developer"} if is_developer else {}, **named)
+    if role == "tool":
+        call_id = expect(plain.get("tool_call_id"), "`tool_call_id`", str)
+        return ToolMessage(said, tool_call_id=call_id, name=tool_names(before).get(call_id))
+    if role == "function":
+        return FunctionMessage(content=said, name=expect(plain.get("name"), "`name`", str))
+    raise NotImportableError(f"its request has a message of the role {str(role)[:40]!r}, which is not known")
+
+
+def _assistant(plain: dict[str, Any], said: Any, history: History, named: dict[str, str]) -> AIMessage:
+    calls = [(call.get("id", ""), *_function(call)) for call in plain.get("tool_calls") or () if isinstance(call, dict)]
+    earlier = history.find([call_id for call_id, *_ in calls], said if isinstance(said, str) else "")
+    if earlier is not None:
+        return earlier.model_copy(update=named)
+    extra = {key: plain[key] for key in ("function_call", "audio") if plain.get(key) is not None}
+    return AIMessage(said, additional_kwargs=extra, **calls_from_text(calls), **named)
+
+
+def _function(call: dict[str, Any]) -> tuple[str, str]:
+    function = expect(call.get("function"), "`function` of a tool call", dict)
+    return str(function.get("name", "")), str(function.get("arguments", ""))

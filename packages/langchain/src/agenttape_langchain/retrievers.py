@@ -1,0 +1,66 @@
+"""Substitute the search of retrievers.
+
+Callbacks, tags and metadata are the framework's own, and happen on every replay.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+from langchain_core.retrievers import BaseRetriever
+
+from agenttape_core.integration import Boundary, Crossing, Position, Session
+from agenttape_langchain.alias import alias_of
+from agenttape_langchain.leaves import Family, Leaf, alias_for, begin, coroutine, named_arguments, plain
+from agenttape_langchain.object_settings import SEARCH_SETTINGS, settings_of
+from agenttape_langchain.positions import tree_of
+from agenttape_langchain.requests import retrieval_body
+
+RetrieverT = TypeVar("RetrieverT", bound=BaseRetriever)
+
+RETRIEVAL = Boundary("retrieval")
+
+
+def tape_retriever(retriever: RetrieverT) -> RetrieverT:
+    """Return the taped alias of a retriever; a taped one is returned as it is."""
+    return alias_of(retriever, _retriever_alias)
+
+
+@functools.cache
+def _retriever_alias(cls: type) -> type:
+    return alias_for(cls, RETRIEVERS, _retriever_alias)
+
+
+def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    asked = named_arguments(getattr(type(self), name), ("query",), args, kwargs)
+    query, run_manager = asked.pop("query", ""), asked.pop("run_manager", None)
+    settings = {**settings_of(self, SEARCH_SETTINGS), **asked}
+
+    def place(session: Session) -> Position | None:
+        run = tree_of(session).run(getattr(run_manager, "run_id", None))
+        return run.position if run is not None else None
+
+    return begin(RETRIEVAL, self, self.get_name(), lambda session: recorded_body(session, query, settings), place)
+
+
+def recorded_body(session: Session, query: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the request of a search; where only an observed one was recorded, as that could see it.
+
+    Callbacks are told the query and nothing of how the retriever searches. An observed search answers whoever asks the
+    same query, as long as the cassette holds none that says more.
+    """
+    body, seen = retrieval_body(query, settings), retrieval_body(query, {})
+    if not settings or session.policy.replaces or session.times_recorded(RETRIEVAL, body):
+        return body
+    return seen if session.times_recorded(RETRIEVAL, seen) else body
+
+
+RETRIEVERS = Family(
+    BaseRetriever,
+    {
+        "_get_relevant_documents": Leaf(plain, functools.partial(_cross, "_get_relevant_documents")),
+        "_aget_relevant_documents": Leaf(coroutine, functools.partial(_cross, "_aget_relevant_documents")),
+    },
+)
+"""Every retriever."""

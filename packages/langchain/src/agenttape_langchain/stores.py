@@ -1,0 +1,65 @@
+"""Substitute key-value stores (`BaseStore`); LangGraph's stores of the same name are others."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+from langchain_core.stores import BaseStore
+
+from agenttape_core.integration import Crossing
+from agenttape_langchain.alias import alias_of
+from agenttape_langchain.leaves import (
+    Family,
+    Leaf,
+    Shape,
+    alias_for,
+    async_generator,
+    begin,
+    coroutine,
+    generator,
+    named_arguments,
+    plain,
+)
+from agenttape_langchain.object_settings import STORE_SETTINGS, settings_of
+from agenttape_langchain.requests import method_body
+from agenttape_langchain.vector_stores import MEMORY
+
+StoreT = TypeVar("StoreT", bound=BaseStore[Any, Any])
+
+METHODS: dict[str, tuple[str, ...]] = {
+    "mget": ("keys",),
+    "mset": ("key_value_pairs",),
+    "mdelete": ("keys",),
+    "yield_keys": ("prefix",),
+}
+"""The methods of the interface, and how it names their positional arguments."""
+
+
+def tape_store(store: StoreT) -> StoreT:
+    """Return the taped alias of a key-value store; a taped one is returned as it is."""
+    return alias_of(store, _store_alias)
+
+
+@functools.cache
+def _store_alias(cls: type) -> type:
+    return alias_for(cls, STORES, _store_alias)
+
+
+def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    arguments = named_arguments(getattr(type(self), method), METHODS[method], args, kwargs)
+    settings = settings_of(self, STORE_SETTINGS)
+    return begin(MEMORY, self, type(self).__name__, lambda _: method_body(method, arguments, settings))
+
+
+def _leaves() -> dict[str, Leaf]:
+    leaves = {}
+    for method in METHODS:
+        shapes: tuple[Shape, Shape] = (plain, coroutine) if method != "yield_keys" else (generator, async_generator)
+        for name, shape in zip((method, f"a{method}"), shapes, strict=True):
+            leaves[name] = Leaf(shape, functools.partial(_cross, method))
+    return leaves
+
+
+STORES = Family(BaseStore, _leaves(), defaults=frozenset(f"a{method}" for method in METHODS))
+"""Every key-value store."""

@@ -1,0 +1,75 @@
+"""Substitute vector stores: what is read is a retrieval, what is written is memory.
+
+A write is recorded and served like a read: a replay needs no store. Only the outermost call of an object counts; what
+a store asks of its embeddings, and a retriever of its store, is a child of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+from langchain_core.vectorstores import VectorStore
+
+from agenttape_core.integration import Boundary, Crossing
+from agenttape_langchain.alias import alias_of
+from agenttape_langchain.leaves import Family, Leaf, alias_for, begin, coroutine, named_arguments, plain
+from agenttape_langchain.object_settings import STORE_SETTINGS, settings_of
+from agenttape_langchain.requests import method_body
+from agenttape_langchain.retrievers import RETRIEVAL
+
+StoreT = TypeVar("StoreT", bound=VectorStore)
+
+MEMORY = Boundary("memory")
+
+READS: dict[str, tuple[str, ...]] = {
+    "similarity_search": ("query", "k"),
+    "similarity_search_with_score": ("query", "k"),
+    "similarity_search_with_relevance_scores": ("query", "k"),
+    "similarity_search_by_vector": ("embedding", "k"),
+    "similarity_search_with_score_by_vector": ("embedding", "k"),
+    "max_marginal_relevance_search": ("query", "k", "fetch_k", "lambda_mult"),
+    "max_marginal_relevance_search_by_vector": ("embedding", "k", "fetch_k", "lambda_mult"),
+    "search": ("query", "search_type"),
+    "get_by_ids": ("ids",),
+}
+WRITES: dict[str, tuple[str, ...]] = {
+    "add_texts": ("texts", "metadatas"),
+    "add_documents": ("documents",),
+    "delete": ("ids",),
+}
+"""The methods of the interface, and how it names their positional arguments."""
+
+
+def tape_vector_store(store: StoreT) -> StoreT:
+    """Return the taped alias of a vector store; a taped one is returned as it is."""
+    return alias_of(store, _store_alias)
+
+
+@functools.cache
+def _store_alias(cls: type) -> type:
+    return alias_for(cls, VECTOR_STORES, _store_alias)
+
+
+def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    boundary, names = (RETRIEVAL, READS[method]) if method in READS else (MEMORY, WRITES[method])
+    arguments = named_arguments(getattr(type(self), method, None), names, args, kwargs)
+    settings = settings_of(self, STORE_SETTINGS)
+    return begin(boundary, self, type(self).__name__, lambda _: method_body(method, arguments, settings))
+
+
+def _leaves() -> dict[str, Leaf]:
+    leaves = {}
+    for method in (*READS, *WRITES):
+        cross = functools.partial(_cross, method)
+        leaves[method] = Leaf(plain, cross)
+        leaves[f"a{method}"] = Leaf(coroutine, cross)
+    return leaves
+
+
+VECTOR_STORES = Family(
+    VectorStore,
+    _leaves(),
+    defaults=frozenset(name for name in _leaves() if hasattr(VectorStore, name)),
+)
+"""Every vector store. Also what the interface does itself counts: it says what was asked, and in which order."""

@@ -1,0 +1,225 @@
+"""Where a framework sleeps between two attempts, a replay does not; the frozen clock passes all the same."""
+
+# ruff: noqa: D103 - what is no test says by its name what it does
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelRetryMiddleware, ToolRetryMiddleware
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import RetryPolicy
+
+from agenttape_core import use_cassette
+from agenttape_core.freeze import clock, sleeping
+
+from .fakes import AsyncChat, PlainChat, World, calling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from langchain_core.messages import BaseMessage
+
+SECONDS = 3600.0
+
+
+class Slept:
+    """What was really slept: nothing is, but all that would be is noted."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+    async def asleep(self, seconds: float, result: Any = None) -> Any:
+        if seconds:  # giving others a turn is no sleep
+            self.seconds.append(seconds)
+        return result
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slept]:
+    """Every sleep of the process goes here, `time.sleep` and `asyncio.sleep` alike."""
+    slept = Slept()
+    (stand_in,) = (stand_in for stand_in in clock.STAND_INS if stand_in.__wrapped__ is time.sleep)
+    monkeypatch.setattr(stand_in, "__wrapped__", slept.sleep)
+    monkeypatch.setattr(sleeping, "_REAL", slept.asleep)
+    return slept
+
+
+def at_the_third_attempt(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+    if number < 3:
+        raise ConnectionError(f"refused {number}")
+    return AIMessage(f"answer {number}")
+
+
+def model(world: World) -> Any:
+    """A model that answers at the third attempt."""
+    return AsyncChat(world=world, reply=at_the_third_attempt)
+
+
+def with_retry(world: World, seconds: float = SECONDS) -> Any:
+    jitter: Any = {"exp_base": seconds, "max": 4 * seconds, "jitter": seconds / 100}
+    return model(world).with_retry(stop_after_attempt=3, exponential_jitter_params=jitter)
+
+
+def with_retry_policy(world: World) -> Any:
+    asked = model(world)
+    policy = RetryPolicy(initial_interval=SECONDS, max_interval=4 * SECONDS, max_attempts=3, retry_on=ConnectionError)
+
+    async def call(state: Any) -> Any:
+        return {"messages": [await asked.ainvoke(state["messages"])]}
+
+    def call_sync(state: Any) -> Any:
+        return {"messages": [asked.invoke(state["messages"])]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("call", RunnableLambda(call_sync, call), retry_policy=policy)
+    builder.add_edge(START, "call")
+    return builder.compile()
+
+
+def with_model_retries(world: World) -> Any:
+    retry = ModelRetryMiddleware(max_retries=2, initial_delay=SECONDS, max_delay=4 * SECONDS, on_failure="error")
+    return create_agent(model(world), [], middleware=[retry])
+
+
+def with_tool_retries(world: World) -> Any:
+    @tool
+    def fetch() -> str:
+        """Fetch."""
+        return at_the_third_attempt([], world.reach("tool") - 1).text
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        return AIMessage("done") if isinstance(messages[-1], ToolMessage) else calling(("fetch", {}), number=number)
+
+    retry = ToolRetryMiddleware(max_retries=2, initial_delay=SECONDS, max_delay=4 * SECONDS)
+    return create_agent(AsyncChat(world=world, reply=reply), [fetch], middleware=[retry])
+
+
+WAYS: list[Callable[[World], Any]] = [with_retry, with_retry_policy, with_model_retries, with_tool_retries]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.filterwarnings("ignore:.*Retrying task")
+async def test_back_off_is_skipped(
+    way: Callable[[World], Any], is_async: bool, world: World, slept: Slept, tmp_path: Path
+) -> None:
+    """A recording sleeps twice between three attempts, a replay never; both see the same times and results."""
+    runnable = way(world)
+    path = tmp_path / "agent.yaml"
+
+    async def run() -> Any:
+        began = time.time()
+        asked: Any = "hi" if way is with_retry else {"messages": [("user", "hi")]}
+        answer = await runnable.ainvoke(asked) if is_async else runnable.invoke(asked)
+        return answer, time.time() - began
+
+    with use_cassette(path, mode="all"):
+        recorded = await run()
+    assert len(slept.seconds) == 2
+    assert recorded[1] == pytest.approx(sum(slept.seconds), abs=0.01)
+    slept.seconds.clear()
+    world.gone = True
+    with use_cassette(path):
+        assert await run() == recorded
+    assert slept.seconds == []
+
+
+async def test_without_a_frozen_clock(world: World, slept: Slept, tmp_path: Path) -> None:
+    """A cassette that freezes nothing, as one that a handler observed, is replayed without back-off too."""
+    runnable = with_retry(world, seconds=0.01)
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all", freeze=()):
+        runnable.invoke("hi")  # really sleeps: where nothing is frozen, sleeps are not ours to note
+    world.gone = True
+    with use_cassette(path):
+        runnable.invoke("hi")
+        await asyncio.sleep(7)
+        time.sleep(8)  # noqa: ASYNC251 - noted, not slept
+    assert slept.seconds == [7, 8]
+
+
+async def test_what_is_live_is_spared(world: World, slept: Slept, tmp_path: Path) -> None:
+    """A replay with something live backs off as it is told: a real service may be at the other end."""
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all"):
+        with_retry(world).invoke("hi")
+    slept.seconds.clear()
+    world.reached.clear()
+    with use_cassette(path, live={"chat"}):
+        with_retry(world).invoke("hi")
+    assert len(slept.seconds) == 2
+
+
+async def test_the_users_sleeps_are_the_users(world: World, slept: Slept, tmp_path: Path) -> None:
+    """A replay sleeps where the user's code does, also between attempts that the user's own code makes."""
+    import tenacity
+
+    asked = PlainChat(world=world, reply=at_the_third_attempt)
+    path = tmp_path / "agent.yaml"
+
+    @tenacity.retry(wait=tenacity.wait_fixed(5), stop=tenacity.stop_after_attempt(3))
+    def persist() -> Any:
+        return asked.invoke("hi")
+
+    @tenacity.retry(wait=tenacity.wait_fixed(6), stop=tenacity.stop_after_attempt(3))
+    async def apersist() -> Any:
+        return await asked.ainvoke("hi")
+
+    async def run() -> None:
+        persist()
+        await apersist()
+        time.sleep(1)  # noqa: ASYNC251 - noted, not slept
+        await asyncio.sleep(2)
+
+    def reset(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        return at_the_third_attempt(messages, (number - 1) % 3 + 1)
+
+    asked.reply = reset
+    for mode in ("all", "none"):
+        slept.seconds.clear()
+        with use_cassette(path, mode=mode):
+            await run()
+        world.gone = True
+        assert slept.seconds == [5, 5, 6, 6, 1, 2]
+
+
+async def test_outside_of_the_session(world: World, slept: Slept, tmp_path: Path) -> None:
+    """A task that belongs to no session backs off while another one is replayed."""
+    attempts = []
+
+    def refuse_once(_: Any) -> None:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise ConnectionError("once")
+
+    jitter: Any = {"max": 9, "exp_base": 1000, "jitter": 0}
+    runnable = RunnableLambda(refuse_once).with_retry(exponential_jitter_params=jitter)
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all"):
+        with_retry(world).invoke("hi")
+    slept.seconds.clear()
+    world.gone = True
+    may_begin = asyncio.Event()
+
+    async def beside() -> None:
+        await may_begin.wait()
+        await runnable.ainvoke(1)
+
+    task = asyncio.create_task(beside())
+    with use_cassette(path):
+        may_begin.set()
+        await task
+        with_retry(world).invoke("hi")
+    assert slept.seconds == [1]

@@ -1,0 +1,522 @@
+"""Embedding models are recorded, and replayed without being reached."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import pickle
+import random
+import struct
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.embeddings import Embeddings
+from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_openai import OpenAIEmbeddings
+from pydantic import BaseModel
+
+from agenttape_core import CassetteMissError, ConfigurationError, DriftError, UnreadableValueError, use_cassette
+from agenttape_core.integration import value_codec
+from agenttape_langchain import tape
+from agenttape_langchain.codec.floats import packed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .conftest import RealExchanges
+    from .fakes import World
+
+
+class PlainEmbeddings(Embeddings):
+    """Has the two methods that every model must have; no two vectors are alike."""
+
+    def __init__(self, world: World, dimensions: int = 4, model: str = "embed-1") -> None:
+        self.world = world
+        self.dimensions = dimensions
+        self.model = model
+        self.api_key = "sk-never-recorded"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.vector(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.vector(text)
+
+    def vector(self, text: str) -> list[float]:
+        number = self.world.reach("embeddings")
+        return [number + len(text) / (n + 3) for n in range(self.dimensions)]
+
+
+class DelegatingEmbeddings(PlainEmbeddings):
+    """Embeds a query as a list of one document, as several providers do."""
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+class AsyncEmbeddings(PlainEmbeddings):
+    """Has asynchronous methods of its own."""
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        await asyncio.sleep(0)
+        return [self.vector(text) for text in texts]
+
+    async def aembed_query(self, text: str) -> list[float]:
+        return (await self.aembed_documents([text]))[0]
+
+
+class PydanticEmbeddings(BaseModel, Embeddings):
+    """Is a pydantic model, as most providers' are."""
+
+    world: Any
+    dimensions: int = 4
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return [float(self.world.reach("embeddings"))] * self.dimensions
+
+
+class Cached(Embeddings):
+    """Embeds by another model, each text once."""
+
+    def __init__(self, inner: Embeddings) -> None:
+        self.inner = inner
+        self.known: dict[str, list[float]] = {}
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        missing = [text for text in dict.fromkeys(texts) if text not in self.known]
+        self.known |= dict(zip(missing, self.inner.embed_documents(missing), strict=True))
+        return [self.known[text] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+class Slotted(Embeddings):
+    """Keeps its state where nobody can share it."""
+
+    __slots__ = ("world",)
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [[float(self.world.reach("embeddings"))] for _ in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return [float(self.world.reach("embeddings"))]
+
+
+CLASSES = [PlainEmbeddings, DelegatingEmbeddings, AsyncEmbeddings, PydanticEmbeddings]
+
+
+async def every_call(model: Embeddings) -> list[Any]:
+    """What the four methods give."""
+    return [
+        model.embed_query("a"),
+        model.embed_documents(["b", "c"]),
+        await model.aembed_query("d"),
+        await model.aembed_documents(["e", "f"]),
+        model.embed_documents([]),
+    ]
+
+
+@pytest.mark.parametrize("way", ["ambient", "taped", "both"])
+@pytest.mark.parametrize("cls", CLASSES)
+async def test_embeddings_replay(cls: type[Any], way: str, world: World, tmp_path: Path) -> None:
+    """Every call is one recording, and is served as equal vectors while nothing is reached."""
+    real = cls(world=world)
+    model, ambient = (real if way == "ambient" else tape(real)), way != "taped"
+    path = tmp_path / "embeddings.yaml"
+    with use_cassette(path, mode="all", ambient=ambient) as recording:
+        recorded = await every_call(model)
+    assert [(row.kind, row.name) for row in recording.interactions] == [("embeddings", cls.__name__)] * 5
+    assert "never-recorded" not in path.read_text()
+    world.gone = True
+    for _ in range(2):
+        with use_cassette(path, ambient=ambient) as replay:
+            assert await every_call(model) == recorded
+        assert [served.rung for served in replay.report.served] == ["exact"] * 5
+
+
+def test_request_says_what_the_provider_is_asked(world: World, tmp_path: Path) -> None:
+    """The request is the texts, the model and the dimensions; a query and a document are asked in two ways."""
+    model = PlainEmbeddings(world)
+    with use_cassette(tmp_path / "e.yaml", mode="all") as recording:
+        model.embed_query("a")
+        model.embed_documents(texts=["a"])
+    settings = {"dimensions": 4, "model": "embed-1"}
+    assert [row.request for row in recording.interactions] == [
+        {**settings, "input": "a"},
+        {**settings, "input": ["a"]},
+    ]
+    assert len({row.fingerprint for row in recording.interactions}) == 2
+
+
+async def test_sync_serves_async_and_back(world: World, tmp_path: Path) -> None:
+    """A recording of `embed_query` serves `aembed_query`, and the other way round."""
+    model, path = AsyncEmbeddings(world), tmp_path / "e.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = [model.embed_query("a"), await model.aembed_documents(["b"])]
+    world.gone = True
+    with use_cassette(path):
+        assert [await model.aembed_query("a"), model.embed_documents(["b"])] == recorded
+
+
+@pytest.mark.parametrize("changed", [{"model": "embed-2"}, {"dimensions": 8}])
+def test_another_model_is_another_request(changed: dict[str, Any], world: World, tmp_path: Path) -> None:
+    """A vector of one model is not served for another."""
+    path = tmp_path / "e.yaml"
+    with use_cassette(path, mode="all"):
+        PlainEmbeddings(world).embed_query("a")
+    world.gone = True
+    with pytest.raises(CassetteMissError), use_cassette(path):
+        PlainEmbeddings(world, **changed).embed_query("a")
+
+
+def test_model_inside_a_model_is_part_of_it(world: World, tmp_path: Path) -> None:
+    """A model that embeds by another one is recorded once, by its own name."""
+    path = tmp_path / "e.yaml"
+    with use_cassette(path, mode="all") as recording:
+        recorded = Cached(PlainEmbeddings(world)).embed_documents(["a", "b", "a"])
+    assert [row.name for row in recording.interactions] == ["Cached"]
+    world.gone = True
+    with use_cassette(path):
+        assert Cached(PlainEmbeddings(world)).embed_documents(["a", "b", "a"]) == recorded
+
+
+def test_only_the_taped_inner_model_is_recorded(world: World, tmp_path: Path) -> None:
+    """Where only the inner model is taped, its calls are what is recorded."""
+    path = tmp_path / "e.yaml"
+    with use_cassette(path, mode="all", ambient=False) as recording:
+        recorded = Cached(tape(PlainEmbeddings(world))).embed_documents(["a", "b", "a"])
+    assert [row.request["input"] for row in recording.interactions] == [["a", "b"]]
+    world.gone = True
+    with use_cassette(path, ambient=False):
+        assert Cached(tape(PlainEmbeddings(world))).embed_documents(["a", "b", "a"]) == recorded
+
+
+async def test_parallel_equal_calls_find_their_own(world: World, tmp_path: Path) -> None:
+    """Equal questions asked at once get each its own answer, whichever is answered first."""
+
+    class Slow(PlainEmbeddings):
+        async def aembed_query(self, text: str) -> list[float]:
+            vector = self.vector(text)
+            for _ in range(len(delays) and delays.pop()):
+                await asyncio.sleep(0)
+            return vector
+
+    path, delays = tmp_path / "e.yaml", [1, 7, 3, 9]
+    with use_cassette(path, mode="all"):
+        recorded = await asyncio.gather(*(Slow(world).aembed_query("a") for _ in range(4)))
+    assert len({tuple(vector) for vector in recorded}) == 4
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert await asyncio.gather(*(Slow(world).aembed_query("a") for _ in range(4))) == recorded
+    assert {served.rung for served in replay.report.served} == {"exact"}
+
+
+class Backwards(ThreadPoolExecutor):
+    """Begins with what it was given last, once it was given so many things."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(1)
+        self._count = count
+        self._waiting: list[Callable[[], None]] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Keep it until all are there."""
+        future: Future[Any] = Future()
+
+        def begin() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._waiting.append(begin)
+        if len(self._waiting) == self._count:
+            for begin in reversed(self._waiting):
+                super().submit(begin)
+        return future
+
+
+async def test_parallel_calls_that_go_on_in_threads_find_their_own(world: World, tmp_path: Path) -> None:
+    """The same holds for the asynchronous methods of the framework, whichever thread begins first."""
+    path = tmp_path / "e.yaml"
+    model = PlainEmbeddings(world)
+    asyncio.get_running_loop().set_default_executor(Backwards(4))
+    with use_cassette(path, mode="all"):
+        recorded = await asyncio.gather(*(model.aembed_query("a") for _ in range(4)))
+    assert recorded == sorted(recorded, reverse=True)
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert await asyncio.gather(*(model.aembed_query("a") for _ in range(4))) == recorded
+    assert {served.rung for served in replay.report.served} == {"exact"}
+
+
+def test_branches_of_a_chain_find_their_own(world: World, tmp_path: Path) -> None:
+    """Equal calls of the branches of a map are told apart by the branch."""
+    model, path = PlainEmbeddings(world), tmp_path / "e.yaml"
+
+    def embed(text: str) -> list[float]:
+        return model.embed_query(text)
+
+    chain = RunnableParallel({key: RunnableLambda(embed) for key in ("x", "y", "z")})
+    with use_cassette(path, mode="all") as recording:
+        recorded = chain.invoke("a")
+    assert len({row.address for row in recording.interactions}) == 3
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert chain.invoke("a") == recorded
+    assert {served.rung for served in replay.report.served} == {"exact"}
+
+
+def test_threads(world: World, tmp_path: Path) -> None:
+    """Calls of plain threads are recorded and served too."""
+    model, path, texts = PlainEmbeddings(world), tmp_path / "e.yaml", [f"text {n}" for n in range(16)]
+
+    def run() -> list[Any]:
+        with ThreadPoolExecutor(8) as pool:
+            return list(pool.map(model.embed_query, texts))
+
+    with use_cassette(path, mode="all"):
+        recorded = run()
+    world.gone = True
+    with use_cassette(path):
+        assert run() == recorded
+
+
+def test_errors_are_recorded(tmp_path: Path) -> None:
+    """A model that fails fails again, with the same error."""
+
+    class Failing(PlainEmbeddings):
+        def embed_query(self, text: str) -> list[float]:
+            raise TimeoutError(f"no answer for {text}")
+
+    path = tmp_path / "e.yaml"
+    for mode in ("all", "none"):
+        with use_cassette(path, mode=mode), pytest.raises(TimeoutError, match="no answer for a"):
+            Failing(None).embed_query("a")  # type: ignore[arg-type]
+
+
+def test_served_vectors_are_fresh(world: World, tmp_path: Path) -> None:
+    """Who changes a vector changes nobody else's."""
+    model, path = PlainEmbeddings(world, dimensions=100), tmp_path / "e.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = list(model.embed_query("a"))
+    with use_cassette(path, exhausted="last"):
+        model.embed_query("a").clear()
+        assert model.embed_query("a") == recorded
+
+
+def test_drift_is_an_error(world: World, tmp_path: Path) -> None:
+    """A run that lives on gets an error: no vector says that there is none."""
+    path = tmp_path / "e.yaml"
+    with use_cassette(path, mode="all"):
+        PlainEmbeddings(world).embed_query("a")
+    world.gone = True
+    with use_cassette(path, on_miss="return") as replay, pytest.raises(DriftError):
+        PlainEmbeddings(world).embed_query("b")
+    assert len(replay.report.drift) == 1
+
+
+# -- alias and ambience --------------------------------------------------------------------------------------------
+
+
+def test_taped_model_is_what_it_was(world: World) -> None:
+    """A taped model is of its class, shares the state of the original, and works outside sessions."""
+    real = PlainEmbeddings(world)
+    taped = tape(real)
+    assert isinstance(taped, PlainEmbeddings)
+    assert type(taped).__name__ == "PlainEmbeddings"
+    assert tape(taped) is taped
+    real.dimensions = 2
+    assert len(taped.embed_query("a")) == 2
+    assert len(world.reached) == 1
+
+
+def test_pickled_alias_is_an_alias(tmp_path: Path) -> None:
+    """A taped model survives pickling."""
+    again = pickle.loads(pickle.dumps(tape(PydanticEmbeddings(world=None, dimensions=3))))
+    assert again.dimensions == 3
+    assert tape(again) is again
+
+
+def test_state_in_slots_is_refused_and_met_by_ambient_sessions(world: World, tmp_path: Path) -> None:
+    """A class with slots cannot have an alias, and needs none in an ambient session."""
+    with pytest.raises(ConfigurationError, match="__slots__"):
+        tape(Slotted(world))
+    path = tmp_path / "e.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = Slotted(world).embed_query("a")
+    world.gone = True
+    with use_cassette(path):
+        assert Slotted(world).embed_query("a") == recorded
+
+
+def test_class_defined_inside_a_session_is_met(world: World, tmp_path: Path) -> None:
+    """Ambient sessions also tape objects of classes that are defined after they began."""
+    path = tmp_path / "e.yaml"
+    with use_cassette(path, mode="all") as recording:
+
+        class Late(PlainEmbeddings):
+            def embed_query(self, text: str) -> list[float]:
+                return super().embed_query(text)
+
+        Late(world).embed_query("a")
+    assert [row.name for row in recording.interactions] == ["Late"]
+
+
+def test_method_of_a_mixin_is_met(world: World, tmp_path: Path) -> None:
+    """The method that a class has of a class outside the framework is taped as well, and left alone there."""
+
+    class Mixin:
+        def embed_query(self, text: str) -> list[float]:
+            return [float(world.reach("embeddings"))]
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [self.embed_query(text) for text in texts]
+
+    class Mixed(Mixin, Embeddings):
+        pass
+
+    before = dict(vars(Mixin))
+    with use_cassette(tmp_path / "e.yaml", mode="all") as recording:
+        Mixed().embed_documents(["a", "b"])
+        assert dict(vars(Mixin)) == before
+        Mixin().embed_query("a")
+    assert [row.name for row in recording.interactions] == ["Mixed"]
+    assert "embed_query" not in vars(Mixed)
+
+
+def test_classes_are_left_as_they_were(world: World, tmp_path: Path) -> None:
+    """After the last session no class of the process has changed."""
+    classes: list[type[Any]] = [Embeddings, *CLASSES, Cached]
+    before = [dict(vars(cls)) for cls in classes]
+    with use_cassette(tmp_path / "e.yaml", mode="all"):
+        assert dict(vars(PlainEmbeddings)) != before[1]
+    assert [dict(vars(cls)) for cls in classes] == before
+    PlainEmbeddings(world).embed_query("a")
+    assert len(world.reached) == 1
+
+
+def test_what_others_patched_meanwhile_stays(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method that someone replaces during a session is not put back over it."""
+    with use_cassette(tmp_path / "e.yaml", mode="all"):
+        monkeypatch.setattr(PlainEmbeddings, "embed_query", lambda self, text: [0.0])
+    assert PlainEmbeddings(world).embed_query("a") == [0.0]
+    monkeypatch.undo()
+    assert PlainEmbeddings(world).embed_query("a")[0] > 0
+    assert len(world.reached) == 1
+
+
+def test_session_that_is_not_ambient_leaves_untaped_models_alone(world: World, tmp_path: Path) -> None:
+    """With `ambient=False` only what is taped takes part."""
+    with use_cassette(tmp_path / "e.yaml", mode="all", ambient=False) as recording:
+        PlainEmbeddings(world).embed_query("a")
+        tape(PlainEmbeddings(world)).embed_query("b")
+    assert [row.request["input"] for row in recording.interactions] == ["b"]
+
+
+def test_real_client(real_exchanges: Callable[[str], RealExchanges], tmp_path: Path) -> None:
+    """What OpenAI's service sent comes back number by number; the request holds nothing of the key or the address."""
+    path, text = tmp_path / "e.yaml", "disallowed special token '<|endoftext|>'"
+    with real_exchanges("langchain_openai_embeddings_equivalent_to_raw") as service:
+        model = OpenAIEmbeddings(base_url=service.base_url, api_key="sk-secret", check_embedding_ctx_length=False)
+        with use_cassette(path, mode="all") as recording:
+            recorded = [model.embed_query(text), model.embed_documents([text])[0]]
+    assert len(recorded[0]) == 1536
+    assert [row.request for row in recording.interactions] == [
+        {"input": text, "model": "text-embedding-ada-002"},
+        {"input": [text], "model": "text-embedding-ada-002"},
+    ]
+    assert path.stat().st_size < 20_000
+    with use_cassette(path):
+        assert [model.embed_query(text), model.embed_documents([text])[0]] == recorded
+
+
+# -- vectors in the file -------------------------------------------------------------------------------------------
+
+
+def singles(count: int) -> list[float]:
+    """Numbers as a provider sends them in base64, each exact in four bytes."""
+    drawn = random.Random(1)
+    return [struct.unpack("f", struct.pack("f", drawn.gauss(0, 0.03)))[0] for _ in range(count)]
+
+
+@pytest.mark.parametrize(("numbers", "form", "at_most"), [(singles(1536), "f4", 8_400), ([0.1] * 1536, "f8", 16_600)])
+def test_long_vector_is_one_line(numbers: list[float], form: str, at_most: int, tmp_path: Path) -> None:
+    """A vector of the usual length takes one line of four or eight bytes a number."""
+
+    class Fixed(PlainEmbeddings):
+        def embed_query(self, text: str) -> list[float]:
+            return numbers
+
+    path = tmp_path / "e.yaml"
+    with use_cassette(path, mode="all"):
+        assert Fixed(None).embed_query("a") is numbers  # type: ignore[arg-type]
+    (line,) = (line for line in path.read_text().splitlines() if len(line) > 200)
+    assert len(line) < at_most
+    assert f"{form}:" in path.read_text()
+    with use_cassette(path):
+        assert Fixed(None).embed_query("a") == numbers  # type: ignore[arg-type]
+
+
+@given(st.lists(st.floats(width=32) | st.floats(), min_size=65, max_size=70))
+def test_floats_survive(numbers: list[float]) -> None:
+    """Every float comes back bit by bit."""
+    again = value_codec().decode(value_codec().encode(packed(numbers)))
+    assert struct.pack(f"{len(numbers)}d", *again) == struct.pack(f"{len(numbers)}d", *numbers)
+    assert all(type(number) is float for number in again)
+
+
+def test_short_and_mixed_lists_stay_readable() -> None:
+    """What is short, or no list of floats, is written as it is."""
+    for value in ([0.5, 1.5], [1] * 100, [1.0] * 99 + [1], [], "text", [["a"], [1.0]]):
+        assert packed(value) == value
+
+
+@pytest.mark.parametrize("cls", [np.float16, np.float32, np.float64])
+def test_numbers_of_numpy_keep_their_class(cls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of numpy's numbers comes back as such, or as floats where numpy is not loaded."""
+    numbers = [cls(n / 7) for n in range(65)]
+    plain = value_codec().encode(packed(numbers))
+    again = value_codec().decode(plain)
+    assert again == numbers
+    assert {type(number) for number in again} == {cls}
+    monkeypatch.delitem(sys.modules, "numpy")
+    assert value_codec().decode(plain) == list(map(float, numbers))
+
+
+@pytest.mark.parametrize("body", [{}, {"f4": "text"}, {"f2": {"$bytes": ""}}, {"f8": {"$bytes": "AAAA"}}, []])
+def test_malformed_vectors_are_refused(body: Any) -> None:
+    """What is no vector is an error of ours."""
+    with pytest.raises(UnreadableValueError, match="floats"):
+        value_codec().decode({"$floats": body})
+
+
+def test_redaction_leaves_vectors_alone(world: World, tmp_path: Path) -> None:
+    """The bytes of vectors are not taken for secrets."""
+    drawn = random.Random(7)
+    vectors = [[drawn.gauss(0, 0.05) for _ in range(400)] for _ in range(40)]
+
+    class Fixed(PlainEmbeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return vectors
+
+    path = tmp_path / "e.jsonl"
+    with use_cassette(path, mode="all"):
+        Fixed(world).embed_documents(["a"])
+    with use_cassette(path):
+        served = Fixed(world).embed_documents(["a"])
+    assert served == vectors
+    assert not any(math.isnan(number) for vector in served for number in vector)

@@ -1,0 +1,300 @@
+"""`TapeMiddleware` lets one agent take part in a session, and changes nothing else about it."""
+
+# ruff: noqa: D103 - what is no test says by its name what it does
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    HumanInTheLoopMiddleware,
+    ModelFallbackMiddleware,
+    ModelRetryMiddleware,
+    ToolRetryMiddleware,
+    wrap_model_call,
+)
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain.tools import ToolRuntime
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_stream_writer
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from agenttape_core import use_cassette
+from agenttape_langchain import TapeMiddleware
+from agenttape_langchain.middleware import MiddlewareOrderWarning
+
+from .fakes import AsyncChat, NativeChat, StreamingChat, World, calling
+from .masking import masked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from langchain_core.messages import BaseMessage
+    from langchain_core.tools import BaseTool
+
+QUESTION: Any = {"messages": [("user", "Count to two.")]}
+
+
+def counting(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+    turn = sum(isinstance(message, AIMessage) for message in messages) + 1
+    if turn == 3:
+        return AIMessage("all is counted")
+    return calling(("count", {"n": turn}), number=number, text=f"turn {turn}")
+
+
+def count_tool(world: World) -> BaseTool:
+    @tool
+    def count(n: int) -> str:
+        """Count."""
+        get_stream_writer()({"counting": n})
+        return f"{n} is happening {world.reach('tool')}"
+
+    return count
+
+
+def agent_of(world: World, *middleware: AgentMiddleware[Any, Any, Any], **options: Any) -> Any:
+    model = options.pop("model", None) or NativeChat(world=world, reply=options.pop("reply", counting))
+    return create_agent(model, options.pop("tools", [count_tool(world)]), middleware=middleware, **options)
+
+
+async def read_sync(agent: Any, mode: Any) -> list[Any]:
+    return list(agent.stream(QUESTION, stream_mode=mode))
+
+
+async def read_async(agent: Any, mode: Any) -> list[Any]:
+    return [part async for part in agent.astream(QUESTION, stream_mode=mode)]
+
+
+async def read_events(agent: Any, mode: Any) -> list[Any]:
+    return [event async for event in agent.astream_events(QUESTION, version="v2")]
+
+
+@pytest.mark.parametrize("read", [read_sync, read_async, read_events])
+@pytest.mark.parametrize("mode", ["values", "updates", "messages"])
+async def test_streams_as_without(mode: str, read: Callable[..., Any], tmp_path: Path) -> None:
+    """An agent streams with the middleware what it streams without: in no session, recording and replayed."""
+    plain = masked(await read(agent_of(World()), mode))
+    world = World()
+    agent = agent_of(world, TapeMiddleware())
+    assert masked(await read(agent_of(World(), TapeMiddleware()), mode)) == plain
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all", ambient=False) as recording:
+        recorded = await read(agent, mode)
+    assert len(recording.report.executed) == len(world.reached) == 5
+    assert masked(recorded) == plain
+    world.gone = True
+    with use_cassette(path, ambient=False) as replay:
+        assert await read(agent, mode) == recorded
+    assert str(replay.report) == "5 served, 0 executed"
+
+
+async def test_custom_streams_are_the_tools_own(world: World, tmp_path: Path) -> None:
+    """What a tool writes to the stream belongs to the tool: it is there while recording, and not when it is served."""
+    agent = agent_of(world, TapeMiddleware())
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all", ambient=False):
+        assert await read_sync(agent, "custom") == [{"counting": 1}, {"counting": 2}]
+    world.gone = True
+    with use_cassette(path, ambient=False):
+        assert await read_sync(agent, "custom") == []
+
+
+@pytest.mark.parametrize("ambient", [True, False])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_only_this_agent_takes_part(is_async: bool, ambient: bool, world: World, tmp_path: Path) -> None:
+    """Without ambience the agent with the middleware is recorded, another is not; with it each call is, once."""
+    mine, other = agent_of(world, TapeMiddleware()), agent_of(world)
+
+    async def run(agent: Any) -> Any:
+        return await agent.ainvoke(QUESTION) if is_async else agent.invoke(QUESTION)
+
+    with use_cassette(tmp_path / "agent.yaml", mode="all", ambient=ambient) as recording:
+        await run(mine)
+        await run(other)
+    assert len(world.reached) == 10
+    assert len(recording.report.executed) == (10 if ambient else 5)
+
+
+class Verdict(BaseModel):
+    """What an agent concludes."""
+
+    good: bool
+    why: str
+
+
+@pytest.mark.parametrize("strategy", [ToolStrategy, ProviderStrategy])
+async def test_structured_response(strategy: Any, world: World, tmp_path: Path) -> None:
+    """A structured response is an object of its class, also of an agent that has no tools."""
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        answer = {"good": True, "why": f"call {number}"}
+        if strategy is ToolStrategy:
+            return calling(("Verdict", answer), number=number)
+        return AIMessage(Verdict(**answer).model_dump_json())
+
+    agent = agent_of(world, TapeMiddleware(), reply=reply, tools=[], response_format=strategy(Verdict))
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all", ambient=False):
+        recorded = agent.invoke(QUESTION)
+    assert recorded["structured_response"] == Verdict(good=True, why="call 1")
+    world.gone = True
+    with use_cassette(path, ambient=False):
+        assert await agent.ainvoke(QUESTION) == recorded
+
+
+async def test_approval_by_a_human(world: World, tmp_path: Path) -> None:
+    """An agent that waits for approval is interrupted and resumed at the same places with the same ids."""
+    human = HumanInTheLoopMiddleware(interrupt_on={"count": True})
+    agent = agent_of(world, human, TapeMiddleware(), checkpointer=InMemorySaver())
+    path = tmp_path / "agent.yaml"
+
+    async def talk(thread: str) -> list[Any]:
+        config: Any = {"configurable": {"thread_id": thread}}
+        approved = Command(resume={"decisions": [{"type": "approve"}]})
+        first = agent.invoke(QUESTION, config)
+        return [first, await agent.ainvoke(approved, config), agent.invoke(approved, config)]
+
+    with use_cassette(path, mode="all", ambient=False):
+        recorded = await talk("recorded")
+    assert "__interrupt__" in recorded[0]
+    assert recorded[-1]["messages"][-1].text == "all is counted"
+    world.gone = True
+    with use_cassette(path, ambient=False):
+        replayed = await talk("replayed")
+    assert [step["messages"] for step in replayed] == [step["messages"] for step in recorded]
+    assert [[i.value for i in step.get("__interrupt__", ())] for step in replayed] == [
+        [i.value for i in step.get("__interrupt__", ())] for step in recorded
+    ]
+
+
+async def test_tools_that_command(world: World, tmp_path: Path) -> None:
+    """A tool that takes the runtime and returns a `Command` is recorded and served as such."""
+
+    @tool
+    def answer(text: str, runtime: ToolRuntime[Any, Any]) -> Command[Any]:
+        """Answer."""
+        said = ToolMessage(f"{text} {world.reach('tool')}", tool_call_id=runtime.tool_call_id)
+        return Command(update={"messages": [said]})
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage("done")
+        return calling(("answer", {"text": "hello"}), number=number)
+
+    agent = agent_of(world, TapeMiddleware(), tools=[answer], reply=reply)
+    path = tmp_path / "agent.yaml"
+    with use_cassette(path, mode="all", ambient=False):
+        recorded = agent.invoke(QUESTION)
+    assert recorded["messages"][2].text == "hello 2"
+    world.gone = True
+    with use_cassette(path, ambient=False):
+        assert await agent.ainvoke(QUESTION) == recorded
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_what_is_chosen_in_the_end_is_taped(is_async: bool, world: World, tmp_path: Path) -> None:
+    """A model that other middleware chooses, each retry of it, its fallback, and each retry of a tool are recorded."""
+
+    def failing(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        raise ValueError(f"refused {number}")
+
+    @tool
+    def count(n: int) -> str:
+        """Count."""
+        number = world.reach("tool")
+        if number % 2 == 0:
+            raise ConnectionError(f"lost {number}")
+        return f"{n} is happening {number}"
+
+    chosen = AsyncChat(world=world, reply=failing, model_name="chosen")
+
+    @wrap_model_call
+    def choose(request: Any, handler: Any) -> Any:
+        return handler(request.override(model=chosen))
+
+    @wrap_model_call
+    async def achoose(request: Any, handler: Any) -> Any:
+        return await handler(request.override(model=chosen))
+
+    agent = agent_of(
+        world,
+        achoose if is_async else choose,
+        ModelFallbackMiddleware(StreamingChat(world=world, reply=counting, model_name="fallback")),
+        ModelRetryMiddleware(max_retries=1, initial_delay=0.001, on_failure="error"),
+        ToolRetryMiddleware(max_retries=2, initial_delay=0.001, retry_on=(ConnectionError,)),
+        TapeMiddleware(),
+        tools=[count],
+    )
+    path = tmp_path / "agent.yaml"
+
+    async def run() -> Any:
+        return await agent.ainvoke(QUESTION) if is_async else agent.invoke(QUESTION)
+
+    with use_cassette(path, mode="all", ambient=False) as recording:
+        recorded = await run()
+    statuses = [(row.name, row.outcome.status) for row in recording.interactions]
+    assert statuses.count(("AsyncChat", "raised")) == 6, "two attempts in each of three turns"
+    assert ("StreamingChat", "returned") in statuses
+    assert ("count", "raised") in statuses
+    assert len(statuses) == len(world.reached)
+    world.gone = True
+    with use_cassette(path, ambient=False):
+        assert await run() == recorded
+
+
+def test_unknown_tools(world: World, tmp_path: Path) -> None:
+    """A call of a tool that there is not is answered as without the middleware."""
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage("done")
+        return calling(("missing", {}), number=number)
+
+    plain = agent_of(World(), reply=reply).invoke(QUESTION)
+    agent = agent_of(world, TapeMiddleware(), reply=reply)
+    with use_cassette(tmp_path / "agent.yaml", mode="all", ambient=False):
+        assert masked(agent.invoke(QUESTION)) == masked(plain)
+
+
+def test_order(world: World, tmp_path: Path) -> None:
+    """Where it matters, a middleware behind `TapeMiddleware` gives a warning that says what to do."""
+    agent = agent_of(world, TapeMiddleware(), ModelRetryMiddleware(max_retries=1))
+    agent.invoke(QUESTION)
+    with use_cassette(tmp_path / "ambient.yaml", mode="all"):
+        agent.invoke(QUESTION)
+    with (
+        use_cassette(tmp_path / "explicit.yaml", mode="all", ambient=False),
+        pytest.warns(MiddlewareOrderWarning, match=r"put it at the end: create_agent\(\.\.\., middleware="),
+    ):
+        agent.invoke(QUESTION)
+
+
+LIGHT = """
+import sys, agenttape_langchain
+print('langchain' in sys.modules, agenttape_langchain.TapeMiddleware.__name__, 'langchain' in sys.modules)
+"""
+MISSING = """
+import sys
+sys.modules['langchain'] = None
+try:
+    from agenttape_langchain import TapeMiddleware
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+SAID = "ConfigurationError TapeMiddleware is for agents of the package langchain, and langchain is not installed\n  pip"
+
+
+@pytest.mark.parametrize(("code", "said"), [(LIGHT, "False TapeMiddleware True"), (MISSING, SAID)])
+def test_imported_when_asked_for(code: str, said: str) -> None:
+    """The package needs `langchain` for the middleware only, and says so when it is missing."""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith(said)

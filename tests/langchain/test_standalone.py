@@ -1,0 +1,307 @@
+"""Stand-ins made of a cassette answer as the recorded parts did, with no session and no provider."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
+
+import agenttape_langchain
+from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, use_cassette
+from agenttape_langchain import (
+    ReplayChatMessageHistory,
+    ReplayChatModel,
+    ReplayDocumentCompressor,
+    ReplayEmbeddings,
+    ReplayLLM,
+    ReplayRetriever,
+    ReplayStore,
+    ReplayTool,
+    ReplayVectorStore,
+)
+
+from .fakes import PlainChat, calling
+from .test_compressors import DOCUMENTS, Reranker
+from .test_embeddings import PlainEmbeddings
+from .test_embeddings import every_call as every_embedding
+from .test_histories import RemoteHistory
+from .test_histories import every_call as every_history_call
+from .test_llms import Batching, Native
+from .test_retrievers import Configurable, Plain
+from .test_stores import RemoteStore
+from .test_stores import every_call as every_store_call
+from .test_vector_stores import RemoteStore as RemoteVectorStore
+from .test_vector_stores import every_call as every_vector_store_call
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from .fakes import World
+
+STAND_INS: dict[str, Callable[..., Any]] = {
+    "embeddings": ReplayEmbeddings,
+    "retriever": ReplayRetriever,
+    "vector store": ReplayVectorStore,
+    "store": ReplayStore,
+    "history": ReplayChatMessageHistory,
+    "compressor": ReplayDocumentCompressor,
+    "llm": ReplayLLM,
+    "tool": lambda cassette: ReplayTool(cassette, "find"),
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the cassette is."""
+    return tmp_path / "run.yaml"
+
+
+async def search(retriever: Any) -> list[Any]:
+    """What the ways of searching give."""
+    return [retriever.invoke("a"), await retriever.ainvoke("b"), retriever.batch(["c", "d"])]
+
+
+async def complete(model: Any) -> list[Any]:
+    """What the ways of asking a text model give."""
+    streamed = [list(model.stream("c")), [chunk async for chunk in model.astream("d")]]
+    asked = [model.invoke("a", stop=["."]), await model.ainvoke("b"), await model.abatch(["e", "f"])]
+    return [*asked, *streamed]
+
+
+async def compress(compressor: Any) -> list[Any]:
+    """What the ways of compressing give."""
+    return [compressor.compress_documents(DOCUMENTS, "a"), await compressor.acompress_documents(DOCUMENTS, "b")]
+
+
+PARTS: dict[str, tuple[Callable[[World], Any], Callable[[Any], Awaitable[Any]]]] = {
+    "embeddings": (PlainEmbeddings, every_embedding),
+    "retriever": (lambda world: Plain(world=world), search),
+    "vector store": (RemoteVectorStore, every_vector_store_call),
+    "store": (RemoteStore, every_store_call),
+    "history": (lambda world: RemoteHistory(world, {}), every_history_call),
+    "compressor": (lambda world: Reranker(world=world), compress),
+    "llm": (lambda world: Native(world=world), complete),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_stand_in_answers_as_the_recorded_part_did(part: str, world: World, path: Path) -> None:
+    """Every call of a stand-in gives what the recorded object gave, once each."""
+    make, use = PARTS[part]
+    with use_cassette(path, mode="all") as recording:
+        recorded = await use(make(world))
+    world.gone = True
+    stand_in = STAND_INS[part](path)
+    assert await use(stand_in) == recorded
+    assert len(stand_in.report.served) == len(recording.interactions)
+    with pytest.raises(CassetteMissError):
+        await use(stand_in)
+
+
+@pytest.mark.parametrize("part", STAND_INS)
+def test_cassette_without_such_calls_is_refused(part: str, world: World, path: Path) -> None:
+    """Nothing can be made of a cassette that holds nothing of the sort, nor of none."""
+    with pytest.raises(CassetteNotFoundError):
+        STAND_INS[part](path)
+    with use_cassette(path, mode="all"):
+        PlainChat(world=world).invoke("a")
+    with pytest.raises(ConfigurationError, match="nothing can stand for it"):
+        STAND_INS[part](path)
+
+
+@pytest.mark.parametrize("exhausted", ["fail", "last", "cycle"])
+def test_exhausted(exhausted: Any, world: World, path: Path) -> None:
+    """What is asked more often than it was recorded fails, or gets the last answer, or starts over."""
+    with use_cassette(path, mode="all"):
+        first, second = (PlainEmbeddings(world).embed_query("a") for _ in range(2))
+    stand_in = ReplayEmbeddings(path, exhausted=exhausted)
+    assert [stand_in.embed_query("a") for _ in range(2)] == [first, second]
+    if exhausted == "fail":
+        with pytest.raises(CassetteMissError):
+            stand_in.embed_query("a")
+    else:
+        assert stand_in.embed_query("a") == (second if exhausted == "last" else first)
+
+
+def test_exhausted_request_of_one_of_several_models(world: World, path: Path) -> None:
+    """What only one of several models was asked is answered by that one, also again."""
+    with use_cassette(path, mode="all"):
+        PlainEmbeddings(world, model="embed-1").embed_query("a")
+        recorded = PlainEmbeddings(world, model="embed-2").embed_query("b")
+    stand_in = ReplayEmbeddings(path, exhausted="last")
+    assert [stand_in.embed_query("b") for _ in range(2)] == [recorded] * 2
+
+
+def test_model_is_chosen(world: World, path: Path) -> None:
+    """Where a cassette holds several models, one may be named; one that it does not hold is refused."""
+    with use_cassette(path, mode="all"):
+        vectors = [PlainEmbeddings(world, model=f"embed-{n}").embed_query("a") for n in range(2)]
+        texts = [Batching(world=world, model_name=f"text-{n}").invoke("a") for n in range(2)]
+    assert ReplayEmbeddings(path, model="embed-1").embed_query("a") == vectors[1]
+    assert ReplayLLM(path, model="text-1").invoke("a") == texts[1]
+    assert [ReplayEmbeddings(path).embed_query("a") for _ in range(2)] == [vectors[0]] * 2
+    for make in (ReplayEmbeddings, ReplayLLM):
+        with pytest.raises(ConfigurationError, match=r"no (embeddings|completion) of model 'gpt'; it holds .*-0.*-1"):
+            make(path, model="gpt")
+
+
+def test_name_and_conversation_are_chosen(world: World, path: Path) -> None:
+    """Where a cassette holds several stores or retrievers, one is chosen by its name; a history by its conversation."""
+    with use_cassette(path, mode="all"):
+        Plain(world=world).invoke("a")
+        found = Configurable(world=world).invoke("a")
+        for session_id in "12":
+            RemoteHistory(world, {"2": [HumanMessage("two")]}, session_id).messages.clear()
+    assert ReplayRetriever(path, name="Configurable").invoke("a") == found
+    assert ReplayRetriever(path).name == "Plain"
+    assert ReplayChatMessageHistory(path, session_id="2").messages == [HumanMessage("two")]
+    with pytest.raises(ConfigurationError, match="no retrieval of 'Other'; it holds Configurable, Plain"):
+        ReplayRetriever(path, name="Other")
+
+
+def test_what_a_call_gives_must_be_equal(world: World, path: Path) -> None:
+    """The settings of the recorded retriever are taken over; the arguments of a call count."""
+    with use_cassette(path, mode="all"):
+        one, many = Configurable(world=world).invoke("a", k=1), Configurable(world=world).invoke("a")
+    assert ReplayRetriever(path).invoke("a", k=1) == one
+    assert ReplayRetriever(path).invoke("a") in (one, many)
+    with pytest.raises(CassetteMissError):
+        ReplayRetriever(path).invoke("a", k=5)
+
+
+async def test_parallel_calls_are_each_served_once(world: World, path: Path) -> None:
+    """Equal calls at once never get the same recording."""
+    model = PlainEmbeddings(world)
+    with use_cassette(path, mode="all"):
+        recorded = await asyncio.gather(*(model.aembed_query("a") for _ in range(6)))
+    stand_in = ReplayEmbeddings(path)
+    served = await asyncio.gather(*(asyncio.to_thread(stand_in.embed_query, "a") for _ in range(6)))
+    assert sorted(served) == sorted(recorded)
+
+
+def test_retriever_of_a_vector_store(world: World, path: Path) -> None:
+    """The retriever that a stand-in makes finds what the recorded one found, by the store's call inside."""
+    with use_cassette(path, mode="all"):
+        found = RemoteVectorStore(world).as_retriever(search_kwargs={"k": 3}).invoke("q")
+    assert ReplayVectorStore(path).as_retriever(search_kwargs={"k": 3}).invoke("q") == found
+    with pytest.raises(ConfigurationError, match="made of a cassette, not of texts"):
+        ReplayVectorStore.from_texts(["a"], None)
+
+
+def test_recorded_errors_are_raised(path: Path) -> None:
+    """A stand-in fails as the recorded part failed."""
+
+    class Failing(PlainEmbeddings):
+        def embed_query(self, text: str) -> list[float]:
+            raise TimeoutError("too late")
+
+    with use_cassette(path, mode="all"), pytest.raises(TimeoutError):
+        Failing(None).embed_query("a")  # type: ignore[arg-type]
+    with pytest.raises(TimeoutError, match="too late"):
+        ReplayEmbeddings(path).embed_query("a")
+
+
+# -- tools ---------------------------------------------------------------------------------------------------------
+
+
+@tool
+def find(city: str, days: int = 1) -> str:
+    """Find a hotel."""
+    return f"a hotel in {city} for {days}"
+
+
+def asks_the_tool(messages: Any, number: int) -> AIMessage:
+    """Ask for the tool once, then answer."""
+    if isinstance(messages[-1], ToolMessage):
+        return AIMessage(f"answer {messages[-1].content}")
+    return calling(("find", {"city": "Paris"}), number=number)
+
+
+async def test_whole_agent_without_its_parts(world: World, path: Path) -> None:
+    """An agent of a stand-in model and a stand-in tool does what the recorded one did, also asynchronously."""
+    question = {"messages": [("user", "a hotel?")]}
+    with use_cassette(path, mode="all", freeze=()):
+        recorded = create_agent(PlainChat(world=world, reply=asks_the_tool), [find]).invoke(question)["messages"]
+    world.gone = True
+    for is_async in (False, True):
+        stand_in = ReplayTool(path, "find")
+        agent = create_agent(ReplayChatModel(path), [stand_in])
+        replayed = (await agent.ainvoke(question) if is_async else agent.invoke(question))["messages"]
+        assert [message.content for message in replayed] == [message.content for message in recorded]
+        assert replayed[2].tool_call_id == recorded[2].tool_call_id
+        assert len(stand_in.report.served) == 1
+    assert (stand_in.name, stand_in.description) == ("find", "Find a hotel.")
+    assert stand_in.args.keys() == {"city", "days"}
+
+
+def test_tool_that_no_chat_describes(path: Path) -> None:
+    """Without a chat that was told of the tool its description must be given."""
+    with use_cassette(path, mode="all"):
+        recorded = find.invoke({"city": "Rome", "days": 2})
+    with pytest.raises(ConfigurationError, match=r"description=\.\.\., args_schema=\.\.\."):
+        ReplayTool(path, "find")
+    stand_in = ReplayTool(path, "find", description="Find it.", args_schema=find.args_schema)
+    assert stand_in.invoke({"city": "Rome", "days": 2}) == recorded
+    with pytest.raises(CassetteMissError):
+        stand_in.invoke({"city": "Rome", "days": 3})
+
+
+async def test_tool_with_an_artifact(path: Path) -> None:
+    """Content and artifact come back as such, with the id of the call that asks."""
+
+    @tool(response_format="content_and_artifact")
+    def find(city: str) -> tuple[str, Document]:
+        """Find a hotel."""
+        return f"a hotel in {city}", Document("Ritz")
+
+    with use_cassette(path, mode="all"):
+        find.invoke({"name": "find", "args": {"city": "Paris"}, "id": "recorded", "type": "tool_call"})
+    for is_async in (False, True):
+        stand_in = ReplayTool(path, "find", description="", args_schema=find.args_schema)
+        call: Any = {"name": "find", "args": {"city": "Paris"}, "id": "live", "type": "tool_call"}
+        answer = await stand_in.ainvoke(call) if is_async else stand_in.invoke(call)
+        assert answer.artifact == Document("Ritz")
+        assert (answer.content, answer.tool_call_id) == ("a hotel in Paris", "live")
+
+
+def test_tool_that_returns_its_call_id(path: Path) -> None:
+    """The id of the recorded call inside a result is that of the call which asks now."""
+
+    @tool
+    def find(city: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> ToolMessage:
+        """Find a hotel."""
+        return ToolMessage(f"a hotel in {city}", tool_call_id=tool_call_id)
+
+    with use_cassette(path, mode="all"):
+        find.invoke({"name": "find", "args": {"city": "Paris"}, "id": "call_recorded", "type": "tool_call"})
+    schema = find.tool_call_schema.model_json_schema()
+    stand_in = ReplayTool(path, "find", description="", args_schema=schema)
+    answer = stand_in.invoke({"name": "find", "args": {"city": "Paris"}, "id": "call_live", "type": "tool_call"})
+    assert answer.tool_call_id == "call_live"
+
+
+# -- the package ---------------------------------------------------------------------------------------------------
+
+
+def test_stand_ins_are_exported_and_loaded_late() -> None:
+    """Every name that the package promises is there; importing the package loads none of the stand-ins."""
+    for name in agenttape_langchain.__all__:
+        assert getattr(agenttape_langchain, name).__name__ == name
+    code = """
+        import sys
+        import agenttape_langchain
+        assert "agenttape_langchain.standalone" not in sys.modules
+        from agenttape_langchain import ReplayEmbeddings
+        assert "langchain" not in sys.modules
+        assert "numpy" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

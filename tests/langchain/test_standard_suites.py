@@ -1,0 +1,65 @@
+"""LangChain's own standard suites (`langchain-tests`) pass on taped components: plain, recording, and replaying.
+
+The suites bring plugins of pytest that this project's tests do without, so each run is a process of its own. The third
+has no sockets, no model service, and components whose methods raise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain_tests", reason="langchain-tests is not installed")
+
+SUITES = Path(__file__).with_name("standard_suites")
+ROOT = SUITES.parents[2]
+RUNS = {
+    "plain": ("--snapshot-update",),
+    "recording": (),
+    "replaying": ("--disable-socket", "--allow-unix-socket"),  # an event loop wakes itself by a pair of sockets
+}
+
+
+def outcome_of(run: str, folder: Path) -> str:
+    """Run all suites in a process of their own; the last lines that it printed."""
+    command = [sys.executable, "-m", "pytest", str(SUITES), "-q", "-p", "no:cacheprovider", "--tb=short"]
+    command += ["-o", "addopts=--import-mode=importlib --strict-markers", "-o", "python_files=suite_*.py"]
+    command += ["--benchmark-disable", f"--suite-run={run}", f"--suite-folder={folder}", *RUNS[run]]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("AGENTTAPE_", "PYTEST_"))}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{run}:\n{done.stdout[-8000:]}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+def counts_of(run: str, folder: Path) -> Any:
+    """How many interactions each test recorded or was served."""
+    return json.loads((folder / f"{run}.json").read_text(encoding="utf-8"))
+
+
+def test_suites_pass(tmp_path: Path) -> None:
+    """All tests pass in all three runs, and what recorded something is served from it, with nothing left over."""
+    passed = {}
+    for run in RUNS:
+        (summary,) = re.findall(r"(\d+) passed, (\d+) skipped", outcome_of(run, tmp_path))
+        passed[run] = summary
+    assert len(set(passed.values())) == 1, passed
+    recorded = counts_of("recording", tmp_path)
+    served = counts_of("replaying", tmp_path)  # fewer: what is inside of something served is not asked for
+    assert {name: bool(count) for name, count in recorded.items()} == {name: bool(n) for name, n in served.items()}
+    silent = {name.rpartition("::")[2] for name, count in recorded.items() if not count and "Integration" in name}
+    assert silent == {"test_no_overrides_DO_NOT_OVERRIDE", "test_stream_time"}  # the latter wants vcrpy
+    (plain, taped) = re.findall(r"TestUnit\w*\.test_serdes.*?\n(.*?)# ---", snapshots(tmp_path), re.DOTALL)
+    assert taped == plain
+
+
+def snapshots(folder: Path) -> str:
+    """The serialised models that the plain run saw, of the provider's own client and of a taped one."""
+    (file,) = folder.glob("*.ambr")
+    return file.read_text(encoding="utf-8")

@@ -1,0 +1,272 @@
+"""Vector stores are recorded, reads and writes, and replayed without a store."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+
+from agenttape_core import CassetteMissError, use_cassette
+from agenttape_langchain import tape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from .fakes import World
+
+
+class CountingEmbeddings(Embeddings):
+    """Gives each text a vector of its own."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return [float(self.world.reach("embeddings")), float(len(text)), 1.0]
+
+
+class RemoteStore(VectorStore):
+    """A store somewhere else: it has the fewest methods that the interface wants, and keeps nothing in the process."""
+
+    def __init__(self, world: World, collection_name: str = "cats") -> None:
+        self.world = world
+        self.collection_name = collection_name
+
+    def add_texts(
+        self, texts: Iterable[str], metadatas: Any = None, *, ids: list[str] | None = None, **kwargs: Any
+    ) -> list[str]:
+        return [f"id-{self.world.reach('add')}" for _ in texts]
+
+    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool | None:
+        return self.world.reach("delete") > 0
+
+    def get_by_ids(self, ids: Any, /) -> list[Document]:
+        return [Document(f"got {self.world.reach('get')}", id=each) for each in ids]
+
+    def similarity_search(self, query: str, k: int = 4, filter: Any = None, **kwargs: Any) -> list[Document]:  # noqa: A002
+        return [doc for doc, _ in self.similarity_search_with_score(query, k, filter)]
+
+    def similarity_search_with_score(self, *args: Any, **kwargs: Any) -> list[tuple[Document, float]]:
+        number = self.world.reach("search")
+        return [(Document(f"{args[0]} {number}", metadata={"n": number}), 0.25 * n) for n in range(2)]
+
+    def max_marginal_relevance_search(self, query: str, *args: Any, **kwargs: Any) -> list[Document]:
+        return [Document(f"{query} {self.world.reach('mmr')}")]
+
+    def _select_relevance_score_fn(self) -> Any:
+        return lambda distance: 1.0 - distance
+
+    @classmethod
+    def from_texts(cls, texts: list[str], embedding: Any, metadatas: Any = None, **kwargs: Any) -> RemoteStore:
+        store = cls(embedding.world)
+        store.add_texts(texts, metadatas)
+        return store
+
+
+class DocumentStore(RemoteStore):
+    """Implements the other of the two ways of adding."""
+
+    add_texts = VectorStore.add_texts
+
+    def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+        return [f"id-{self.world.reach('add')}" for _ in documents]
+
+
+async def every_call(store: Any) -> list[Any]:
+    """What the methods of the interface give."""
+    return [
+        store.add_texts(iter(["a", "b"])),
+        store.add_documents([Document("c", metadata={"x": 1}), Document("d")]),
+        store.similarity_search("q"),
+        store.similarity_search("q", 2, filter={"year": 1984}),
+        store.similarity_search_with_score("q", k=1),
+        store.similarity_search_with_relevance_scores("q", k=1),
+        store.max_marginal_relevance_search("q", fetch_k=3),
+        store.search("q", "similarity"),
+        store.get_by_ids(["id-1"]),
+        store.delete(["id-1"]),
+        await store.aadd_texts(["e"]),
+        await store.aadd_documents([Document("f")]),
+        await store.asimilarity_search("q", k=5),
+        await store.asimilarity_search_with_score("r"),
+        await store.asimilarity_search_with_relevance_scores("r"),
+        await store.asearch("r", "mmr"),
+        await store.aget_by_ids(["id-2"]),
+        await store.adelete(["id-2"]),
+    ]
+
+
+@pytest.mark.parametrize("way", ["ambient", "taped", "both"])
+@pytest.mark.parametrize("cls", [RemoteStore, DocumentStore])
+async def test_store_replays(cls: Any, way: str, world: World, tmp_path: Path) -> None:
+    """Each call is one recording, whatever the interface makes of it, and a replay reaches no store."""
+    real = cls(world)
+    store, ambient = (real if way == "ambient" else tape(real)), way != "taped"
+    path = tmp_path / "store.yaml"
+    with use_cassette(path, mode="all", ambient=ambient) as recording:
+        recorded = await every_call(store)
+    kinds = ["memory"] * 2 + ["retrieval"] * 7 + ["memory"] * 3 + ["retrieval"] * 5 + ["memory"]
+    assert [row.kind for row in recording.interactions] == kinds
+    world.gone = True
+    for _ in range(2):
+        with use_cassette(path, ambient=ambient) as replay:
+            assert await every_call(store) == recorded
+        assert {served.rung for served in replay.report.served} == {"exact"}
+
+
+async def test_taped_store_works_outside_sessions(world: World) -> None:
+    """An alias does what the original does, also what the interface decides by which methods a class has."""
+    for cls in (RemoteStore, DocumentStore):
+        results = await every_call(tape(cls(world)))
+        assert len(results) == 18
+    with pytest.raises(NotImplementedError, match="add_texts"):
+        tape(_Nothing(world)).add_texts(["a"])
+
+
+class _Nothing(RemoteStore):
+    add_texts = VectorStore.add_texts
+    add_documents = VectorStore.add_documents
+
+
+def test_request_names_method_arguments_and_collection(world: World, tmp_path: Path) -> None:
+    """Positional and named arguments are one request; a sync and an async call too."""
+    with use_cassette(tmp_path / "store.yaml", mode="all") as recording:
+        RemoteStore(world).similarity_search("q", 2, {"year": 1984})
+        RemoteStore(world).similarity_search(k=2, query="q", filter={"year": 1984})
+        asyncio.run(RemoteStore(world).asimilarity_search("q", k=2, filter={"year": 1984}))
+        RemoteStore(world).add_documents([Document("c", metadata={"x": 1}, id="1")])
+    requests = [row.request for row in recording.interactions]
+    assert requests[0] == {
+        "method": "similarity_search",
+        "arguments": {"query": "q", "k": 2, "filter": {"year": 1984}},
+        "settings": {"collection_name": "cats"},
+    }
+    assert requests[1] == requests[2] == requests[0]
+    assert requests[3]["arguments"] == {"documents": [{"content": "c", "metadata": {"x": 1}, "id": "1"}]}
+
+
+def test_other_collection_or_document_misses(world: World, tmp_path: Path) -> None:
+    """What was read from or written to one collection is not served for another."""
+    path = tmp_path / "store.yaml"
+    with use_cassette(path, mode="all"):
+        RemoteStore(world).similarity_search("q")
+        RemoteStore(world).add_documents([Document("c", metadata={"x": 1})])
+    world.gone = True
+    for store, document in ((RemoteStore(world, "dogs"), None), (RemoteStore(world), Document("c"))):
+        with pytest.raises(CassetteMissError), use_cassette(path, unused="ignore"):
+            store.similarity_search("q") if document is None else store.add_documents([document])
+
+
+async def test_store_of_the_framework(world: World, tmp_path: Path) -> None:
+    """`InMemoryVectorStore` replays empty: scores, ids and vectors come from the cassette, embeddings are children."""
+    path = tmp_path / "store.yaml"
+
+    async def run() -> list[Any]:
+        store = InMemoryVectorStore(CountingEmbeddings(world))
+        return [
+            store.add_documents([Document("a", id="1"), Document("bb"), Document("ccc")]),
+            store.similarity_search_with_score("q", k=2),
+            store.similarity_search_by_vector([1.0] * 3, k=1),
+            await store.amax_marginal_relevance_search("q", k=1),
+            store.get_by_ids(["1"]),
+            len(store.store),
+        ]
+
+    with use_cassette(path, mode="all") as recording:
+        recorded = await run()
+    assert [row.kind for row in recording.interactions] == [
+        "memory", "embeddings", "retrieval", "embeddings", "retrieval", "retrieval", "embeddings", "retrieval",
+    ]  # fmt: skip
+    assert recording.interactions[1].parent == 1
+    assert recording.interactions[1].address == "InMemoryVectorStore/CountingEmbeddings"
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert await run() == [*recorded[:-1], 0]
+    assert len(replay.report.served) == 5
+
+
+def test_store_made_of_texts(world: World, tmp_path: Path) -> None:
+    """What a class method adds to the store that it makes is served too."""
+    path = tmp_path / "store.yaml"
+
+    def run() -> Any:
+        return InMemoryVectorStore.from_texts(["a", "bb"], CountingEmbeddings(world)).similarity_search("q")
+
+    with use_cassette(path, mode="all"):
+        recorded = run()
+    world.gone = True
+    with use_cassette(path):
+        assert run() == recorded
+
+
+@pytest.mark.parametrize("ambient", [True, False])
+async def test_retriever_of_a_store(ambient: bool, world: World, tmp_path: Path) -> None:
+    """The retriever of a store is recorded with the store's call inside, or only that where only it is taped."""
+    path = tmp_path / "store.yaml"
+
+    async def run(*, ambient: bool) -> list[Any]:
+        store = RemoteStore(world) if ambient else tape(RemoteStore(world))
+        retriever = store.as_retriever(search_kwargs={"k": 3})
+        return [retriever.invoke("q"), await retriever.ainvoke("q")]
+
+    with use_cassette(path, mode="all", ambient=ambient) as recording:
+        recorded = await run(ambient=ambient)
+    names = ["VectorStoreRetriever", "RemoteStore"] * 2 if ambient else ["RemoteStore"] * 2
+    assert [row.name for row in recording.interactions] == names
+    world.gone = True
+    with use_cassette(path, ambient=ambient) as replay:
+        assert await run(ambient=ambient) == recorded
+    assert len(replay.report.served) == 2
+    with use_cassette(path, ambient=False, unused="ignore"):
+        assert await run(ambient=False) == recorded
+
+
+async def test_parallel_equal_searches_find_their_own(world: World, tmp_path: Path) -> None:
+    """Equal searches at once get each its own documents."""
+    store, path = RemoteStore(world), tmp_path / "store.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = await asyncio.gather(*(store.asimilarity_search("q") for _ in range(6)))
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert await asyncio.gather(*(store.asimilarity_search("q") for _ in range(6))) == recorded
+    assert {served.rung for served in replay.report.served} == {"exact"}
+
+
+def test_errors_are_recorded(world: World, tmp_path: Path) -> None:
+    """A store that cannot do something cannot do it on replay either."""
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "store.yaml", mode=mode), pytest.raises(NotImplementedError):
+            RemoteStore(world).similarity_search_by_vector([1.0])
+
+
+def test_long_vector_in_a_request_is_one_line(world: World, tmp_path: Path) -> None:
+    """A search by a vector of the usual length does not fill a thousand lines."""
+
+    class ByVector(RemoteStore):
+        def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
+            return [Document(str(self.world.reach("search")))]
+
+    path = tmp_path / "store.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = ByVector(world).similarity_search_by_vector([0.1] * 1536)
+    assert len(path.read_text().splitlines()) < 60
+    world.gone = True
+    with use_cassette(path):
+        assert ByVector(world).similarity_search_by_vector([0.1] * 1536) == recorded
+
+
+def test_classes_are_left_as_they_were(tmp_path: Path) -> None:
+    """After the last session no class of the framework or of a provider has changed."""
+    classes: list[Any] = [VectorStore, InMemoryVectorStore, RemoteStore, DocumentStore]
+    before = [dict(vars(cls)) for cls in classes]
+    with use_cassette(tmp_path / "store.yaml", mode="all"):
+        assert dict(vars(VectorStore)) != before[0]
+    assert [dict(vars(cls)) for cls in classes] == before
