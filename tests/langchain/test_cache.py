@@ -156,7 +156,7 @@ def test_answers_are_fresh(path: Path) -> None:
         generation.message.content = "changed"
         for _ in range(2):
             (found,) = cache.lookup("a", "m") or ()
-            assert found.text == "hello"
+            assert found.message.content == "hello"  # type: ignore[attr-defined]
             found.message.content = "changed"  # type: ignore[attr-defined]
     with TapeCache(path) as cache:
         for _ in range(2):

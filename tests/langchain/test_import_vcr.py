@@ -12,7 +12,6 @@ import openai
 import pytest
 import yaml
 from langchain.agents import create_agent
-from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import AzureChatOpenAI, ChatOpenAI, OpenAIEmbeddings
@@ -43,6 +42,8 @@ if TYPE_CHECKING:
 
     from examples.weather_agent.server import OpenAILoopback
 
+pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # langchain-openai, of a parsed object
+
 CONSTRUCTED = {
     "agent_loop_streaming": {"output_version": "v1"},
     "function_calling": {},
@@ -55,7 +56,12 @@ WEATHER = {
     "function": {"name": "weather", "description": "W.", "parameters": {"type": "object", "properties": {}}},
 }
 GPT = partial(ChatOpenAI, model="gpt-5-mini", api_key="x")
-CLAUDE = partial(ChatAnthropic, model="claude-recorded", max_tokens=256, api_key="x")
+
+
+def claude_model(**options: Any) -> Any:
+    """The real client of Anthropic, if it is installed."""
+    package = pytest.importorskip("langchain_anthropic", reason="langchain-anthropic is not installed")
+    return package.ChatAnthropic(**{"model": "claude-recorded", "max_tokens": 256, "api_key": "x", **options})
 
 
 def imported(folder: Path, *interactions: dict[str, Any], **options: Any) -> tuple[Path, Any]:
@@ -189,6 +195,7 @@ CLAUDE_TOOL = {"name": "weather", "description": "W.", "input_schema": {"type": 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 def test_an_agent_of_anthropic(tmp_path: Path, streamed: bool) -> None:
     """Thinking and tool use, whole and in events, replay block by block; the history is the program's own."""
+    pytest.importorskip("langchain_anthropic", reason="langchain-anthropic is not installed")
     question = {"role": "user", "content": "Weather?"}
     more: dict[str, Any] = {
         "system": "Be brief.",
@@ -214,7 +221,7 @@ def test_an_agent_of_anthropic(tmp_path: Path, streamed: bool) -> None:
         ),
     )
     assert grades(report) == ["exact", "exact"], str(report)
-    model = CLAUDE(max_tokens=2048, thinking=more["thinking"], streaming=streamed).bind_tools([CLAUDE_TOOL])
+    model = claude_model(max_tokens=2048, thinking=more["thinking"], streaming=streamed).bind_tools([CLAUDE_TOOL])
     asked = [SystemMessage("Be brief."), HumanMessage("Weather?")]
     with use_cassette(cassette):
         thought = model.invoke(asked)
@@ -246,6 +253,7 @@ def test_azure_by_deployment(tmp_path: Path) -> None:
 
 def test_compatible_services_side_by_side(tmp_path: Path) -> None:
     """Several hosts in one cassette: the paths say what they speak."""
+    pytest.importorskip("langchain_anthropic", reason="langchain-anthropic is not installed")
     cassette, report = imported(
         tmp_path,
         interaction(asked_of_gpt("Hi"), completion("one"), url="https://llm.example.com/api/v3/chat/completions"),
@@ -257,7 +265,7 @@ def test_compatible_services_side_by_side(tmp_path: Path) -> None:
     )
     assert grades(report) == ["exact", "exact"], str(report)
     with use_cassette(cassette):
-        assert [GPT().invoke("Hi").text, CLAUDE().invoke("Hi").text] == ["one", "two"]
+        assert [GPT().invoke("Hi").text, claude_model().invoke("Hi").text] == ["one", "two"]
 
 
 RATE_LIMIT = {"error": {"message": "slow down", "type": "requests", "param": None, "code": "rate_limit_exceeded"}}
@@ -385,7 +393,7 @@ def test_without_the_provider_package_answers_are_lossy(tmp_path: Path, monkeypa
         assert GPT().invoke("Hi").text == "Hello."
         assert GPT().invoke("Tool?").tool_calls[0]["args"] == {"city": "Rome"}
         assert GPT().invoke("Yes?").text == "Yes."
-        assert CLAUDE().invoke("Hi").tool_calls[0]["args"] == {"city": "Paris"}
+        assert claude_model().invoke("Hi").tool_calls[0]["args"] == {"city": "Paris"}
 
 
 def test_all_forms_of_the_file(tmp_path: Path) -> None:

@@ -394,8 +394,8 @@ def test_secrets_of_the_asker_come_back(path: Path) -> None:
 # -- under a session -----------------------------------------------------------------------------------------------
 
 
-def test_stand_in_can_be_recorded(path: Path, tmp_path: Path) -> None:
-    """A session records a stand-in as any chat model and replays it, whether it meets it ambient or taped."""
+def test_stand_in_can_be_taped(path: Path, tmp_path: Path) -> None:
+    """A session leaves a stand-in alone, which answers from its own cassette; one that is taped is recorded."""
     model = StreamingChat(world=World())
     recorded(path, lambda: [model.invoke("one"), list(model.stream("two"))])
 
@@ -403,14 +403,14 @@ def test_stand_in_can_be_recorded(path: Path, tmp_path: Path) -> None:
         return [stand_in.invoke("one").text, [chunk.text for chunk in stand_in.stream("two")]]
 
     expected = recorded(tmp_path / "ambient.yaml", lambda: run(ReplayChatModel(path)))
-    assert [entry.name for entry in open_cassette(tmp_path / "ambient.yaml").entries] == ["ReplayChatModel"] * 2
+    assert not open_cassette(tmp_path / "ambient.yaml").entries
+    with use_cassette(tmp_path / "taped.yaml", mode="once"):
+        assert run(tape(ReplayChatModel(path))) == expected
     spent = ReplayChatModel(path)
     run(spent)
-    with use_cassette(tmp_path / "ambient.yaml") as replay:
-        assert run(spent) == expected
-    assert replay.report.executed == ()
-    with use_cassette(tmp_path / "taped.yaml", mode="once", ambient=False):
-        assert run(tape(ReplayChatModel(path))) == expected
+    with use_cassette(tmp_path / "taped.yaml") as replay:
+        assert run(tape(spent)) == expected
+    assert len(replay.report.served) == 2
 
 
 def test_miss_inside_a_session_is_not_swallowed(path: Path, tmp_path: Path) -> None:

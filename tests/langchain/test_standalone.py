@@ -305,3 +305,24 @@ def test_stand_ins_are_exported_and_loaded_late() -> None:
         assert "numpy" not in sys.modules
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_stand_in_takes_no_part_in_a_session(world: World, tmp_path: Path) -> None:
+    """A stand-in answers from its own cassette also while an ambient session replays the rest of the same one."""
+
+    @tool
+    def tell(city: str) -> str:
+        """Tell."""
+        return f"{city} {world.reach('tell')}"
+
+    path = tmp_path / "mixed.yaml"
+    with use_cassette(path, mode="all"):
+        answer = PlainChat(world=world).invoke("question")
+        told = tell.invoke({"city": "Rome"})
+    world.gone = True
+    model = ReplayChatModel(path)
+    with use_cassette(path, unused="ignore") as session:
+        assert model.invoke("question").text == answer.text
+        assert tell.invoke({"city": "Rome"}) == told
+    assert str(session.report) == "1 served, 0 executed, 1 unused"
+    assert str(model.report) == "1 served, 0 executed"

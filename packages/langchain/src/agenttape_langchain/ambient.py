@@ -35,7 +35,7 @@ from agenttape_langchain._compat import (
     hook_handler,
     without_beta_warning,
 )
-from agenttape_langchain.alias import is_alias
+from agenttape_langchain.alias import StandIn, is_alias
 from agenttape_langchain.chat_models import tape_chat_model
 from agenttape_langchain.compressors import COMPRESSORS
 from agenttape_langchain.embeddings import EMBEDDINGS
@@ -104,7 +104,7 @@ def _redirected(tape: Callable[[Any], Any]) -> Callable[[Any], Any]:
         @functools.wraps(real)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             session = current_session()
-            if session is not None and session.ambient and not is_alias(self):
+            if session is not None and session.ambient and not is_alias(self) and not isinstance(self, StandIn):
                 self = tape(self)
             return call(self, *args, **kwargs)
 

@@ -24,7 +24,7 @@ from agenttape_core.integration import (
     intercept,
     intercept_stream,
 )
-from agenttape_langchain.alias import alias_class, is_alias, original_of, state_of
+from agenttape_langchain.alias import StandIn, alias_class, is_alias, original_of, state_of
 from agenttape_langchain.positions import below
 
 T = TypeVar("T")
@@ -97,7 +97,9 @@ def only_ambient(family: Family, cross: Cross) -> Cross:
 
     def crossed(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
         session = current_session()
-        if session is None or not session.ambient or is_alias(self) or not family.is_boundary(type(self)):
+        if session is None or not session.ambient or isinstance(self, StandIn):
+            return None
+        if is_alias(self) or not family.is_boundary(type(self)):
             return None
         return cross(self, args, kwargs)
 

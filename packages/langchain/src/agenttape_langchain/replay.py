@@ -30,12 +30,13 @@ from agenttape_core.integration import (
     value_codec,
 )
 from agenttape_langchain._compat import as_provider_sees
+from agenttape_langchain.alias import StandIn
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.requests import chat_body
 from agenttape_langchain.settings import Setting, distinct_settings, format_meaning, formats_agree, meaning_of
 
 
-class ReplayChatModel(BaseChatModel):
+class ReplayChatModel(StandIn, BaseChatModel):
     """A chat model that answers from a cassette, as the recorded model did.
 
     It matches as strictly as a session does, on the whole request; only what belongs to the model itself (its name

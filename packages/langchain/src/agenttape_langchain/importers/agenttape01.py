@@ -116,7 +116,7 @@ def _understood(path: Path, number: int, plain: dict[str, Any]) -> Exchange | di
         if kind in _CALLS:
             return whole
         return exchange_of(whole)
-    except NotImportableError as error:
+    except (NotImportableError, ValueError) as error:
         return Graded(place, what, "missing", str(error))
 
 

@@ -34,6 +34,9 @@ class Exchange:
         body: Its body, decoded.
         duration_ms: How long it took, if the source says.
         doubt: What the source has changed of it, if that is seen.
+
+    Raises:
+        ValueError: If the URL is none.
     """
 
     place: str
@@ -46,6 +49,12 @@ class Exchange:
     body: bytes
     duration_ms: float = 0.0
     doubt: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            urlsplit(self.url).port  # noqa: B018 - which raises, too
+        except ValueError as error:
+            raise ValueError(f"its URL is none: {error}") from None
 
     @property
     def what(self) -> str:

@@ -12,6 +12,7 @@ from pydantic import PrivateAttr
 
 from agenttape_core import Report
 from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_langchain.alias import StandIn
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.retrievers import RETRIEVAL
 from agenttape_langchain.standalone.recorded_part import Exhausted, Pace, RecordedPart, settings_of_method
@@ -19,7 +20,7 @@ from agenttape_langchain.standalone.recorded_part import Exhausted, Pace, Record
 _METHOD = "compress_documents"
 
 
-class ReplayDocumentCompressor(BaseDocumentCompressor):
+class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
     """A document compressor that keeps what was kept when the cassette was recorded.
 
     Args:

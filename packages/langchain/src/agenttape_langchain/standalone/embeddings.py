@@ -10,12 +10,13 @@ from langchain_core.embeddings import Embeddings
 
 from agenttape_core import Report
 from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_langchain.alias import StandIn
 from agenttape_langchain.embeddings import EMBEDDING
 from agenttape_langchain.requests import embedding_body
 from agenttape_langchain.standalone.recorded_part import Options, RecordedPart
 
 
-class ReplayEmbeddings(Embeddings):
+class ReplayEmbeddings(StandIn, Embeddings):
     """An embedding model that answers from a cassette, as the recorded one did.
 
     Args:

@@ -7,12 +7,13 @@ from typing import Any
 
 from agenttape_core import Report
 from agenttape_core.integration import Boundary, Crossing, aserve, serve
+from agenttape_langchain.alias import StandIn
 from agenttape_langchain.leaves import kept, named_arguments
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.standalone.recorded_part import RecordedPart
 
 
-class Replaying:
+class Replaying(StandIn):
     """An object whose methods are served from a recording."""
 
     _recorded: RecordedPart

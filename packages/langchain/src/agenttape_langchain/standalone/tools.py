@@ -13,6 +13,7 @@ from pydantic import PrivateAttr
 
 from agenttape_core import ConfigurationError, Report
 from agenttape_core.integration import Crossing, Session, aserve, serve
+from agenttape_langchain.alias import StandIn
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.requests import tool_body
 from agenttape_langchain.standalone.recorded_part import Exhausted, Options, Pace, RecordedPart
@@ -21,7 +22,7 @@ from agenttape_langchain.tools import TOOL, finished
 _tool_call_id: ContextVar[str | None] = ContextVar("agenttape_tool_call_id", default=None)
 
 
-class ReplayTool(BaseTool):
+class ReplayTool(StandIn, BaseTool):
     """A tool that returns what the recorded tool returned.
 
     A recorded call does not say how its tool is described. What a model was told of the tool does, if the cassette

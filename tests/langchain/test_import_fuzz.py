@@ -1,0 +1,164 @@
+"""Whatever stands in a foreign file: a report, or an error that names the file; and nothing else."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agenttape_core import CassetteFormatError
+from agenttape_langchain.importers import import_agenttape01, import_langsmith, import_vcr
+from agenttape_langchain.importers.anthropic_messages import asked as asked_of_anthropic
+from agenttape_langchain.importers.asked import Asked, History, NotImportableError
+from agenttape_langchain.importers.exchanges import Exchange
+from agenttape_langchain.importers.openai_completions import asked as asked_of_completions
+from agenttape_langchain.importers.openai_responses import asked as asked_of_responses
+from agenttape_langchain.importers.parsing import parsed_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WORDS = (
+    *("interactions", "request", "response", "method", "uri", "headers", "body", "string", "status", "code", "version"),
+    *("kind", "boundary", "args", "error", "endpoint", "index", "id", "run_type", "inputs", "outputs", "messages"),
+    *("generations", "message", "kwargs", "lc", "type", "content", "role", "tool_calls", "function", "name", "input"),
+    *("arguments", "tool_call_id", "call_id", "output", "text", "tools", "tool_choice", "choices", "delta", "usage"),
+    *("events", "extra", "tags", "metadata", "parent_run_id", "child_runs", "system", "model", "format"),
+)
+VALUES = (
+    *(
+        "1",
+        1,
+        "POST",
+        "GET",
+        "http://a/b",
+        "http://[",
+        "tool",
+        "llm",
+        "http",
+        "retrieval",
+        "retriever",
+        "chain",
+        "user",
+    ),
+    *("assistant", "system", "constructor", "human", "ai", "message", "function_call", "json_schema", "{}", "x"),
+    *(None, True, 200, 429, 0.5, -1, [], {}, "", "function_call_output", "tool_use", "tool_result", "chat.completions"),
+)
+PLAIN = st.recursive(
+    st.sampled_from(VALUES) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=5),
+    max_leaves=25,
+)
+OBJECTS = st.dictionaries(st.sampled_from(WORDS), PLAIN, max_size=6)
+RUNS = st.fixed_dictionaries(
+    {"id": st.sampled_from("abc"), "run_type": st.sampled_from(["llm", "tool", "retriever", "chain"])},
+    optional={word: PLAIN for word in ("inputs", "outputs", "extra", "parent_run_id", "tags", "events", "serialized")},
+)
+FILES: dict[str, tuple[Callable[..., Any], Any]] = {
+    "vcr": (
+        import_vcr,
+        st.fixed_dictionaries(
+            {
+                "interactions": st.lists(
+                    st.fixed_dictionaries({"request": OBJECTS, "response": OBJECTS}) | PLAIN, max_size=3
+                )
+            }
+        ),
+    ),
+    "langsmith": (import_langsmith, st.lists(RUNS | OBJECTS, max_size=4)),
+    "agenttape01": (
+        import_agenttape01,
+        st.fixed_dictionaries({"version": st.just("1"), "interactions": st.lists(OBJECTS, max_size=3)}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_any_file(name: str) -> None:
+    """A file of any plain data is imported, or refused as malformed."""
+    importer, contents = FILES[name]
+
+    @settings(max_examples=60)
+    @given(contents | PLAIN)
+    def holds(content: Any) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder, "source.json"), Path(folder, "target.jsonl")
+            source.write_text(json.dumps(content), encoding="utf-8")
+            try:
+                report = importer(source, target)
+            except CassetteFormatError as error:
+                assert str(error).startswith(str(source))  # noqa: PT017
+                assert not target.exists()
+            else:
+                assert target.exists()
+                assert str(report)
+
+    holds()
+
+
+@pytest.mark.parametrize("asked", [asked_of_completions, asked_of_responses, asked_of_anthropic])
+def test_any_request(asked: Callable[..., Asked]) -> None:
+    """A request of any form is understood, or said not to be importable."""
+
+    @settings(max_examples=200)
+    @given(
+        st.fixed_dictionaries({}, optional={key: st.lists(OBJECTS, max_size=4) for key in ("messages", "input")}),
+        OBJECTS,
+    )
+    def holds(conversation: dict[str, Any], more: dict[str, Any]) -> None:
+        try:
+            assert isinstance(asked({**more, **conversation}, History(), ()), Asked)
+        except NotImportableError as error:
+            assert str(error)  # noqa: PT017
+
+    holds()
+
+
+@settings(max_examples=200)
+@given(
+    OBJECTS | st.lists(OBJECTS, max_size=4), st.sampled_from(["/v1/messages", "/v1/responses", "/v1/chat/completions"])
+)
+def test_any_answer(answer: Any, path: str) -> None:
+    """An answer of any form, whole or in events, is parsed or said not to be importable."""
+    events = "".join(f"data: {json.dumps(event)}\n\n" for event in answer)
+    body = events if isinstance(answer, list) else json.dumps(answer)
+    try:
+        assert parsed_answer(Exchange("", "POST", f"http://a{path}", (), b"", 200, (), body.encode())).generations
+    except NotImportableError as error:
+        assert str(error)  # noqa: PT017
+
+
+@given(st.text(max_size=40))
+def test_any_text(text: str) -> None:
+    """A file of any text is refused with its place, or is plain data."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "source.yaml")
+        source.write_bytes(text.encode("utf-8", "replace"))
+        for importer in (import_vcr, import_langsmith, import_agenttape01):
+            with pytest.raises(CassetteFormatError, match="source.yaml"):
+                importer(source, Path(folder, "target.yaml"))
+
+
+def test_yaml_that_names_objects_executes_nothing(tmp_path: Path) -> None:
+    """What PyYAML's full loader would execute is refused, with its line."""
+    marker = tmp_path / "executed"
+    harmful = yaml.dump({"interactions": [{"request": Harm(marker)}]}, Dumper=yaml.Dumper)
+    (tmp_path / "source.yaml").write_text(harmful, encoding="utf-8")
+    for importer in (import_vcr, import_agenttape01):
+        with pytest.raises(CassetteFormatError, match=r"source\.yaml:\d+: not YAML of plain data"):
+            importer(tmp_path / "source.yaml", tmp_path / "target.yaml")
+    assert not marker.exists()
+
+
+class Harm:
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.marker,)
