@@ -200,13 +200,13 @@ def test_a_server_that_fails_is_a_format_error(
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("no route")
 
-    for verb in ("open", "exists"):
-        monkeypatch.setattr(type(fsspec.core.url_to_fs(str(url))[0]), verb, refuse)
-
-    with pytest.raises(CassetteFormatError, match="cannot be read: RuntimeError: no route"):
-        open_cassette(url)
-    monkeypatch.undo()
-    monkeypatch.setattr(type(fsspec.core.url_to_fs(str(url))[0]), "exists", refuse)
+    system = type(fsspec.core.url_to_fs(str(url))[0])
+    with monkeypatch.context() as patched:
+        patched.setattr(system, "open", refuse)
+        patched.setattr(system, "exists", refuse)
+        with pytest.raises(CassetteFormatError, match="cannot be read: RuntimeError: no route"):
+            open_cassette(url)
+    monkeypatch.setattr(system, "exists", refuse)
     with pytest.raises(CassetteError, match="no route"):
         convert(url, url.with_name("other.yaml"))
 
