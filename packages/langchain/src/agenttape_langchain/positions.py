@@ -43,9 +43,11 @@ def enclosing_run(session: Session) -> Run | None:
 
 def here(session: Session) -> Position:
     """Return the position that the caller's code runs below."""
-    runs = (enclosing_run(session), tree_of(session).chain())
-    positions = [session.root, *(run.position for run in runs if run is not None)]
-    return max(positions, key=lambda position: len(position.order))
+    tree, position = tree_of(session), session.root
+    for run in (tree.run(enclosing_run_id()), tree.chain()):
+        if run is not None and len(run.position.order) > len(position.order):
+            position = run.position
+    return position
 
 
 def scope() -> str | None:
