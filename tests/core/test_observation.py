@@ -14,6 +14,7 @@ from agenttape_core import (
     SessionStateError,
     open_cassette,
     recover,
+    use_cassette,
 )
 from agenttape_core.integration import Boundary, Happening, Observation, intercept, plain_value, record_step
 
@@ -168,3 +169,14 @@ def test_a_fork_observes_for_itself() -> None:
     assert os.waitpid(child, 0)[1] == 0
     observe(observation, "parent")
     assert names("runs/one.yaml") == ["parent"]
+
+
+def test_ignored_paths_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the project ignores does not count in what is observed either: it replays whatever stands there."""
+    monkeypatch.setenv("AGENTTAPE_IGNORE", "now")
+    observation = Observation("runs/a.yaml")
+    intercept(observation.session.cross(Boundary("tool"), "t", {"now": 1}), lambda: "answer")
+    observation.run_ended()
+    observation.close()
+    with use_cassette("runs/a.yaml") as replay:
+        assert intercept(replay.cross(Boundary("tool"), "t", {"now": 2}), lambda: "live") == "answer"

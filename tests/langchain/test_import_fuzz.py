@@ -58,7 +58,7 @@ PLAIN = st.recursive(
 OBJECTS = st.dictionaries(st.sampled_from(WORDS), PLAIN, max_size=6)
 RUNS = st.fixed_dictionaries(
     {"id": st.sampled_from("abc"), "run_type": st.sampled_from(["llm", "tool", "retriever", "chain"])},
-    optional={word: PLAIN for word in ("inputs", "outputs", "extra", "parent_run_id", "tags", "events", "serialized")},
+    optional=dict.fromkeys(("inputs", "outputs", "extra", "parent_run_id", "tags", "events", "serialized"), PLAIN),
 )
 FILES: dict[str, tuple[Callable[..., Any], Any]] = {
     "vcr": (
@@ -141,7 +141,7 @@ def test_any_text(text: str) -> None:
         source = Path(folder, "source.yaml")
         source.write_bytes(text.encode("utf-8", "replace"))
         for importer in (import_vcr, import_langsmith, import_agenttape01):
-            with pytest.raises(CassetteFormatError, match="source.yaml"):
+            with pytest.raises(CassetteFormatError, match=r"source\.yaml"):
                 importer(source, Path(folder, "target.yaml"))
 
 

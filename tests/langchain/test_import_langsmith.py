@@ -363,6 +363,13 @@ def test_values_that_were_not_written_are_lossy(tmp_path: Path) -> None:
     assert "as text only" in report.items[0].reason
 
 
+def test_a_class_as_response_format_is_lossy(tmp_path: Path) -> None:
+    """Of a class that was passed as response format, an export has the name, which no program asks for."""
+    params = {"invocation_params": {"model": "m", "response_format": "<class 'app.Answer'>"}}
+    _, report = imported(tmp_path, run(inputs=ASKED, outputs=SAID, extra=params))
+    assert "name of the class" in report.lossy[0].reason
+
+
 def test_errors_are_told_by_their_traceback(tmp_path: Path) -> None:
     """The type on the last line of a traceback is the type of the error; a repr alone gives its name."""
     traceback = "Busy('wait')Traceback (most recent call last):\n  File\n\n\nlibrary.errors.Busy: wait"

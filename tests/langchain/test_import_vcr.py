@@ -422,6 +422,58 @@ def test_all_forms_of_the_file(tmp_path: Path) -> None:
             assert GPT().invoke("Hi").text == "Hello.", name
 
 
+FILTERED = {
+    "completions": (asked_of_gpt("Hi"), completion("Hello.")),
+    "completions streamed": (
+        asked_of_gpt("Hi", stream=True),
+        (
+            'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":'
+            '{"role":"assistant","content":"Hello."},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+        ),
+    ),
+    "messages": (asked_of_claude({"role": "user", "content": "Hi"}), claude([{"type": "text", "text": "Hello."}])),
+    "messages streamed": (
+        asked_of_claude({"role": "user", "content": "Hi"}, stream=True),
+        claude_stream([{"type": "text", "text": "Hello."}]),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FILTERED)
+def test_filtered_addresses_are_told_by_what_was_said(tmp_path: Path, what: str) -> None:
+    """Where URLs and headers were filtered away, as in LangChain's own cassettes, the bodies say what they are."""
+    if "messages" in what:
+        pytest.importorskip("langchain_anthropic", reason="langchain-anthropic is not installed")
+    told = interaction(*FILTERED[what], url="**REDACTED**", x_stainless_retry_count="**REDACTED**")
+    told["response"]["headers"] = {"Content-Type": ["**REDACTED**"], "x-odd": ["\u20ac"]}
+    cassette, report = imported(tmp_path, told)
+    assert grades(report) == ["exact"], str(report)
+    with use_cassette(cassette):
+        model = claude_model() if "messages" in what else GPT()
+        assert model.invoke("Hi").text == "Hello."
+
+
+def test_filtered_responses_and_embeddings(tmp_path: Path) -> None:
+    """What is asked by `input` is told by its answer."""
+    output = [{"type": "message", "role": "assistant", "id": "msg_1", "status": "completed"}]
+    output[0]["content"] = [{"type": "output_text", "text": "Hello.", "annotations": []}]
+    response = {"id": "r", "object": "response", "created_at": 1, "model": "m", "status": "completed", "output": output}
+    response |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    vector = {"object": "list", "model": "m", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}]}
+    hi = {"input": [{"content": "Hi", "role": "user", "type": "message"}], "model": "gpt-5-mini", "stream": False}
+    cassette, report = imported(
+        tmp_path,
+        interaction(hi, response, url=""),
+        interaction({"input": ["Hi"], "model": "m"}, vector, url=""),
+        interaction({"other": 1}, {}, url=""),
+    )
+    assert grades(report) == ["exact", "exact", "missing"], str(report)
+    with use_cassette(cassette):
+        assert GPT(use_responses_api=True).invoke("Hi").text == "Hello."
+        model = OpenAIEmbeddings(model="m", api_key="x", check_embedding_ctx_length=False)
+        assert model.embed_query("Hi") == [0.5]
+
+
 MALFORMED = {
     "not YAML": ("{", "not YAML"),
     "an object": ("interactions: !!python/object/apply:os.system ['false']", "python/object/apply:os.system"),

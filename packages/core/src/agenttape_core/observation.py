@@ -11,6 +11,7 @@ from time import perf_counter
 from agenttape_core.config import cassette_path, checked_option, load_settings
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import CassetteLockedError, CassetteNotFoundError, SessionStateError
+from agenttape_core.matching import Ignored
 from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Interaction, Plain, Step
@@ -95,6 +96,7 @@ class Observation:
             sink=self._journal,
             remedy=list,
             ambient=False,
+            ignored=Ignored.of(self._header.ignore),
         )
         session.began = self._began
         return session

@@ -8,12 +8,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agenttape_core import CassetteFormatError, Rule
+from agenttape_core import CassetteFormatError, Rule, UnrecordableValueError
 from agenttape_core.integration import Graded, Importing, ImportReport
 from agenttape_langchain.importers.agenttape01_calls import import_call
 from agenttape_langchain.importers.agenttape01_traffic import exchange_of
@@ -96,10 +97,11 @@ def _clock(cassette: Mapping[str, Any]) -> float | None:
     """Return the time at which the clock of the recorded program stood still, if it did."""
     meta = cassette.get("meta")
     freeze = meta.get("freeze") if isinstance(meta, dict) else None
-    if not isinstance(freeze, dict) or "clock" not in (freeze.get("features") or ()):
+    features = freeze.get("features") if isinstance(freeze, dict) else None
+    if not isinstance(freeze, dict) or not isinstance(features, list) or "clock" not in features:
         return None
     time = freeze.get("base_time")
-    return float(time) if isinstance(time, int | float) else None
+    return float(time) if isinstance(time, int | float) and math.isfinite(time) else None
 
 
 def _understood(path: Path, number: int, plain: dict[str, Any]) -> Exchange | dict[str, Any] | Graded:
@@ -128,7 +130,7 @@ def _imported(importing: Importing, traffic: Traffic, item: Exchange | dict[str,
         return item
     try:
         loss = import_call(importing, item)
-    except NotImportableError as error:
+    except (NotImportableError, UnrecordableValueError) as error:
         importing.missing(item["kind"], f"{item['what']}: {error}")
         return Graded(item["place"], item["what"], "missing", str(error))
     return Graded(item["place"], item["what"], "lossy" if loss else "exact", loss)

@@ -57,7 +57,8 @@ def import_call(importing: Importing, plain: Mapping[str, Any]) -> str:
 
 def _crossing(importing: Importing, plain: Mapping[str, Any], value: Any, loss: str) -> Crossing:
     request = plain["request"]
-    tags = [str(tag) for tag in plain.get("tags") or ()]
+    listed = plain.get("tags")
+    tags = [str(tag) for tag in listed] if isinstance(listed, list) else []
     ids = (value.tool_call_id,) if isinstance(value, ToolMessage) else ()
     told = Told(ids=ids, tags=tags, duration_ms=latency_of(plain), loss=loss)
     name = str(plain.get("boundary") or request.get("name") or plain["kind"])

@@ -10,11 +10,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 from agenttape_langchain.importers.asked import NotImportableError
-from agenttape_langchain.importers.exchanges import Exchange, Headers, response_headers
+from agenttape_langchain.importers.exchanges import Exchange, Headers
 
 PLACEHOLDER = "***REDACTED***"
 """What 0.1 wrote in the place of secrets."""
 REDACTED = f"agenttape 0.1 wrote {PLACEHOLDER} over parts of it, which are lost"
+
+_LONGEST = 1e12
+"""What is longer, in milliseconds, is no time that a call took; nor is what is no number."""
 
 _PATHS = {"chat.completions": "/v1/chat/completions", "responses": "/v1/responses", "embeddings": "/v1/embeddings"}
 _NO_BODY = (
@@ -36,7 +39,7 @@ def exchange_of(plain: Mapping[str, Any]) -> Exchange:
     """
     kind, request = plain["kind"], plain["request"]
     if kind == "llm":
-        if request.get("endpoint") not in _PATHS:
+        if str(request.get("endpoint")) not in _PATHS:
             raise NotImportableError(_PROMPTS if "prompts" in request else "its endpoint is not known")
         return _of_client(plain, request)
     if kind == "http":
@@ -47,7 +50,7 @@ def exchange_of(plain: Mapping[str, Any]) -> Exchange:
 def latency_of(plain: Mapping[str, Any]) -> float:
     """Return how long an interaction took, in milliseconds; nothing where it is not said."""
     latency = plain.get("latency_ms")
-    return float(latency) if isinstance(latency, int | float) else 0.0
+    return float(latency) if isinstance(latency, int | float) and 0 <= latency < _LONGEST else 0.0
 
 
 def _of_client(plain: Mapping[str, Any], request: Mapping[str, Any]) -> Exchange:
@@ -97,7 +100,7 @@ def _of_http(plain: Mapping[str, Any], request: Mapping[str, Any]) -> Exchange:
         request_headers=_pairs(request.get("headers")),
         request_body=sent,
         status=response["status_code"],
-        headers=response_headers(_pairs(response.get("headers"))),
+        headers=_pairs(response.get("headers")),
         body=answered,
         duration_ms=latency_of(plain),
         doubt=REDACTED if redacted else "",

@@ -63,7 +63,8 @@ def _wire(sdk: str, exchange: Exchange) -> Wire:
 
     def respond(request: Any) -> Any:
         wire.sent.append(request.read())
-        headers = [(name, value) for name, value in response_headers(exchange.headers) if name.isascii()]
+        told = response_headers(exchange.headers, exchange.body)
+        headers = [(name.encode("utf-8", "replace"), value.encode("utf-8", "replace")) for name, value in told]
         return library.Response(exchange.status, headers=headers, content=exchange.body)
 
     wire.http_client = library.Client(transport=library.MockTransport(respond))

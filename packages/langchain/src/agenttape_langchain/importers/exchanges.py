@@ -140,6 +140,10 @@ def _is_text(body: bytes) -> bool:
     return True
 
 
-def response_headers(headers: Headers) -> Headers:
-    """Return the headers that are still true of a decoded body."""
-    return tuple((name, value) for name, value in headers if name not in _WIRE_HEADERS)
+def response_headers(headers: Headers, body: bytes) -> Headers:
+    """Return the headers that are true of a decoded body, with its type where that was filtered away."""
+    kept = tuple((name, value) for name, value in headers if name not in _WIRE_HEADERS)
+    if any(name == "content-type" and "/" in value for name, value in kept):
+        return kept
+    kind = "application/json" if body.lstrip()[:1] in {b"{", b"["} else "text/event-stream"
+    return (*((name, value) for name, value in kept if name != "content-type"), ("content-type", kind))

@@ -66,7 +66,7 @@ def is_message(plain: Any) -> bool:
     """Whether a value looks like a written message of LangChain."""
     if is_serialized(plain):
         return str(plain["id"][-1]) in _BY_NAME
-    return isinstance(plain, dict) and plain.get("type") in _BY_TYPE and "content" in plain
+    return isinstance(plain, dict) and str(plain.get("type")) in _BY_TYPE and "content" in plain
 
 
 def _built(cls: type[BaseMessage], fields: Mapping[str, Any]) -> BaseMessage:

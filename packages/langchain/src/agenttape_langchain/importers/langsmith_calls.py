@@ -30,6 +30,7 @@ from agenttape_langchain.tools import TOOL
 
 _STREAMED = "it was streamed, and LangSmith does not keep the chunks"
 _NO_PARAMS = "the export has no invocation_params: model, tools and sampling of the request are guessed"
+_CLASS = "the export has only the name of the class that was its response format"
 _UNWRITTEN = "the export holds a value of it as text only, as it could not be written"
 _ERROR = "the export has of an error its type and its text, and none of its attributes"
 _ARTIFACT = "the export has the artifact of the tool as JSON, so its types may have been others"
@@ -82,6 +83,8 @@ def _asked(run: ForeignRun) -> tuple[Boundary, str, dict[str, Any], list[str]]:
         return RETRIEVAL, run.name, retrieval_body(query, {}), []
     params = run.extra.get("invocation_params")
     losses = [] if isinstance(params, dict) else [_NO_PARAMS]
+    if isinstance(params, dict) and str(params.get("response_format")).startswith("<class "):
+        losses.append(_CLASS)
     told = params if isinstance(params, dict) else _guessed(run)
     if "prompts" in run.inputs:
         prompts = run.inputs["prompts"]

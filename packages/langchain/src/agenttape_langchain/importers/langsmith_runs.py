@@ -50,9 +50,8 @@ class ForeignRun:
     def class_name(self) -> str:
         """The class of its object, where the export says it, or else its name."""
         serialized = _mapping(self.plain.get("serialized"))
-        named = serialized.get("id")
-        last = named[-1] if isinstance(named, list) and named else None
-        return str(serialized.get("name") or last or self.name)
+        named = _items(serialized.get("id"))
+        return str(serialized.get("name") or (named[-1] if named else None) or self.name)
 
     @property
     def inputs(self) -> Mapping[str, Any]:
@@ -77,7 +76,7 @@ class ForeignRun:
     @property
     def tags(self) -> list[str]:
         """All its tags."""
-        return [str(tag) for tag in self.plain.get("tags") or ()]
+        return [str(tag) for tag in _items(self.plain.get("tags"))]
 
     @property
     def own_tags(self) -> list[str]:
@@ -93,9 +92,7 @@ class ForeignRun:
     @property
     def was_streamed(self) -> bool:
         """Whether its answer came in tokens."""
-        events = self.plain.get("events")
-        listed = events if isinstance(events, list) else ()
-        return any(isinstance(event, dict) and event.get("name") == "new_token" for event in listed)
+        return any(_mapping(event).get("name") == "new_token" for event in _items(self.plain.get("events")))
 
     @property
     def duration_ms(self) -> float:
@@ -143,8 +140,7 @@ def _flat(path: Path, where: str, item: Any, parent: str | None) -> Iterator[dic
     if not isinstance(plain.get("id"), str) or not isinstance(plain.get("run_type"), str):
         raise malformed(path, where, "a run with an id and a run_type", plain.get("run_type"))
     yield {**plain, "parent_run_id": plain.get("parent_run_id") or parent}
-    children: Sequence[Any] = plain.get("child_runs") or ()
-    for number, child in enumerate(children):
+    for number, child in enumerate(_items(plain.get("child_runs"))):
         yield from _flat(path, f"{where}.child_runs[{number}]", child, plain["id"])
 
 
@@ -160,6 +156,10 @@ def _position_name(run: ForeignRun) -> str:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
 
 
 def _time(value: Any) -> datetime | None:

@@ -62,7 +62,7 @@ def _message(plain: dict[str, Any], history: History, before: list[BaseMessage],
         return _assistant(plain, said, history, named)
     if role == "user":
         return HumanMessage(said, **named)
-    if role in {"system", "developer"}:
+    if role in ("system", "developer"):  # a tuple: the role may be anything
         is_developer = role == "developer" and not _DEVELOPER_BY_MODEL.match(model)
         return SystemMessage(said, additional_kwargs={"__openai_role__": "developer"} if is_developer else {}, **named)
     if role == "tool":

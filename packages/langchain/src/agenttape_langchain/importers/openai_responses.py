@@ -85,7 +85,11 @@ def _messages(request: dict[str, Any], history: History) -> list[BaseMessage]:
 
 
 def _is_of_model(item: dict[str, Any]) -> bool:
-    return item.get("role") == "assistant" or ("role" not in item and item.get("type") not in _RESULTS)
+    return item.get("role") == "assistant" or ("role" not in item and not _is_result(item))
+
+
+def _is_result(item: dict[str, Any]) -> bool:
+    return str(item.get("type")) in _RESULTS
 
 
 def _answers(group: list[dict[str, Any]], history: History) -> list[BaseMessage]:
@@ -141,14 +145,14 @@ def _block(part: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _other(item: dict[str, Any], before: list[BaseMessage]) -> BaseMessage:
-    if item.get("type") in _RESULTS:
+    if _is_result(item):
         return _result(item, before)
     role, content = item.get("role"), item.get("content")
     said: Any = [_part(part) for part in content if isinstance(part, dict)] if isinstance(content, list) else content
     expect(said, "`content`", str, list)
     if role == "user":
         return HumanMessage(said)
-    if role in {"system", "developer"}:
+    if role in ("system", "developer"):  # a tuple: the role may be anything
         return SystemMessage(said, additional_kwargs={"__openai_role__": role} if role == "developer" else {})
     raise NotImportableError(f"its request has an item of the role {str(role)[:40]!r}, which is not known")
 

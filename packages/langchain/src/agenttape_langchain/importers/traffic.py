@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agenttape_core.integration import Graded, Importing
+from agenttape_langchain.importers.addresses import addressed
 from agenttape_langchain.importers.asked import History, NotImportableError
 from agenttape_langchain.importers.chats import import_chat, tells_results
 from agenttape_langchain.importers.embedded import import_embedding
@@ -37,6 +38,7 @@ class Traffic:
             tried_again: Where the exchange is by which the client itself tried again, if it did: the program got the
                 outcome of that one, and never knew of this.
         """
+        exchange = addressed(exchange)
         if tried_again:
             reason = f"the client itself tried again: {tried_again} holds what the program got"
             return Graded(exchange.place, exchange.what, "exact", reason)
