@@ -50,7 +50,7 @@ def clients(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     for name, messages in (("short chat", SHORT), ("50 messages, 40 KB", LONG)):
         bare = fake()
         stem = name.partition(" ")[0]
-        tapes = vcr.VCR(record_mode="once", allow_playback_repeats=True)
+        tapes = vcr.VCR(record_mode="once")
         times = max(scale.calls // 10, 2)
         with OpenAILoopback() as server:
             model = ChatOpenAI(model="gpt-5-mini", base_url=server.base_url, api_key="sk-any")
@@ -58,7 +58,7 @@ def clients(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
                 model.invoke(messages)
             with use_cassette(folder / f"ours-{stem}.yaml", mode="once"):
                 model.invoke(messages)
-        with tapes.use_cassette(str(folder / f"vcr-{stem}.yaml")):
+        with tapes.use_cassette(str(folder / f"vcr-{stem}.yaml"), allow_playback_repeats=True):
             theirs = microseconds(partial(model.invoke, messages), times)
         with use_cassette(folder / f"ours-{stem}.yaml", exhausted="last"):
             ours = microseconds(partial(model.invoke, messages), times)
