@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-SOURCES := packages/core/src packages/langchain/src
+NAMES := core langchain langgraph llamaindex
+SOURCES := $(patsubst %,packages/%/src,$(NAMES))
 PACKAGES := $(patsubst %,-e %,packages/core packages/langchain)
 LANGCHAIN_TESTS := tests/langchain tests/conformance/test_langchain_objects.py
 # A pip that knows dependency groups, working in another environment.
@@ -21,7 +22,7 @@ $(READY): pyproject.toml constraints.txt $(wildcard packages/*/pyproject.toml)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		$(patsubst %,-e %,$(wildcard packages/core packages/langchain)) --group dev
+		$(patsubst %,-e packages/%,$(NAMES)) --group dev
 	@touch $(READY)
 
 demo: $(READY) ## Record an agent, stop its server, replay it, break it: the product in ten seconds.

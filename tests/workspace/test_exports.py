@@ -16,13 +16,21 @@ import pytest
 
 import agenttape_core
 import agenttape_langchain
+import agenttape_langgraph
+import agenttape_llamaindex
 from agenttape_core import errors
 
-PACKAGES = [agenttape_core, agenttape_langchain]
+PACKAGES = [agenttape_core, agenttape_langchain, agenttape_langgraph, agenttape_llamaindex]
 MODULES = sorted(
     module.name for package in PACKAGES for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 )
-FACES = ["agenttape_core", "agenttape_core.integration", "agenttape_langchain"]
+FACES = [
+    "agenttape_core",
+    "agenttape_core.integration",
+    "agenttape_langchain",
+    "agenttape_langgraph",
+    "agenttape_llamaindex",
+]
 """The modules that users and integration authors import from."""
 
 

@@ -1,0 +1,12 @@
+"""Connect LlamaIndex to the sessions of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def integration() -> Iterator[None]:
+    """Connect LlamaIndex to the sessions of this process; core enters it with the first and leaves it with the last."""
+    yield
