@@ -28,8 +28,8 @@ $(READY): pyproject.toml constraints.txt $(wildcard packages/*/pyproject.toml)
 demo: $(READY) ## Record an agent, stop its server, replay it, break it: the product in ten seconds.
 	@PYTHONPATH=examples $(BIN)/python -m weather_agent.demo
 
-test: $(READY) ## Run the tests.
-	$(BIN)/python -m pytest -q
+test: $(READY) ## Run the tests, the snippets of the docs among them.
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 oldest: $(READY) ## Run LangChain's tests with the oldest versions that are supported.
 	$(PYTHON) -m venv .venv-oldest
@@ -43,7 +43,7 @@ newest: $(READY) ## Run LangChain's tests with the newest versions that are supp
 	$(INSTALL_IN) .venv-newest/bin/python install --no-deps --group packages/langchain/pyproject.toml:newest
 	.venv-newest/bin/python -m pytest -q $(LANGCHAIN_TESTS)
 
-check: lint types docs test ## All that gates a change: lint, types, import layers, docs, tests.
+check: lint types test ## All that gates a change: lint, types, import layers, docs, tests.
 
 lint: $(READY) ## Check style, formatting and import layers.
 	$(BIN)/ruff check .
