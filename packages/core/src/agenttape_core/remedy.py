@@ -22,16 +22,19 @@ def caller() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def remedy_for(recorded: Callable[[], bool], *, explicit_at: str | None) -> Callable[[], list[str]]:
-    """Return what says how to record what is missing, a line each.
+Remedy = Callable[[bool], list[str]]
+"""Says how to record what is missing, a line each, given whether there is a cassette already."""
+
+
+def remedy_for(explicit_at: str | None) -> Remedy:
+    """Return what says how to record what is missing by running this very program again.
 
     Args:
-        recorded: Whether there is a cassette. Not looked for here: one at a URL is out of reach in a replay.
         explicit_at: Where the mode was given in code, which an environment variable does not change.
     """
 
-    def remedy() -> list[str]:
-        if explicit_at is not None and not recorded():
+    def remedy(recorded: bool) -> list[str]:
+        if explicit_at is not None and not recorded:
             return [f'record it with mode="once" at {explicit_at}']
         if explicit_at is not None:
             return [
@@ -39,7 +42,7 @@ def remedy_for(recorded: Callable[[], bool], *, explicit_at: str | None) -> Call
                 'or add only what is missing to the cassette, with mode="new_episodes"',
             ]
         command = _this_command()
-        if not recorded():
+        if not recorded:
             return [f"record it:  AGENTTAPE_MODE=once {command}"]
         return [
             f"record it anew:  AGENTTAPE_MODE=all {command}",

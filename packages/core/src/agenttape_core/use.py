@@ -16,7 +16,7 @@ from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.lifecycle import Use
 from agenttape_core.matching import Exhausted, Matcher, Way
 from agenttape_core.redaction import Rule
-from agenttape_core.remedy import caller
+from agenttape_core.remedy import caller, remedy_for
 from agenttape_core.session import Session
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -122,7 +122,7 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         self._redact = redact
         self._ambient = ambient
         self._used: Use | None = None
-        self._caller = caller() if mode is not None else None
+        self._remedy = remedy_for(caller() if mode is not None else None)
 
     def __enter__(self) -> Session:
         used = self._begin()
@@ -165,7 +165,7 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         if self._used is not None:
             raise SessionStateError("this use_cassette(...) is open already; make one for each block")
         self._used = Use(
-            self._name_or_path, self._chosen, redact=self._redact, ambient=self._ambient, explicit_at=self._caller
+            self._name_or_path, self._chosen, redact=self._redact, ambient=self._ambient, remedy=self._remedy
         )
         return self._used
 
@@ -190,7 +190,7 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
 
     def _again(self) -> use_cassette:
         again = use_cassette(self._name_or_path, redact=self._redact, ambient=self._ambient, **self._chosen)
-        again._caller = self._caller
+        again._remedy = self._remedy
         return again
 
 

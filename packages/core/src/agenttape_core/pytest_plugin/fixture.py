@@ -1,0 +1,205 @@
+"""What a test sees of its cassette."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.answers import last_answer
+from agenttape_core.engine import Mode
+from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
+from agenttape_core.pytest_plugin.golden import Golden
+from agenttape_core.schema import Interaction
+from agenttape_core.session import Report, Session
+from agenttape_core.storage import open_cassette
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call of the run.
+
+    Args:
+        name: The tool.
+        arguments: Its arguments by name, or the bare string of a tool that takes one.
+        status: `returned`, `raised` or `streamed`.
+        result: What it returned, as plain data; of one that raised, its message.
+    """
+
+    name: str
+    arguments: Any
+    status: str
+    result: Any
+
+    def __str__(self) -> str:
+        given = self.arguments
+        listed = ", ".join(f"{key}={value!r}" for key, value in given.items()) if isinstance(given, Mapping) else given
+        return f"{self.name}({listed})"
+
+
+class TestCassette:
+    """The cassette of a test: what its agent has asked and got so far, and assertions about it.
+
+    Everything here is of *this* run, whether it was served or executed, in the order of the run.
+
+    Args:
+        session: The session of the test.
+        nodeid: The test.
+    """
+
+    __test__ = False  # it is not a class of tests
+
+    def __init__(self, session: Session, nodeid: str) -> None:
+        self.session = session
+        """The session, for what is not here."""
+        self.served: Sequence[Interaction] = ()
+        """What was served, as it is recorded; known when the test has ended."""
+        self.saved_seconds = 0.0
+        """How long what was served took when it was recorded; known when the test has ended."""
+        self.nodeid = nodeid
+        self._golden = Golden(session)
+        self._happened: list[Interaction] | None = None
+
+    @property
+    def path(self) -> Path | str:
+        """The file, or its URL."""
+        return self.session.path
+
+    @property
+    def mode(self) -> Mode:
+        """The mode that it was opened in."""
+        return self.session.mode
+
+    @property
+    def report(self) -> Report:
+        """What was served, executed, missed; what was unused is known when the test has ended."""
+        return self.session.report
+
+    @property
+    def interactions(self) -> list[Interaction]:
+        """What the run has asked and got so far, redacted as it is in the file."""
+        return self._happened if self._happened is not None else self.session.happened()
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The calls of tools."""
+        return [_tool_call(item) for item in self.interactions if item.kind == "tool"]
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes of graphs that have run, in the order of their steps."""
+        return [step.name for step in self.session.steps_taken("node")]
+
+    @property
+    def final_output(self) -> str:
+        """The text of the last answer of a model in the run."""
+        return last_answer(self.interactions)
+
+    def assert_tool_calls(self, expected: Sequence[str], *, any_order: bool = False) -> None:
+        """Assert which tools were called, how often and in which order.
+
+        Args:
+            expected: The names of all calls.
+            any_order: Whether the order does not count.
+        """
+        __tracebackhide__ = True
+        found = [call.name for call in self.tool_calls]
+        wanted = list(expected)
+        same = sorted(found) == sorted(wanted) if any_order else found == wanted
+        assert same, self._differ("tool calls", wanted, list(map(str, self.tool_calls)))
+
+    def assert_tool_args(self, name: str, /, *, call: int = 0, **expected: Any) -> None:
+        """Assert the arguments of a tool call; arguments that are not named here may be anything.
+
+        Args:
+            name: The tool.
+            call: Which of its calls, counted from 0; -1 is the last.
+            expected: The arguments.
+        """
+        __tracebackhide__ = True
+        calls = [made for made in self.tool_calls if made.name == name]
+        assert -len(calls) <= call < len(calls), self._differ(f"call {call} of {name}", "a call", list(map(str, calls)))
+        found = calls[call].arguments
+        given = found if isinstance(found, Mapping) else {"": found}
+        wrong = [key for key in expected if key not in given or given[key] != expected[key]]
+        differing = {key: given.get(key, "<not given>") for key in wrong}
+        assert not differing, self._differ(
+            f"arguments of call {call} of {name}", {key: expected[key] for key in wrong}, differing
+        )
+
+    def assert_nodes(self, expected: Sequence[str], *, any_order: bool = False) -> None:
+        """Assert which nodes of graphs have run, how often and in which order.
+
+        Nodes of one superstep are in the order of the graph, whichever was faster.
+
+        Args:
+            expected: Their names.
+            any_order: Whether the order does not count.
+        """
+        __tracebackhide__ = True
+        found, wanted = self.nodes, list(expected)
+        same = sorted(found) == sorted(wanted) if any_order else found == wanted
+        assert same, self._differ("nodes", wanted, found)
+
+    def assert_final_output(self, expected: str | None = None, *, contains: str | None = None) -> None:
+        """Assert the text of the last answer of a model in the run.
+
+        Args:
+            expected: The whole text.
+            contains: A part of it.
+        """
+        __tracebackhide__ = True
+        found = self.final_output
+        if expected is None and contains is None:
+            raise ConfigurationError("assert_final_output: expected a text, or a part of it as contains=...")
+        if expected is not None:
+            assert found == expected, self._differ("final output", expected, found)
+        if contains is not None:
+            assert contains in found, self._differ("final output", f"... {contains} ...", found)
+
+    def assert_matches_golden(self, value: Any, name: str = "") -> None:
+        """Assert that a value is what it was when the test was recorded.
+
+        It is kept beside the cassette, redacted, as `CASSETTE.golden.yaml` or `CASSETTE.NAME.golden.yaml`. A test that
+        records and passes writes it.
+
+        Args:
+            value: What the agent has made: plain data, or what a registered codec knows.
+            name: Which one, where a test has several.
+        """
+        __tracebackhide__ = True
+        self._golden.compare(value, name, self.nodeid)
+
+    def assert_no_new_calls(self) -> None:
+        """Assert that everything so far was served, and nothing executed."""
+        __tracebackhide__ = True
+        executed = [f"{crossed.kind} {crossed.name} at {crossed.address}" for crossed in self.report.executed]
+        assert not executed, self._differ("new calls", [], executed)
+
+    def end(self) -> None:
+        """Keep what is known while the session is open."""
+        self._happened = self.session.happened()
+        numbers = [crossed.number for crossed in self.report.served]
+        self.served = [self.session.source.interaction(number) for number in numbers]
+        if numbers and "://" not in str(self.path):
+            try:
+                timings = open_cassette(self.path).header.volatile.timings
+            except CassetteNotFoundError:
+                return
+            self.saved_seconds = sum(timings[number].duration_ms for number in numbers if number in timings) / 1000
+
+    def write_golden(self) -> None:
+        """Write the golden values of a test that has recorded and passed."""
+        self._golden.write()
+
+    def _differ(self, what: str, expected: Any, found: Any) -> str:
+        where = os.path.relpath(self.path) if isinstance(self.path, Path) else self.path
+        return f"{what} of the run differ from what is expected ({where})\n  expected  {expected}\n  found     {found}"
+
+
+def _tool_call(item: Interaction) -> ToolCall:
+    outcome = item.outcome
+    result = outcome.error.message if outcome.error is not None else outcome.value
+    return ToolCall(item.name, item.request.get("arguments"), outcome.status, result)

@@ -1,0 +1,60 @@
+"""Golden values: what a test made when it was recorded."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.config import stem_of
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.pytest_plugin.naming import safe
+from agenttape_core.session import Session, plain_value
+from agenttape_core.storage.atomic import make_folder, replace_file
+from agenttape_core.storage.yaml_text import dump_mapping
+
+GOLDEN = ".golden.yaml"
+
+
+class Golden:
+    """The golden values of one test.
+
+    Args:
+        session: The session of the test: its redactor makes of secrets what it makes of them in the cassette.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._made: dict[Path, str] = {}
+
+    def compare(self, value: Any, name: str, nodeid: str) -> None:
+        """Compare a value with the recorded one, or note it where the session records.
+
+        Raises:
+            ConfigurationError: The cassette is at a URL.
+            AssertionError: They differ, or there is none.
+        """
+        __tracebackhide__ = True
+        path = self._path(name)
+        text = dump_mapping({"value": self._session.redactor.value(plain_value(value))})
+        if self._session.policy.records:
+            self._made[path] = text
+            return
+        again = f"pytest {shlex.quote(nodeid)} --rerecord"
+        assert path.is_file(), f"there is no golden value {path}\n  record it:  {again}"
+        recorded = path.read_text(encoding="utf-8")
+        lines = difflib.unified_diff(recorded.splitlines(), text.splitlines(), "recorded", "now", lineterm="", n=2)
+        assert recorded == text, "\n".join([f"the value differs from {path}", *lines, f"record it anew:  {again}"])
+
+    def write(self) -> None:
+        """Write what was noted."""
+        for path, text in self._made.items():
+            make_folder(path.parent)
+            replace_file(path, text.encode("utf-8"))
+
+    def _path(self, name: str) -> Path:
+        cassette = self._session.path
+        if not isinstance(cassette, Path):
+            raise ConfigurationError(f"golden values lie beside the cassette, and {cassette} is no local file")
+        return cassette.with_name(f"{stem_of(cassette)}{f'.{safe(name)}' if name else ''}{GOLDEN}")

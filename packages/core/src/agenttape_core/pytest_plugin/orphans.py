@@ -1,0 +1,59 @@
+"""Cassettes that belong to no test: the test was renamed, or is gone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agenttape_core.config import SUFFIXES
+from agenttape_core.pytest_plugin.choosing import own_cassette
+from agenttape_core.pytest_plugin.golden import GOLDEN
+from agenttape_core.pytest_plugin.naming import FOLDER
+
+if TYPE_CHECKING:
+    import pytest
+
+_DERIVED = ".derived."
+
+
+def find(items: Sequence[pytest.Item], config: pytest.Config) -> list[str]:
+    """Return the cassettes, in the folders of the collected modules, that are those of no test.
+
+    Only cassettes that have their name from a test are looked at. A module of which single tests were selected by
+    their ids is left out: what else it has is not known.
+
+    Args:
+        items: All tests, the deselected ones too.
+        config: The run's.
+
+    Returns:
+        Paths from the root of the tests.
+    """
+    partial = {Path(arg.partition("::")[0]).resolve() for arg in config.args if "::" in arg}
+    modules = {item.path for item in items} - partial
+    known = {own_cassette(item) for item in items}
+    found = [path for module in sorted(modules) for path in _cassettes(module) if path not in known]
+    found += [path for folder in sorted({module.parent for module in modules}) for path in _without_module(folder)]
+    return [os.path.relpath(path, config.rootpath) for path in found]
+
+
+def _cassettes(module: Path) -> list[Path]:
+    return _files(module.parent / FOLDER / module.stem)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*")) if path.is_file() and _is_cassette(path.name)]
+
+
+def _without_module(folder: Path) -> Iterable[Path]:
+    """Return the cassettes of modules that are gone."""
+    for below in sorted((folder / FOLDER).glob("*/")):
+        if not any(folder.glob(f"{below.name}.*")) and not below.name.endswith(".assets"):
+            yield from _files(below)
+
+
+def _is_cassette(name: str) -> bool:
+    own = name.endswith(SUFFIXES) and not name.startswith(".")
+    return own and not name.endswith(GOLDEN) and _DERIVED not in name

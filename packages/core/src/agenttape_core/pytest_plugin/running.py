@@ -1,0 +1,209 @@
+"""One test and its cassette: open before the fixtures, closed when the test function has ended."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import shlex
+import unittest
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from agenttape_core.engine import Mode
+from agenttape_core.errors import AgentTapeError, CassetteNotFoundError, ConfigurationError
+from agenttape_core.pytest_plugin.artifacts import keep_artifacts
+from agenttape_core.pytest_plugin.choosing import Chosen, age_of, chosen_by, mode_of, parse_age
+from agenttape_core.pytest_plugin.fixture import TestCassette
+from agenttape_core.pytest_plugin.verdict import Verdict
+from agenttape_core.storage import open_cassette
+from agenttape_core.use import use_cassette
+
+Result = TypeVar("Result")
+
+_RECORDED: pytest.StashKey[dict[str, str]] = pytest.StashKey()
+"""By cassette, the test that has recorded it in this run."""
+
+
+class Running:
+    """What happens to the cassette of one test.
+
+    Args:
+        item: The test.
+        config: What the fixture `cassette_config` gives.
+
+    Raises:
+        ConfigurationError: If a marker, the fixture or the command line says what cannot be.
+    """
+
+    def __init__(self, item: pytest.Item, config: Mapping[str, Any]) -> None:
+        self._item = item
+        self._chosen = chosen = chosen_by(item, config)
+        age = _age(chosen, item.config.option.cassette_max_age)
+        mode = mode_of(item, is_too_old=age.is_too_old)
+        if age.is_too_old and mode is not Mode.ALL:
+            pytest.fail(_too_old(chosen, age, item), pytrace=False)
+        options = chosen.options if mode is None else {**chosen.options, "mode": mode}
+        self._used = _UsedByTest(chosen.path, item.nodeid, options)
+        self._cassette: TestCassette | None = None
+        self._is_open = False
+
+    def begin(self) -> TestCassette:
+        """Open the cassette: from here on, the context of the caller belongs to its session."""
+        session = plainly(self._used.__enter__)
+        self._is_open = True
+        self._cassette = TestCassette(session, self._item.nodeid)
+        if session.policy.records and self._chosen.is_named:
+            plainly(self._refuse_second_recording)
+        return self._cassette
+
+    def pause(self) -> None:
+        """Let the context of the caller be outside of the session until the test is called."""
+        if self._cassette is not None:
+            self._cassette.session.pause()
+
+    @contextmanager
+    def called(self) -> Iterator[None]:
+        """Run the test function inside the session, and end the session with it."""
+        cassette = self._cassette
+        assert cassette is not None
+        restore = self._inside(cassette)
+        error: BaseException | None = None
+        try:
+            yield
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            restore()
+            self._close(cassette, error)
+
+    def give_up(self) -> None:
+        """End the session of a test whose function was never called: a fixture failed, or skipped it."""
+        if self._is_open:
+            self._is_open = False
+            skipped = pytest.skip.Exception("the test was not called")
+            self._used.__exit__(type(skipped), skipped, None)
+
+    def reported(self, report: pytest.TestReport) -> None:
+        """Keep what a failed test did, if that is wanted."""
+        folder = self._item.config.option.cassette_artifacts
+        if report.failed and folder is not None and self._cassette is not None:
+            kept = keep_artifacts(Path(folder), self._cassette, report)
+            report.sections.append(("AgentTape", f"what the run asked and got is kept in {kept}"))
+
+    def _close(self, cassette: TestCassette, error: BaseException | None) -> None:
+        self._is_open = False
+        cassette.end()
+        try:
+            self._used.__exit__(type(error) if error is not None else None, error, None)
+            if error is None:
+                cassette.write_golden()
+        finally:
+            root = self._item.config.rootpath
+            verdict = Verdict.of(cassette.session, cassette.served, cassette.saved_seconds, root)
+            self._item.user_properties += verdict.properties()
+
+    def _inside(self, cassette: TestCassette) -> Callable[[], None]:
+        """Wrap the innermost of the call, inside of all that other plugins do around it."""
+        item: Any = self._item
+        runtest = item.runtest
+
+        def inside() -> None:
+            with cassette.session.resumed():
+                runtest()
+
+        with ExitStack() as undo:
+            _replace(undo, item, "runtest", inside)
+            if inspect.iscoroutinefunction(getattr(item, "obj", None)):
+                function = _in_task(item.obj, cassette)
+                _replace(undo, item, "_obj", function)
+                if isinstance(getattr(item, "instance", None), unittest.TestCase):  # it calls what it has itself
+                    _replace(undo, item.instance, item.name, function)
+            return undo.pop_all().close
+
+    def _refuse_second_recording(self) -> None:
+        recorded = self._item.config.stash.setdefault(_RECORDED, {})
+        other = recorded.setdefault(str(self._chosen.path), self._item.nodeid)
+        if other != self._item.nodeid:
+            raise ConfigurationError(
+                f"{self._chosen.path} was recorded by {other} in this run, and would be replaced by that of this test\n"
+                "  leave the name out of the marker, so that each test has a cassette of its own, or record it by one "
+                "test and let the others replay it"
+            )
+
+
+def plainly(work: Callable[[], Result]) -> Result:
+    """Do what may go wrong before the test, and fail the test by what an error of ours says, without a traceback."""
+    try:
+        return work()
+    except AgentTapeError as error:
+        problem = str(error)
+    pytest.fail(problem, pytrace=False)
+
+
+class _UsedByTest(use_cassette):
+    """A cassette whose remedy is to run the test again."""
+
+    def __init__(self, path: Path | str, nodeid: str, options: Mapping[str, Any]) -> None:
+        super().__init__(path, **options)
+        self._remedy = functools.partial(_remedy, nodeid)
+
+
+def _remedy(nodeid: str, recorded: bool) -> list[str]:
+    command = f"pytest {shlex.quote(nodeid)} --cassette-mode"
+    if not recorded:
+        return [f"record it:  {command}=once"]
+    return [f"record it anew:  {command}=all", f"or add only what is missing:  {command}=new_episodes"]
+
+
+def _replace(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Set an attribute of one object until `undo`."""
+    if name in vars(owner):
+        undo.callback(setattr, owner, name, vars(owner)[name])
+    else:
+        undo.callback(delattr, owner, name)
+    setattr(owner, name, value)
+
+
+def _in_task(function: Callable[..., Any], cassette: TestCassette) -> Callable[..., Any]:
+    """Let a coroutine function run in the session: its task may come from a context that was copied earlier."""
+
+    @functools.wraps(function)
+    async def in_session(*args: Any, **kwargs: Any) -> Any:
+        with cassette.session.resumed():
+            return await function(*args, **kwargs)
+
+    return in_session
+
+
+class _Age:
+    def __init__(self, age: timedelta | None, limit: timedelta | None) -> None:
+        self.age = age
+        self.limit = limit
+
+    @property
+    def is_too_old(self) -> bool:
+        return self.age is not None and self.limit is not None and self.age > self.limit
+
+
+def _age(chosen: Chosen, limit: str | None) -> _Age:
+    if limit is None:
+        return _Age(None, None)
+    try:
+        created = open_cassette(chosen.path).preface.volatile.created
+    except CassetteNotFoundError:
+        return _Age(None, parse_age(limit))
+    return _Age(age_of(created) if created else None, parse_age(limit))
+
+
+def _too_old(chosen: Chosen, age: _Age, item: pytest.Item) -> str:
+    assert age.age is not None
+    return (
+        f"{chosen.path} was recorded {age.age.days} days ago; --cassette-max-age allows "
+        f"{item.config.option.cassette_max_age}\n  record it anew:  pytest {shlex.quote(item.nodeid)} --rerecord"
+    )

@@ -1,0 +1,125 @@
+"""What became of the cassette of a test, in one word and some numbers that survive a process border."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.config import load_settings
+from agenttape_core.prices import Prices, load_prices
+from agenttape_core.schema import Interaction
+from agenttape_core.session import Session
+
+_PREFIX = "cassette."
+_COUNTED = ("missed", "blocked", "drifted", "unused")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of the cassette of a test.
+
+    Args:
+        path: The cassette, from the root of the tests where it lies below it.
+        word: The worst that happened: `missed`, `blocked`, `drifted`, `unused`, then `live` (executed although the mode
+            replays), `recorded`, or `discarded` if the test failed while it recorded; `served`; `empty` if nothing was
+            asked.
+        served: How many calls were answered from the cassette.
+        executed: How many calls really happened.
+        missed: How many calls had no recording.
+        blocked: How many attempts to reach the outside were refused.
+        drifted: How many calls got an error result for want of a recording.
+        unused: How many recordings were not asked for.
+        seconds: How long the served calls took when they were recorded.
+        dollars: What the served calls cost when they were recorded, as far as their models have a known price.
+        unpriced: How many served calls of models have no known price.
+    """
+
+    path: str
+    word: str
+    served: int
+    executed: int
+    missed: int
+    blocked: int
+    drifted: int
+    unused: int
+    seconds: float
+    dollars: float
+    unpriced: int
+
+    @classmethod
+    def of(cls, session: Session, served: Sequence[Interaction], seconds: float, root: Path) -> Verdict:
+        """Judge a session that has ended.
+
+        Args:
+            session: The session.
+            served: What was served, as it is recorded.
+            seconds: How long that took when it was recorded.
+            root: The folder that paths are shown from.
+        """
+        report = session.report
+        counts = {
+            "missed": len(report.missed),
+            "blocked": len(report.blocked),
+            "drifted": len(report.drift),
+            "unused": len(report.unused),
+        }
+        costs = [_cost(item, _prices()) for item in served if _is_priced(item)]
+        return cls(
+            path=_relative(session.path, root),
+            word=_word(counts, session),
+            served=len(report.served),
+            executed=len(report.executed),
+            seconds=round(seconds, 3),
+            dollars=round(sum(cost for cost in costs if cost is not None), 6),
+            unpriced=costs.count(None),
+            **counts,
+        )
+
+    @classmethod
+    def from_properties(cls, properties: Iterable[tuple[str, object]]) -> Verdict | None:
+        """Read what `properties` wrote, wherever the test ran; nothing for a test without a cassette."""
+        found: Mapping[str, Any] = {
+            name.removeprefix(_PREFIX): value for name, value in properties if name.startswith(_PREFIX)
+        }
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: found[name] for name in names}) if found.keys() >= set(names) else None
+
+    def properties(self) -> list[tuple[str, object]]:
+        """Return it as properties of a test report, which JUnit files show."""
+        return [(f"{_PREFIX}{field.name}", getattr(self, field.name)) for field in fields(self)]
+
+    def __str__(self) -> str:
+        counts = [f"{getattr(self, name)} {name}" for name in ("served", "executed", *_COUNTED) if getattr(self, name)]
+        return f"{self.word:<9} {self.path}  {', '.join(counts) or 'nothing asked'}"
+
+
+def _word(counts: Mapping[str, int], session: Session) -> str:
+    for name in _COUNTED:
+        if counts[name]:
+            return name
+    if session.report.executed and not session.policy.records:
+        return "live"
+    if session.report.executed:
+        return "recorded" if session.written is not None else "discarded"
+    return "served" if session.report.served else "empty"
+
+
+def _relative(path: Path | str, root: Path) -> str:
+    if isinstance(path, Path) and path.is_relative_to(root):
+        return path.relative_to(root).as_posix()
+    return str(path)
+
+
+def _prices() -> Prices:
+    return load_prices(load_settings().prices)
+
+
+def _is_priced(item: Interaction) -> bool:
+    return item.kind in {"chat", "completion", "embeddings"}
+
+
+def _cost(item: Interaction, prices: Prices) -> float | None:
+    price, usage = prices.of(item.request.get("model")), item.outcome.usage
+    return price.of(usage) if price is not None and usage is not None else None

@@ -1,0 +1,73 @@
+"""A project of a user of the plugin, with an agent that really works only while the folder has no file `offline`."""
+
+from __future__ import annotations
+
+import pytest
+
+INI = """
+[pytest]
+addopts = -p no:benchmark -p no:codspeed -p no:recording -p no:socket -p no:syrupy -p no:randomly
+asyncio_mode = strict
+asyncio_default_fixture_loop_scope = function
+filterwarnings = error
+"""
+AGENT = """
+from pathlib import Path
+from agenttape_core import boundary
+
+asked = []
+
+@boundary
+def ask(question):
+    if Path(__file__).with_name("offline").exists():
+        raise RuntimeError("nobody answers")
+    asked.append(question)
+    return f"{question}! {len(asked)}"
+
+@boundary("tool")
+def look_up(city, unit="C"):
+    return f"{city}: 20 {unit}"
+"""
+
+
+class Project:
+    """The project.
+
+    Args:
+        pytester: Where it lies.
+    """
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        self.path = pytester.path
+        pytester.makefile(".ini", pytest=INI)
+        pytester.makepyfile(agent=AGENT)
+
+    def tests(self, body: str, name: str = "test_it") -> None:
+        """Write a module of tests."""
+        self.pytester.makepyfile(**{name: f"import pytest\nfrom agent import ask, look_up\n\n{body}"})
+
+    def run(self, *args: str) -> pytest.RunResult:
+        """Run pytest in the project."""
+        return self.pytester.runpytest_inprocess(*args)
+
+    def record(self, *args: str) -> pytest.RunResult:
+        """Record what is missing; it must pass."""
+        result = self.run("--cassette-mode=once", *args)
+        assert result.ret == 0, result.stdout.str()
+        return result
+
+    def go_offline(self) -> None:
+        """Let nobody answer from now on."""
+        (self.path / "offline").touch()
+
+    def cassettes(self) -> list[str]:
+        """Return the files that there are, from the folder of cassettes."""
+        folder = self.path / "cassettes"
+        return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.yaml"))
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    """Give an empty project."""
+    return Project(pytester)

@@ -1,0 +1,148 @@
+"""Markers, the fixture `cassette_config` and the command line choose how a cassette is used."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from .conftest import Project
+
+SEVERAL = """
+@pytest.mark.cassette
+def test_a():
+    assert ask("a")
+
+@pytest.mark.cassette
+def test_b():
+    assert ask("b")
+"""
+
+
+def test_one_file_for_each_test(project: Project) -> None:
+    """Module, classes and parameters are in the name; a name that no file may have is changed and kept apart."""
+    project.tests("""
+class TestA:
+    class TestB:
+        @pytest.mark.cassette
+        @pytest.mark.parametrize("x", ["1", "a/b", "a:b"])
+        def test_c(self, x):
+            assert ask(x)
+""")
+    project.record()
+    names = [re.sub("~.{8}", "~", name) for name in project.cassettes()]
+    assert names == ["test_it/TestA.TestB.test_c[1].yaml", *["test_it/TestA.TestB.test_c[a-b]~.yaml"] * 2]
+
+
+def test_names(project: Project) -> None:
+    """A marker's bare name is a file beside the module, its path starts from the folder of the module."""
+    project.tests("""
+@pytest.mark.cassette("weather")
+def test_a():
+    assert ask("a")
+
+@pytest.mark.cassette(name="other/b.jsonl")
+def test_b():
+    assert ask("b")
+""")
+    project.record()
+    assert project.cassettes() == ["weather.yaml"]
+    assert (project.path / "other" / "b.jsonl").is_file()
+
+
+def test_two_tests_do_not_record_to_one_file(project: Project) -> None:
+    """A cassette that a test has just recorded is not replaced by that of another test, only replayed."""
+    project.tests('pytestmark = pytest.mark.cassette("shared")\n' + SEVERAL.replace("@pytest.mark.cassette\n", ""))
+    result = project.run("--cassette-mode=all")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*was recorded by test_it.py::test_a in this run*"])
+
+
+def test_nearer_options_win(project: Project) -> None:
+    """The options of the fixture, the module's, the class's and the function's marker add up, the nearest wins."""
+    project.tests("""
+pytestmark = pytest.mark.cassette(tags=["module"], unused="ignore")
+
+@pytest.fixture
+def cassette_config():
+    return {"tags": ["fixture"], "on_miss": "return"}
+
+@pytest.mark.cassette(mode="all")
+class TestA:
+    @pytest.mark.cassette(tags=["function"])
+    def test_it(self, cassette):
+        assert cassette.mode == "all"
+        assert cassette.session.policy.on_miss == "return"
+        ask("hi")
+""")
+    project.run().assert_outcomes(passed=1)
+    (path,) = (project.path / "cassettes").rglob("*.yaml")
+    assert "tags:\n- function\n" in path.read_text()
+
+
+def test_the_command_line_wins(project: Project) -> None:
+    """The mode of the command line replaces that of the marker."""
+    project.tests('@pytest.mark.cassette(mode="all")\ndef test_it():\n    assert ask("hi")\n')
+    project.run("--cassette-mode=none").assert_outcomes(errors=1)
+
+
+@pytest.mark.parametrize(
+    ("marker", "args", "message"),
+    [
+        ("(mod='all')", (), "*unknown option mod; options are ambient, *"),
+        ("('a', 'b')", (), "*expected at most one name, then options*"),
+        ("(mode='al')", (), "*unknown mode 'al'*"),
+        ("", ("--rerecord", "--cassette-mode=all"), "*exclude each other*"),
+        ("", ("--cassette-max-age=old",), "*--cassette-max-age=old: expected a number of days*"),
+        ("", ("--rerecord=failing", "-p", "no:cacheprovider"), "*needs pytest's cache*"),
+    ],
+)
+def test_what_cannot_be(project: Project, marker: str, args: tuple[str, ...], message: str) -> None:
+    """A mistake in a marker or on the command line is told before anything is asked."""
+    project.tests(f"@pytest.mark.cassette{marker}\ndef test_it():\n    assert ask('hi')\n")
+    result = project.run(*args)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([message])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_record_the_failing_ones(project: Project) -> None:
+    """Only what failed in the last run is recorded anew."""
+    project.tests(SEVERAL)
+    project.record()
+    project.tests(SEVERAL.replace('ask("b")', 'ask("c")'))
+    project.run().assert_outcomes(passed=1, failed=1)
+    result = project.run("--rerecord=failing")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["served *test_a.yaml*", "recorded *test_b.yaml*"])
+
+
+def test_age(project: Project) -> None:
+    """A cassette that is too old fails its test, and is the one that is recorded anew on request."""
+    project.tests(SEVERAL)
+    project.record()
+    path = project.path / "cassettes" / "test_it" / "test_b.yaml"
+    path.write_text(re.sub('created: ".*"', 'created: "2020-01-01T00:00:00Z"', path.read_text()))
+    result = project.run("--cassette-max-age=90d")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*test_b.yaml was recorded * days ago; --cassette-max-age allows 90d"])
+    project.run("--cassette-max-age=90d", "--rerecord=stale").assert_outcomes(passed=2)
+    project.run("--cassette-max-age=90d").assert_outcomes(passed=2)
+
+
+def test_orphans(project: Project) -> None:
+    """Cassettes of tests that are gone fail the run on request, those of tests that were only not selected do not."""
+    project.tests(SEVERAL)
+    project.record()
+    assert project.run("--fail-on-orphans", "-k", "test_a").ret == 0
+    assert project.run("--fail-on-orphans", "test_it.py::test_a").ret == 0
+    project.tests(SEVERAL.replace("test_b", "test_c"))
+    gone = project.path / "cassettes" / "test_gone" / "x.yaml"
+    gone.parent.mkdir()
+    gone.touch()
+    result = project.run("--fail-on-orphans", "-k", "test_a")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["*cassettes of no test*", "cassettes/test_gone/x.yaml", "cassettes/test_it/test_b.yaml"]
+    )
+    assert project.run("-k", "test_a").ret == 0
