@@ -61,6 +61,14 @@ def test_all_is_complete(name: str) -> None:
     assert public == set(module.__all__)
 
 
+def test_every_name_has_a_home() -> None:
+    """What core exports is just what it imports when it is asked for, each name once."""
+    homes = [name for names in agenttape_core._HOMES.values() for name in names]
+    assert sorted(homes) == sorted(agenttape_core.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'cassette'"):
+        agenttape_core.cassette  # noqa: B018
+
+
 def public_members(value: Any) -> list[tuple[str, Any]]:
     """Return the methods and properties that a class defines itself for its users."""
     members = vars(value).items() if inspect.isclass(value) else ()

@@ -31,12 +31,12 @@ def test_a_miss_is_a_diff(project: Project) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            '>       assert ask("ho")',
+            "test_it.py:7: in test_it",
+            '    assert ask("ho")',
             "*no recording for call ask*",
             "*recorded  *hi*",
             "*asked     *ho*",
             "*pytest test_it.py::test_it --cassette-mode=all",
-            "test_it.py:7: CassetteMissError",
             "missed    cassettes/test_it/test_it.yaml  1 missed, 1 unused",
         ]
     )

@@ -81,7 +81,10 @@ def test_what_holds(tested: TestCassette) -> None:
 @pytest.mark.parametrize(
     ("check", "said"),
     [
-        (lambda it: it.assert_tool_calls(["look_up"]), r"tool calls .*\n\s+expected  \['look_up'\]\n\s+found     .*Rome"),
+        (
+            lambda it: it.assert_tool_calls(["look_up"]),
+            r"tool calls .*\n\s+expected  \['look_up'\]\n\s+found     .*Rome",
+        ),
         (lambda it: it.assert_tool_calls(["look_up", "x"], any_order=True), "tool calls"),
         (lambda it: it.assert_tool_args("look_up", city="Lyon"), r"'city': 'Lyon'.*\n.*'city': 'Paris'"),
         (lambda it: it.assert_tool_args("look_up", day=1), "<not given>"),

@@ -15,9 +15,20 @@ if TYPE_CHECKING:
     from agenttape_core.pytest_plugin.fixture import TestCassette
     from agenttape_core.pytest_plugin.running import Running
 
+__all__ = ["TestCassette", "cassette", "cassette_config"]
+
 MARKER = "cassette"
 RUNNING: pytest.StashKey[Running] = pytest.StashKey()
 """What a test item keeps while its cassette is in use."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import the class of the fixture for those who annotate with it."""
+    if name != "TestCassette":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from agenttape_core.pytest_plugin.fixture import TestCassette
+
+    return TestCassette
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -110,13 +121,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Show our errors as what they say, at the lines of the user's code."""
-    if call.excinfo is not None and item.stash.get(RUNNING, None) is not None:
-        from agenttape_core.pytest_plugin.failures import shortened
-
-        shortened(item, call)
+    """Show our errors as what they say, at the lines of the user's code, and hand on the verdict."""
     report = yield
-    if call.when == "call" and (running := item.stash.get(RUNNING, None)) is not None:
+    running = item.stash.get(RUNNING, None)
+    if running is None:
+        return report
+    if report.failed:
+        from agenttape_core.pytest_plugin.failures import shown
+
+        report.longrepr = shown(item, call) or report.longrepr
+    if call.when == "call":
         running.reported(report)
         report.user_properties = list(item.user_properties)
     return report

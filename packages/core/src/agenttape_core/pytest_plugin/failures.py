@@ -14,24 +14,27 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OURS = Path(__file__).resolve().parents[1]
+    from _pytest._code.code import TerminalRepr  # what `ExceptionInfo.getrepr` returns has no public name
+
+_OURS = "agenttape_"
 _INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib"))
 
 
-def shortened(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Cut a failure that is ours to what a user needs: the message, and the lines of the project that led to it.
+def shown(item: pytest.Item, call: pytest.CallInfo[None]) -> TerminalRepr | None:
+    """Return what a user needs of a failure that is ours: the message, and the lines of the project that led to it.
 
-    A style of tracebacks that was asked for on the command line is kept.
+    Nothing for another failure, or where a style of tracebacks was asked for on the command line.
     """
     option = item.config.option
     if option.tbstyle != "auto" or option.fulltrace or option.usepdb or call.excinfo is None:
-        return
-    error = _ours(call.excinfo.value)
+        return None
+    raised = call.excinfo.value
+    error = _ours(raised)
     if error is None:
-        return
-    lines = _of_the_project(error.__traceback__) or _of_the_project(call.excinfo.value.__traceback__)
-    error.__cause__ = error.__context__ = None  # what the agent made of it says nothing more
-    call.excinfo = pytest.ExceptionInfo.from_exception(error.with_traceback(lines or error.__traceback__))
+        return None
+    lines = _of_the_project(error.__traceback__) or _of_the_project(raised.__traceback__)
+    alone = error.with_traceback(lines or error.__traceback__)
+    return pytest.ExceptionInfo.from_exception(alone).getrepr(style="short", funcargs=False, chain=False)
 
 
 def _ours(error: BaseException) -> AgentTapeError | AgentTapeHalt | None:
@@ -51,7 +54,7 @@ def _of_the_project(traceback: types.TracebackType | None) -> types.TracebackTyp
     """Return those entries of a traceback that are lines of the project."""
     entries = []
     while traceback is not None:
-        if _is_of_the_project(Path(traceback.tb_frame.f_code.co_filename)):
+        if _is_of_the_project(traceback.tb_frame):
             entries.append(traceback)
         traceback = traceback.tb_next
     kept: types.TracebackType | None = None
@@ -60,6 +63,8 @@ def _of_the_project(traceback: types.TracebackType | None) -> types.TracebackTyp
     return kept
 
 
-def _is_of_the_project(path: Path) -> bool:
-    path = path.resolve()
-    return not path.is_relative_to(_OURS) and not any(path.is_relative_to(folder) for folder in _INSTALLED)
+def _is_of_the_project(frame: types.FrameType) -> bool:
+    if str(frame.f_globals.get("__name__")).startswith(_OURS):
+        return False
+    path = Path(frame.f_code.co_filename).resolve()
+    return not any(path.is_relative_to(folder) for folder in _INSTALLED)

@@ -62,6 +62,9 @@ class TestCassette:
         self._golden = Golden(session)
         self._happened: list[Interaction] | None = None
 
+    def __repr__(self) -> str:
+        return f"<cassette {self._shown_path()}, mode {self.mode.value}: {self.report}>"
+
     @property
     def path(self) -> Path | str:
         """The file, or its URL."""
@@ -195,8 +198,11 @@ class TestCassette:
         self._golden.write()
 
     def _differ(self, what: str, expected: Any, found: Any) -> str:
-        where = os.path.relpath(self.path) if isinstance(self.path, Path) else self.path
-        return f"{what} of the run differ from what is expected ({where})\n  expected  {expected}\n  found     {found}"
+        lines = (f"expected  {expected}", f"found     {found}")
+        return "\n  ".join([f"{what} of the run differ from what is expected ({self._shown_path()})", *lines])
+
+    def _shown_path(self) -> str:
+        return os.path.relpath(self.path) if isinstance(self.path, Path) else self.path
 
 
 def _tool_call(item: Interaction) -> ToolCall:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import shlex
 import unittest
 from collections.abc import Callable, Iterator, Mapping
@@ -143,7 +144,7 @@ def plainly(work: Callable[[], Result]) -> Result:
         return work()
     except AgentTapeError as error:
         problem = str(error)
-    pytest.fail(problem, pytrace=False)
+    pytest.fail(problem.replace(f"{Path.cwd()}{os.sep}", ""), pytrace=False)
 
 
 class _UsedByTest(use_cassette):

@@ -1,0 +1,91 @@
+"""What the pages show of a shell is what the commands print, in a copy of an example.
+
+A block that begins with ```` ```console {project="pytest_project"} ```` runs in a copy of `examples/pytest_project`,
+which the blocks of a page share. Its commands begin with `$ `. To write their output anew after an edit:
+`pytest tests/docs/test_console.py --update-examples`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r'^```console \{project="(?P<project>\w+)"\}\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
+OTHERS = ("anyio", "asyncio", "benchmark", "codspeed", "langsmith", "recording", "socket", "syrupy", "xdist")
+"""Plugins of the environment of these tests that a reader may not have."""
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The environment of a reader's shell, in which the examples' server stands for OpenAI's service."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    with import_module("weather_agent.server").OpenAILoopback() as server:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTTAPE_", "PYTEST_"))}
+        yield {
+            **kept,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "OPENAI_BASE_URL": server.base_url,
+            "PYTEST_ADDOPTS": " ".join(f"-p no:{name}" for name in OTHERS),
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+            "COLUMNS": "110",
+            "NO_COLOR": "1",
+        }
+
+
+def stable(text: str, project: Path) -> str:
+    """Return what a command printed without what differs from run to run."""
+    text = text.replace(f"{project}/", "").replace(str(project), ".")
+    text = re.sub(r"\b\d+\.\d\d?(?= ?s\b)", "0.1", text)
+    text = re.sub(r"\.(\w+\.yaml)\.\d+-[0-9a-f]+\.journal", r".\1.4711-0a1b2c3d.journal", text)
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def performed(text: str, project: Path, environment: dict[str, str]) -> str:
+    """Run the commands of a block, and return the block as it should be."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            command = line.removeprefix("$ ")
+            done = subprocess.run(
+                command,
+                shell=True,
+                cwd=project,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            printed = stable(done.stdout, project).strip("\n")
+            lines += [line, *([printed] if printed else [])]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_print_what_is_shown(
+    page: Path, tmp_path: Path, environment: dict[str, str], request: pytest.FixtureRequest
+) -> None:
+    """Each command, run in order in a copy of the example, prints what the page shows below it."""
+    text = page.read_text(encoding="utf-8")
+    told = text
+    for block in BLOCK.finditer(text):
+        project = tmp_path / block["project"]
+        if not project.exists():
+            ignored = shutil.ignore_patterns("__pycache__", ".pytest_cache", ".*")
+            shutil.copytree(ROOT / "examples" / block["project"], project, ignore=ignored)
+        now = performed(block["text"], project, environment)
+        told = told.replace(block["text"], now, 1)
+        if not request.config.getoption("update_examples"):
+            assert block["text"] == now
+    if told != text:
+        page.write_text(told, encoding="utf-8")
