@@ -46,6 +46,7 @@ def stable(text: str, project: Path) -> str:
     """Return what a command printed without what differs from run to run."""
     text = text.replace(f"{project}/", "").replace(str(project), ".")
     text = re.sub(r"\b\d+\.\d\d?(?= ?s\b)", "0.1", text)
+    text = re.sub(r" *\b\d+ (?:min|h|d)\b", lambda age: "3 d".rjust(len(age[0])), text)
     text = re.sub(r"\.(\w+\.yaml)\.\d+-[0-9a-f]+\.journal", r".\1.4711-0a1b2c3d.journal", text)
     return "\n".join(line.rstrip() for line in text.splitlines())
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agenttape_core import ConfigurationError, boundary, use_cassette
-from agenttape_core.answers import answer_text
+from agenttape_core.answers import answer_text, tool_calls_of
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.schema import Outcome
 
@@ -171,3 +171,20 @@ def test_the_text_of_an_answer(value: Any, text: str) -> None:
     """The text of an answer is found in what any framework records, without the model's thoughts."""
     assert answer_text(Outcome(status="returned", value=value)) == text
     assert answer_text(Outcome(status="streamed", chunks=[value, value], ended="exhausted")) == text * 2
+
+
+CALL = {"name": "look_up", "args": {"city": "Paris"}, "id": "1"}
+BLOCK = {"block_type": "tool_call", "tool_name": "look_up", "tool_kwargs": {"city": "Paris"}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$chat_result": {"message": {"type": "ai", "content": "", "tool_calls": [CALL]}}},
+        {"$chat_response": {"message": {"role": "assistant", "blocks": [{"block_type": "text", "text": ""}, BLOCK]}}},
+    ],
+)
+def test_the_tool_calls_of_an_answer(value: Any) -> None:
+    """The tool calls of an answer are found in what any framework records; a text has none."""
+    assert tool_calls_of(Outcome(status="returned", value=value)) == [("look_up", {"city": "Paris"})]
+    assert tool_calls_of(Outcome(status="returned", value="Hello")) == []

@@ -22,6 +22,18 @@ def answer_text(outcome: Outcome) -> str:
     return _text(outcome.value)
 
 
+def tool_calls_of(outcome: Outcome) -> list[tuple[str, Any]]:
+    """Return the tool calls that a model answered with, as names and arguments.
+
+    Args:
+        outcome: As for `answer_text`. Of a stream, nothing is returned: its calls come in pieces.
+    """
+    message = _message(outcome.value)
+    calls = [*_listed(message.get("tool_calls")), *_listed(message.get("blocks"))]
+    named = [(call.get("name") or call.get("tool_name"), call) for call in calls]
+    return [(name, call.get("args", call.get("tool_kwargs"))) for name, call in named if isinstance(name, str)]
+
+
 def last_answer(interactions: Iterable[Interaction]) -> str:
     """Return the text of the last answer of a model; empty if there is none.
 
@@ -31,6 +43,19 @@ def last_answer(interactions: Iterable[Interaction]) -> str:
     """
     answers = [item for item in interactions if item.kind in {"chat", "completion"} and item.parent is None]
     return answer_text(answers[-1].outcome) if answers else ""
+
+
+def _message(value: Any) -> Mapping[str, Any]:
+    while isinstance(value, Mapping):
+        inner = value.get("message") or (next(iter(value.values())) if len(value) == 1 else None)
+        if not isinstance(inner, Mapping):
+            return value
+        value = inner
+    return {}
+
+
+def _listed(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str:

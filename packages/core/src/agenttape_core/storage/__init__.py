@@ -13,6 +13,7 @@ from agenttape_core.storage.limits import (
 )
 from agenttape_core.storage.location import CassetteUrl, Location, location_of
 from agenttape_core.storage.lock import recording_process
+from agenttape_core.storage.looking import is_cassette, read_cassette
 from agenttape_core.storage.recovery import leftover_journals, recover
 from agenttape_core.storage.working import real_location
 from agenttape_core.storage.writer import write_cassette
@@ -29,9 +30,11 @@ __all__ = [
     "Journal",
     "Location",
     "convert",
+    "is_cassette",
     "leftover_journals",
     "location_of",
     "open_cassette",
+    "read_cassette",
     "real_location",
     "recording_process",
     "recover",

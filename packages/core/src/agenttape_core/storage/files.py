@@ -30,8 +30,10 @@ class FileKind(NamedTuple):
     packing: Literal["gz", "zst"] | None
 
 
-class _Stream(Protocol):
-    def read(self, size: int, /) -> bytes: ...
+class Stream(Protocol):
+    """What can be read."""
+
+    def read(self, size: int, /) -> bytes: ...  # noqa: D102
 
 
 def file_kind(path: Location) -> FileKind:
@@ -77,7 +79,7 @@ def read_bytes(path: Location) -> bytes:
         problem = f"the file cannot be read: {error.strerror or error}"
         raise CassetteFormatError(path, problem, remedy="check the path and its permissions") from error
     try:
-        data = data if packing is None else _read(_unpacked(path, io.BytesIO(data), packing), limits.MAX_FILE_BYTES)
+        data = data if packing is None else _read(unpacked(path, io.BytesIO(data), packing), limits.MAX_FILE_BYTES)
     except (EOFError, OSError, zlib.error, ValueError) as error:
         problem = f"the file cannot be unpacked: {error}"
         raise CassetteFormatError(path, problem, remedy="restore it, or record it again") from error
@@ -103,7 +105,7 @@ def pack(path: Location, data: bytes) -> bytes:
     return data
 
 
-def _read(file: _Stream, limit: int) -> bytes:
+def _read(file: Stream, limit: int) -> bytes:
     chunks: list[bytes] = []
     left = limit
     while left >= 0 and (chunk := file.read(_CHUNK)):
@@ -112,7 +114,8 @@ def _read(file: _Stream, limit: int) -> bytes:
     return b"".join(chunks)
 
 
-def _unpacked(path: Location, file: io.BytesIO, packing: str) -> _Stream:
+def unpacked(path: Location, file: io.BytesIO, packing: str) -> Stream:
+    """The unpacked bytes of packed ones, read as they are asked for. What cannot be unpacked raises when it is read."""
     if packing == "gz":
         import gzip
 
@@ -124,7 +127,7 @@ def _unpacked(path: Location, file: io.BytesIO, packing: str) -> _Stream:
 class _TranslatedErrors:
     """A stream whose unpacking errors are `ValueError`s, as the module's own type may not be loaded."""
 
-    def __init__(self, stream: _Stream, error: type[Exception]) -> None:
+    def __init__(self, stream: Stream, error: type[Exception]) -> None:
         self._stream = stream
         self._error = error
 

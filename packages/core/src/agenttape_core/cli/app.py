@@ -1,0 +1,79 @@
+"""The verbs, and what they end with: 0 for what is as it should be, 1 for findings, 2 for usage, 3 for a cassette."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError, ConfigurationError
+
+OK, FINDINGS, USAGE, CASSETTE = 0, 1, 2, 3
+_INTERRUPTED = 130
+
+VERBS = ("convert", "diff", "ls", "recover", "scan", "show", "stats", "validate", "verify")
+"""Each is a function of its name in a module of its name, imported when it is asked for."""
+
+
+class _Verbs(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = getattr(import_module(f"agenttape_core.cli.verbs.{cmd_name}"), cmd_name)
+        return command
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="agenttape-core", prog_name="agenttape")
+def agenttape() -> None:
+    """Look at, compare, check and change cassettes.
+
+    A PATH is a cassette, a folder of them, or - for one on standard input. Every verb takes --json.
+
+    \b
+    Ends with 0 if all is as it should be, 1 if something was found, 2 if the command is wrong,
+    3 if a cassette cannot be read or written.
+    """  # noqa: D301 - click wants the character itself
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        args: The words of the command line; by default those of the process.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        code: Any = agenttape.main(args=args, prog_name="agenttape", standalone_mode=False)
+    except click.exceptions.Exit as ended:
+        code = ended.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = USAGE
+    except (click.Abort, KeyboardInterrupt):
+        code = _told("interrupted", _INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # nobody reads any more; Python would complain of that at exit
+        code = OK
+    except (AgentTapeError, AgentTapeHalt) as error:
+        code = _told(str(error), _code_of(error))
+    return code if isinstance(code, int) else OK
+
+
+def _code_of(error: BaseException) -> int:
+    if isinstance(error, ConfigurationError):
+        return USAGE
+    return CASSETTE if isinstance(error, CassetteError) else FINDINGS
+
+
+def _told(message: str, code: int) -> int:
+    click.echo(f"agenttape: {message}", err=True)
+    return code

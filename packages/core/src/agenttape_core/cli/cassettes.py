@@ -1,0 +1,87 @@
+"""Which cassettes a path means: a file, all of a folder, or the one on standard input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from agenttape_core.config import SUFFIXES, load_settings
+from agenttape_core.errors import CassetteNotFoundError
+from agenttape_core.storage import Cassette, is_cassette, open_cassette, read_cassette
+
+STDIN = "-"
+_GOLDEN = ".golden.yaml"
+
+paths_argument: Callable[[Callable[..., object]], Callable[..., object]] = click.argument(
+    "paths", nargs=-1, metavar="[PATH]..."
+)
+
+
+class Found(NamedTuple):
+    """A cassette that a path means.
+
+    Args:
+        shown: What it is called.
+        path: Its file; nothing on standard input.
+        open: Opens it.
+    """
+
+    shown: str
+    path: Path | None
+    open: Callable[[], Cassette]
+
+
+def found_in(paths: Sequence[str]) -> list[Found]:
+    """Return the cassettes that paths mean, each once, those of a folder sorted.
+
+    Args:
+        paths: Files, URLs, folders, `-`; by default the current folder.
+
+    Raises:
+        CassetteNotFoundError: If a path is nothing, or a folder has none.
+    """
+    found: dict[str, Found] = {}
+    for path in paths or (".",):
+        for each in _meant(path):
+            found.setdefault(each.shown, each)
+    return list(found.values())
+
+
+def found_one(path: str) -> Found:
+    """Return the cassette that a path means, or the bare name of one in the folder of the settings.
+
+    Raises:
+        CassetteNotFoundError: If it is none.
+        UsageError: If it is a folder with several.
+    """
+    named = Path(load_settings().cassette_dir) / f"{path}.yaml"
+    if path != STDIN and not Path(path).exists() and not path.endswith(SUFFIXES) and named.is_file():
+        path = str(named)
+    several = found_in([path])
+    if len(several) > 1:
+        raise click.UsageError(f"{path} holds {len(several)} cassettes; name one of them")
+    return several[0]
+
+
+def _meant(path: str) -> Iterator[Found]:
+    if path == STDIN:
+        yield Found("standard input", None, lambda: read_cassette(sys.stdin.buffer))
+        return
+    folder = Path(path)
+    if "://" in path or not folder.is_dir():
+        yield Found(path, None if "://" in path else folder, lambda: open_cassette(path))
+        return
+    files = [file for file in sorted(folder.rglob("*")) if _may_be(file, folder) and is_cassette(file)]
+    if not files:
+        raise CassetteNotFoundError(path, "there is no cassette in this folder", remedy="name another folder or a file")
+    for file in files:
+        yield Found(str(file), file, lambda file=file: open_cassette(file))  # type: ignore[misc]
+
+
+def _may_be(file: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return not hidden and file.name.endswith(SUFFIXES) and not file.name.endswith(_GOLDEN) and file.is_file()

@@ -1,0 +1,74 @@
+"""How verbs speak: as text for people, or as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_WIDE = 200
+"""Columns where the output is no terminal: a file has room."""
+
+
+def verb(example: str) -> Callable[[Function], click.Command]:
+    """Make a verb of a function: with `--json`, and with an example below its help.
+
+    Args:
+        example: A command line that shows it.
+    """
+
+    def made(function: Function) -> click.Command:
+        as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+        command = click.command(epilog=f"Example: {example}", no_args_is_help=False)
+        return command(as_json(function))
+
+    return made
+
+
+def print_json(value: Any) -> None:
+    """Print plain data."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def console() -> Console:
+    """Return where text goes: in colours on a terminal, unless `NO_COLOR` is set."""
+    plain = not sys.stdout.isatty()
+    return Console(width=_WIDE if plain else None, soft_wrap=plain, highlight=False, emoji=False, markup=False)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: frozenset[str] = frozenset()) -> None:
+    """Print rows below their headings.
+
+    Args:
+        columns: The headings.
+        rows: The cells, as text.
+        right: The headings of columns of numbers.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(printable, row))
+    console().print(table)
+
+
+def print_text(text: str, style: str = "") -> None:
+    """Print a text, which may be of anybody: what would move the cursor or change colours is shown, not done."""
+    console().print(printable(text, style))
+
+
+def printable(text: str, style: str = "") -> Text:
+    """Return a text whose control characters are visible: a cassette may hold what a stranger wrote."""
+    return Text("".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in text), style)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,1 @@
+"""The verbs of the `agenttape` command, a module each."""

@@ -1,0 +1,32 @@
+"""`agenttape diff`: two cassettes, record by record."""
+
+from __future__ import annotations
+
+import click
+
+from agenttape_core.cli.app import FINDINGS, OK
+from agenttape_core.cli.cassettes import found_one
+from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.comparing import Comparison
+from agenttape_core.matching import Ignored
+
+
+@verb("agenttape diff --exit-code cassettes/old.yaml cassettes/new.yaml")
+@click.argument("first")
+@click.argument("other")
+@click.option(
+    "--ignore", multiple=True, metavar="PATH", help="A place of requests that does not count, as in use_cassette."
+)
+@click.option("--steps/--no-steps", default=True, help="Whether steps are compared, too.")
+@click.option("--exit-code", is_flag=True, help="End with 1 if they differ.")
+def diff(first: str, other: str, *, ignore: tuple[str, ...], steps: bool, exit_code: bool, as_json: bool) -> int:
+    """Compare two cassettes: the first divergence, then record by record, texts word by word.
+
+    Records are aligned by where they stand in the run. Ids that are each other's counterpart do not differ.
+    """
+    comparison = Comparison(found_one(first).open(), found_one(other).open(), Ignored.of(ignore), steps=steps)
+    if as_json:
+        print_json(comparison.to_dict())
+    else:
+        print_text(str(comparison))
+    return FINDINGS if exit_code and comparison else OK

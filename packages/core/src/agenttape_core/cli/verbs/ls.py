@@ -1,0 +1,86 @@
+"""`agenttape ls`: an overview of cassettes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from agenttape_core.cli.app import CASSETTE, OK
+from agenttape_core.cli.cassettes import Found, found_in, paths_argument
+from agenttape_core.cli.output import print_json, print_table, print_text, verb
+from agenttape_core.config import load_settings
+from agenttape_core.errors import CassetteError
+from agenttape_core.overview import Overview, overview_of
+from agenttape_core.prices import load_prices
+
+_NUMBERS = frozenset({"age", "calls", "tokens", "money", "size"})
+_HOUR, _DAY = 3600, 86400
+
+
+@verb("agenttape ls tests")
+@paths_argument
+def ls(paths: tuple[str, ...], *, as_json: bool) -> int:
+    """List cassettes: age, calls, tokens, money, size, models, when they were last read.
+
+    Cassettes that cannot be read are listed with what is wrong, and make the command end with 3.
+    """
+    prices = load_prices(load_settings().prices)
+    rows, broken = [], []
+    for found in found_in(paths):
+        try:
+            rows.append((found, overview_of(found.open(), prices)))
+        except CassetteError as error:
+            broken.append((found, str(error)))
+    if as_json:
+        print_json([*(_plain(*row) for row in rows), *({"path": f.shown, "problem": p} for f, p in broken)])
+    else:
+        columns = ("cassette", "age", "calls", "tokens", "money", "size", "read", "models")
+        print_table(columns, [_cells(*row) for row in rows], right=_NUMBERS)
+        for _, problem in broken:
+            print_text(problem, "red")
+    return CASSETTE if broken else OK
+
+
+def _plain(found: Found, overview: Overview) -> dict[str, object]:
+    status = found.path.stat() if found.path is not None else None
+    read = datetime.fromtimestamp(status.st_atime, UTC).isoformat(timespec="seconds") if status is not None else None
+    size = status.st_size if status is not None else None
+    return {"path": found.shown, "size": size, "read": read, **overview.to_dict()}
+
+
+def _cells(found: Found, overview: Overview) -> tuple[str, ...]:
+    status = found.path.stat() if found.path is not None else None
+    now = datetime.now(UTC)
+    tokens = overview.input_tokens + overview.output_tokens
+    return (
+        found.shown,
+        ago((now - datetime.fromisoformat(overview.created)).total_seconds()) if overview.created else "?",
+        str(overview.interactions),
+        f"{tokens:,}" if tokens else "",
+        money(overview.dollars, overview.unpriced),
+        size(status.st_size) if status is not None else "",
+        ago(now.timestamp() - status.st_atime) if status is not None else "",
+        ", ".join(filter(None, overview.models)),
+    )
+
+
+def ago(seconds: float) -> str:
+    """Return a time span in its largest unit, such as `3 d`, six columns wide."""
+    if seconds < _HOUR:
+        return f"{max(0, round(seconds / 60))} min".rjust(6)
+    return (f"{round(seconds / _HOUR)} h" if seconds < _DAY else f"{round(seconds / _DAY)} d").rjust(6)
+
+
+def money(dollars: float, unpriced: int) -> str:
+    """Return a sum, and whether there are calls of models without a known price."""
+    if not dollars:
+        return "unknown" if unpriced else ""
+    return f"${dollars:.4f}" + (" + unknown" if unpriced else "")
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in a unit that fits."""
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:  # noqa: PLR2004 - the units are powers of it
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

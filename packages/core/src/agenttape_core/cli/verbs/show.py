@@ -1,0 +1,140 @@
+"""`agenttape show`: the tree of a run, or one record in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from rich.tree import Tree
+
+from agenttape_core.answers import answer_text, tool_calls_of
+from agenttape_core.cli.cassettes import found_one
+from agenttape_core.cli.output import console, print_json, print_text, printable, verb
+from agenttape_core.errors import CassetteNotFoundError
+from agenttape_core.overview import PRICED
+from agenttape_core.schema import Interaction, Step
+from agenttape_core.storage import Cassette
+from agenttape_core.storage.yaml_text import dump_mapping
+
+_SHORT = 160
+
+
+@verb("agenttape show cassettes/weather.yaml --interaction 2")
+@click.argument("path")
+@click.option("--interaction", type=int, metavar="N", help="Show one interaction in full.")
+@click.option("--step", type=int, metavar="N", help="Show one step in full.")
+def show(path: str, *, interaction: int | None, step: int | None, as_json: bool) -> None:
+    """Show the tree of a run: what was asked and answered, chunks, tokens and times; or one record in full."""
+    cassette = found_one(path).open()
+    if interaction is None and step is None:
+        _show_all(cassette, as_json=as_json)
+        return
+    record = _record(cassette, interaction, step)
+    plain: dict[str, Any] = record.model_dump(mode="json", exclude_defaults=True)
+    if as_json:
+        print_json(plain)
+    else:
+        print_text(dump_mapping(plain))
+
+
+def _record(cassette: Cassette, interaction: int | None, step: int | None) -> Interaction | Step:
+    if interaction is not None and step is not None:
+        raise click.UsageError("--interaction and --step exclude each other")
+    try:
+        return cassette.interaction(interaction) if interaction is not None else cassette.step(step or 0)
+    except KeyError:
+        word = f"interaction {interaction}" if interaction is not None else f"step {step}"
+        raise CassetteNotFoundError(
+            cassette.path, f"it has no {word}", remedy="leave it out to see what there is"
+        ) from None
+
+
+def _show_all(cassette: Cassette, *, as_json: bool) -> None:
+    header = cassette.header
+    if as_json:
+        records = [record.model_dump(mode="json", exclude_defaults=True) for record in cassette.records()]
+        print_json({"header": header.model_dump(mode="json", exclude_defaults=True), "records": records})
+        return
+    tree = Tree(printable(f"{header.name}  {header.volatile.created}".rstrip(), "bold"))
+    branches: dict[str, Tree] = {"": tree}
+    for record in cassette.records():
+        branch = _branch(branches, _above(record.address, branches))
+        branches[record.address] = node = branch.add(printable(_title(record, cassette)))
+        for line, style in _lines(record):
+            node.add(printable(line, style))
+    console().print(tree)
+
+
+def _above(address: str, branches: dict[str, Tree]) -> str:
+    """Return the nearest place around an address that is shown already, or the place just above it."""
+    above = address.rpartition("/")[0]
+    nearest = above
+    while nearest and nearest not in branches:
+        nearest = nearest.rpartition("/")[0]
+    return nearest if nearest == above or not above else above
+
+
+def _branch(branches: dict[str, Tree], address: str) -> Tree:
+    """Return the branch of a place, grown from the nearest one that is there."""
+    if address not in branches:
+        above, _, label = address.rpartition("/")
+        branches[address] = _branch(branches, above).add(printable(label, "dim"))
+    return branches[address]
+
+
+def _title(record: Interaction | Step, cassette: Cassette) -> str:
+    number, volatile = record.number, cassette.header.volatile
+    label = record.address.rpartition("/")[2]
+    if isinstance(record, Step):
+        timing = volatile.steps.get(number)
+        took = f"  {timing.duration_ms:.0f} ms" if timing is not None else ""
+        return f"{record.kind} {label}{took}" + (f"  {record.status}" if record.status != "ended" else "")
+    found = volatile.timings.get(number)
+    took = f"  {found.duration_ms:.0f} ms" if found is not None else ""
+    return f"{number}  {record.kind} {label}{took}{_usage(record)}"
+
+
+def _usage(item: Interaction) -> str:
+    usage, chunks = item.outcome.usage, item.outcome.chunks
+    told = f"  {len(chunks)} chunks" if chunks is not None else ""
+    if usage is not None:
+        told += f"  {usage.input_tokens or 0} + {usage.output_tokens or 0} tokens"
+    return told + (f"  {item.fidelity}" if item.fidelity != "exact" else "")
+
+
+def _lines(record: Interaction | Step) -> Iterator[tuple[str, str]]:
+    if isinstance(record, Step):
+        if record.error is not None:
+            yield _short(f"! {record.error.type}: {record.error.message}"), "red"
+        return
+    yield _short(f"> {_asked(record)}"), "cyan"
+    error = record.outcome.error
+    if error is not None:
+        yield _short(f"! {error.type}: {error.message}"), "red"
+    elif text := _answered(record):
+        yield _short(f"< {text}"), ""
+
+
+def _asked(item: Interaction) -> str:
+    messages = item.request.get("messages")
+    if isinstance(messages, list) and messages and isinstance(messages[-1], dict):
+        return f"{messages[-1].get('role', '')}: {messages[-1].get('content') or messages[-1]}"
+    return _arguments(item.request.get("arguments", item.request))
+
+
+def _arguments(given: Any) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in given.items()) if isinstance(given, dict) else str(given)
+
+
+def _answered(item: Interaction) -> str:
+    if item.kind in PRICED:
+        calls = [f"{name}({_arguments(given)})" for name, given in tool_calls_of(item.outcome)]
+        if told := " ".join(filter(None, [answer_text(item.outcome), *calls])):
+            return told
+    return str(item.outcome.value if item.outcome.status == "returned" else item.outcome.chunks)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHORT else f"{line[:_SHORT]} …"

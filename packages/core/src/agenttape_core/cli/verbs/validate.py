@@ -1,0 +1,33 @@
+"""`agenttape validate`: whether cassettes can be read to their end."""
+
+from __future__ import annotations
+
+from agenttape_core.cli.app import CASSETTE, OK
+from agenttape_core.cli.cassettes import Found, found_in, paths_argument
+from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.errors import CassetteError
+
+
+@verb("agenttape validate tests")
+@paths_argument
+def validate(paths: tuple[str, ...], *, as_json: bool) -> int:
+    """Read cassettes to their end: header, every record, every asset. Ends with 3 if one cannot be read."""
+    results = [(found, *_read(found)) for found in found_in(paths)]
+    if as_json:
+        print_json([{"path": f.shown, "valid": not p, "records": n, "problem": p or None} for f, n, p in results])
+    else:
+        for found, count, problem in results:
+            print_text(problem or f"{found.shown}: valid, {count} records", "red" if problem else "")
+    return CASSETTE if any(problem for _, _, problem in results) else OK
+
+
+def _read(found: Found) -> tuple[int, str]:
+    count = 0
+    try:
+        cassette = found.open()
+        assert cassette.header
+        for _ in cassette.records():
+            count += 1
+    except CassetteError as error:
+        return count, str(error)
+    return count, ""

@@ -1,0 +1,36 @@
+"""`agenttape verify`: is a replay the same on every machine?"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from agenttape_core import verification
+from agenttape_core.cli.app import FINDINGS, OK
+from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.verification import FACTORS
+
+
+@verb("agenttape verify tests/agent.py:run cassettes/weather.yaml")
+@click.argument("function")
+@click.argument("cassette", required=False)
+@click.option("--times", default=5, show_default=True, help="How many replays are compared.")
+@click.option("--vary", multiple=True, type=click.Choice(sorted(FACTORS)), help="What is varied; by default all.")
+@click.option("--timeout", default=300.0, show_default=True, help="Seconds that one replay may take.")
+def verify(
+    function: str, cassette: str | None, *, times: int, vary: tuple[str, ...], timeout: float, as_json: bool
+) -> int:
+    """Replay FUNCTION in processes whose surroundings differ, and compare what it produces.
+
+    FUNCTION is module:function or path/to/file.py:function, without arguments. CASSETTE is opened around it, unless it
+    opens its own. Ends with 1 if the replays differ.
+    """
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text; modules are found from here
+    found = verification.verify(function, cassette, times=times, vary=vary or FACTORS, timeout=timeout)
+    if as_json:
+        print_json({"function": function, "same": found.ok, "report": str(found)})
+    else:
+        print_text(str(found))
+    return OK if found.ok else FINDINGS

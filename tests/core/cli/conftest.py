@@ -1,0 +1,85 @@
+"""Cassettes of plain functions, and the command in this process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from agenttape_core import boundary, use_cassette
+from agenttape_core.cli.app import run
+from agenttape_core.integration import Boundary, current_session, intercept
+
+
+class Ended(NamedTuple):
+    """How a command ended.
+
+    Args:
+        code: Its exit code.
+        out: What it printed.
+        err: What it complained of.
+    """
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed, as data."""
+        return json.loads(self.out)
+
+
+def answer(model: str, question: str) -> str:
+    """Ask a model, as an integration does."""
+    session = current_session()
+    assert session is not None
+    return intercept(
+        session.cross(
+            Boundary("chat"), "answer", {"model": model, "messages": [{"role": "user", "content": question}]}
+        ),
+        lambda: f"{question} Yes.",
+    )
+
+
+@boundary("tool")
+def look_up(city: str) -> str:
+    """Tell the weather in a city that exists."""
+    if city == "Atlantis":
+        raise LookupError("it has sunk")
+    return f"{city}: sunny"
+
+
+def record(path: Path, question: str = "Rain?") -> Path:
+    """Record a run of three calls, one of which fails."""
+    with use_cassette(path, mode="all"):
+        answer("gpt-5", question)
+        look_up("Paris")
+        with pytest.raises(LookupError):
+            look_up("Atlantis")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with a cassette and files that are none."""
+    monkeypatch.chdir(tmp_path)
+    record(tmp_path / "cassettes" / "weather.yaml")
+    (tmp_path / "docker.yaml").write_text("services: {}\n")
+    (tmp_path / "cassettes" / "weather.golden.yaml").write_text("value: 1\n")
+    return tmp_path
+
+
+@pytest.fixture
+def command(folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command line in the folder."""
+
+    def command(*words: object) -> Ended:
+        capsys.readouterr()
+        code = run(list(map(str, words)))
+        captured = capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+    return command

@@ -1,0 +1,214 @@
+"""The verbs of the command, with good and bad input, as text and as JSON, and what each ends with."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import convert
+from agenttape_core.cli.app import VERBS
+
+from .conftest import record
+
+WEATHER = "cassettes/weather.yaml"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help(command: Any, verb: str) -> None:
+    """Each verb says what it does, takes --json and shows an example."""
+    ended = command(verb, "--help")
+    assert ended.code == 0
+    assert "--json" in ended.out
+    assert f"Example: agenttape {verb}" in ended.out
+
+
+@pytest.mark.parametrize("words", [["nope"], ["show"], ["ls", "--nope"], ["show", WEATHER, "--interaction", "x"]])
+def test_wrong_usage(command: Any, words: list[str]) -> None:
+    """A command that is wrong ends with 2 and says what is."""
+    ended = command(*words)
+    assert ended.code == 2
+    assert "Error: " in ended.err
+
+
+@pytest.mark.parametrize("verb", ["ls", "stats", "validate", "scan", "show"])
+@pytest.mark.parametrize("path", ["gone.yaml", "empty", "docker.yaml"])
+def test_no_cassette(command: Any, folder: Path, verb: str, path: str) -> None:
+    """A path that is no cassette ends with 3 and names it."""
+    (folder / "empty").mkdir()
+    ended = command(verb, path)
+    assert ended.code == 3
+    assert path in ended.out + ended.err
+
+
+def test_ls(command: Any) -> None:
+    """A folder is listed with what each of its cassettes amounts to, and nothing that is none."""
+    (listed,) = command("ls", "--json").json
+    assert (listed["path"], listed["interactions"], listed["models"]) == (WEATHER, 3, {"gpt-5": 1})
+    assert (listed["raised"], listed["tools"]) == (1, {"look_up": 2})
+    line = command("ls").out.splitlines()[1]
+    assert line.split()[0] == WEATHER
+    assert "unknown" in line
+    assert line.rstrip().endswith("gpt-5")
+
+
+def test_ls_with_a_broken_one(command: Any, folder: Path) -> None:
+    """A cassette that cannot be read is listed with its problem among those that can, and ends with 3."""
+    (folder / "cassettes" / "broken.yaml").write_text("agenttape: 2\nname: x\n---\ninteraction: x\n")
+    ended = command("ls", "--json")
+    assert ended.code == 3
+    assert [sorted(row)[:2] for row in ended.json] == [["created", "dollars"], ["path", "problem"]]
+    assert command("ls").code == 3
+
+
+def test_show(command: Any) -> None:
+    """The tree of a run has a line for each call, with what was asked, answered or raised."""
+    out = command("show", "weather").out
+    for part in (
+        "1  chat answer",
+        "> user: Rain?",
+        "< Rain? Yes.",
+        "3  tool look_up",
+        "! builtins:LookupError: it has sunk",
+    ):
+        assert part in out
+
+
+def test_show_one(command: Any) -> None:
+    """One interaction is shown in full; a number that there is not ends with 3."""
+    assert "message: it has sunk" in command("show", WEATHER, "--interaction", 3).out
+    assert command("show", WEATHER, "--interaction", 2, "--json").json["outcome"] == {
+        "status": "returned",
+        "value": "Paris: sunny",
+    }
+    assert command("show", WEATHER, "--interaction", 9).code == 3
+    assert command("show", WEATHER, "--step", 1).code == 3
+    assert command("show", WEATHER, "--step", 1, "--interaction", 1).code == 2
+
+
+def test_show_is_safe(command: Any, folder: Path) -> None:
+    """What a cassette holds cannot move the cursor or change colours of a terminal."""
+    record(folder / "evil.yaml", "\x1b[2J\x07[bold]hi[/bold]")
+    out = command("show", "evil.yaml").out
+    assert "\x1b" not in out
+    assert "\\x1b[2J\\x07[bold]hi[/bold]" in out
+
+
+def test_show_all_as_json(command: Any) -> None:
+    """All of a cassette is data."""
+    shown = command("show", WEATHER, "--json").json
+    assert shown["header"]["name"] == "weather"
+    assert [item["name"] for item in shown["records"]] == ["answer", "look_up", "look_up"]
+
+
+def test_stats(command: Any, folder: Path) -> None:
+    """Cassettes are added up."""
+    record(folder / "other.yaml")
+    total = command("stats", ".", "--json").json
+    assert (total["cassettes"], total["interactions"], total["kinds"]) == (2, 6, {"tool": 4, "chat": 2})
+    assert "model gpt-5" in command("stats").out
+
+
+def test_validate(command: Any, folder: Path) -> None:
+    """A cassette is read to its end: what is wrong with its last record is found, with the line."""
+    assert (command("validate").code, command("validate", "--json").json[0]["valid"]) == (0, True)
+    path = folder / WEATHER
+    path.write_text(path.read_text().replace("status: raised", "status: gone"))
+    ended = command("validate")
+    assert ended.code == 3
+    assert "weather.yaml:" in ended.out
+
+
+@pytest.mark.parametrize("name", ["weather.jsonl", "weather.yaml.gz", "weather.jsonl.zst"])
+def test_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """- is a cassette on standard input, in any layout, packed or not."""
+    command("convert", WEATHER, name)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((folder / name).read_bytes())))
+    ended = command("stats", "-", "--json")
+    assert ended.json["interactions"] == 3
+
+
+@pytest.mark.parametrize("data", [b"", b"services: {}\n", b"\x1f\x8bnot gzip", b"{}"])
+def test_nonsense_on_standard_input(command: Any, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """What is no cassette on standard input ends with 3."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert command("stats", "-").code == 3
+
+
+def test_diff(command: Any, folder: Path) -> None:
+    """The first divergence and each difference are shown; only --exit-code makes it end with 1."""
+    record(folder / "other.yaml", "Snow?")
+    assert command("diff", "weather", "other.yaml").code == 0
+    ended = command("diff", "--exit-code", "weather", "other.yaml")
+    assert ended.code == 1
+    assert "the first divergence is interaction 1 / 1  chat answer" in ended.out
+    assert command("diff", "--exit-code", "weather", "weather").code == 0
+    assert command("diff", "weather", "other.yaml", "--json").json["identical"] is False
+    assert command("diff", "weather", ".").code == 2
+
+
+def test_convert(command: Any, folder: Path) -> None:
+    """A cassette is written in another layout, over an existing one only when asked."""
+    assert command("convert", WEATHER, "a.jsonl").code == 0
+    assert command("convert", WEATHER, "a.jsonl").code == 3
+    assert command("convert", WEATHER, "a.jsonl", "--overwrite", "--json").json["written"].endswith("a.jsonl")
+    convert("a.jsonl", "back.yaml")
+    assert (folder / "back.yaml").read_bytes() == (folder / WEATHER).read_bytes()
+    assert command("convert", WEATHER, "a.txt").code == 2
+
+
+def test_recover(command: Any, folder: Path) -> None:
+    """What a process had recorded when it died becomes a cassette."""
+    assert command("recover").out == "there is nothing to recover\n"
+    code = """
+import os
+from agenttape_core import use_cassette, record_call
+with use_cassette("cassettes/died.yaml", mode="all"):
+    record_call("call", abs, -1)
+    os._exit(1)
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=False)
+    assert "can be recovered" in command("recover", "--dry-run").out
+    (recovered,) = command("recover", "cassettes", "--json").json
+    assert recovered["written"].endswith("died.yaml")
+    assert command("stats", "cassettes/died.yaml", "--json").json["interactions"] == 1
+
+
+def test_scan(command: Any, folder: Path) -> None:
+    """Secrets are found where they are and never told; a redacted cassette has none."""
+    assert command("scan").code == 0
+    key = "sk-proj-" + "a1B2" * 12
+    path = folder / WEATHER
+    path.write_text(path.read_text().replace("content: Rain?", f"content: Rain? {key}"))
+    ended = command("scan")
+    assert ended.code == 1
+    assert "weather.yaml: interaction 1: a secret at request.messages[0].content" in ended.out
+    assert key not in ended.out + command("scan", "--json").out
+
+
+def test_verify(command: Any, folder: Path) -> None:
+    """Replays of a function are compared; one that depends on the surroundings ends with 1."""
+    (folder / "agent.py").write_text(
+        "from agenttape_core import boundary\n\n@boundary\ndef ask(x):\n    return x\n\n"
+        "def same():\n    return ask(1)\n\ndef other():\n    return [ask(1), hash('a')]\n"
+    )
+    code = "from agenttape_core import use_cassette; import agent\nwith use_cassette('v', mode='all'): agent.same()"
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+    assert command("verify", "agent.py:same", "v", "--times", 2).code == 0
+    ended = command("verify", "agent.py:other", "v", "--times", 2, "--vary", "hash_seed")
+    assert ended.code == 1
+    assert command("verify", "agent.py:gone", "v").code == 2
+
+
+def test_without_the_extra() -> None:
+    """Without click and rich, the command says what to install, and ends with 2."""
+    code = "import sys; sys.modules['click'] = None\nfrom agenttape_core.cli import main\nmain(['ls'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "the command agenttape needs click and rich\n  pip install 'agenttape-core[cli]'\n",
+    )
