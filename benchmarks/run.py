@@ -15,9 +15,10 @@ import calls
 import files
 import imports
 import peers
+import savers
 from measure import FULL, QUICK, Row, machine
 
-_OURS = (calls.replay_and_record, calls.growth, files.openings, files.agents, imports.imports)
+_OURS = (calls.replay_and_record, calls.growth, files.openings, files.agents, savers.threads, imports.imports)
 _THEIRS = (peers.caches, peers.clients, peers.openings)
 
 

@@ -129,6 +129,10 @@ class UnmatchedNameWarning(UserWarning):
     """A name that was given as `live` or `frozen` is that of no boundary of the run: perhaps it is misspelled."""
 
 
+class IncompleteCopyWarning(UserWarning):
+    """What is written besides what a production run writes could not be; the run goes on, and the copy ends there."""
+
+
 class SessionStateError(AgentTapeError):
     """A session was entered twice, or its results were asked for at the wrong time."""
 

@@ -1,0 +1,249 @@
+"""The rows of checkpoints and of pending writes, and what LangGraph calls them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata, CheckpointTuple, PendingWrite
+
+from agenttape_core import CassetteFormatError
+from agenttape_langgraph.saver.contents import Reader, Value, let_go, prepared, store
+from agenttape_langgraph.saver.sealing import Seal, Typed
+from agenttape_langgraph.saver.slots import read_slots, write_slots
+
+_SMALL_VALUE, _SMALL_WRITE = 128, 512
+"""Values with fewer bytes lie in the row. A write is not repeated by the next checkpoint, a channel's value is."""
+
+VALUES = "channel_values"
+COLUMNS = (
+    "SELECT c.id, n.thread_id, n.checkpoint_ns, c.checkpoint_id, c.parent_id, c.namespace,"
+    " coalesce(c.parent_id, c.pruned_parent), c.slots, c.body, c.metadata"
+    " FROM checkpoints c JOIN namespaces n ON n.id = c.namespace"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A checkpoint as it is stored."""
+
+    id: int
+    thread_id: str
+    checkpoint_ns: str
+    checkpoint_id: str
+    parent_id: str | None
+    namespace: int
+    ancestor_id: str | None
+    """The parent, also if that was pruned."""
+    slots: bytes | None
+    body: bytes
+    metadata: bytes
+
+    @classmethod
+    def of(cls, found: Sequence[Any]) -> Row:
+        """Return what `COLUMNS` selected."""
+        return cls(*found)
+
+    def config(self, checkpoint_id: str) -> RunnableConfig:
+        """Return the config of a checkpoint in the same place."""
+        place = {"thread_id": self.thread_id, "checkpoint_ns": self.checkpoint_ns, "checkpoint_id": checkpoint_id}
+        return {"configurable": place}
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint on its way into the file: serialised and cut, outside of any transaction."""
+
+    checkpoint_id: str
+    parent_id: str | None
+    run_id: str | None
+    body: Typed
+    metadata: Typed
+    values: tuple[Value, ...] | None
+
+
+def serialised(seal: Seal, checkpoint: Mapping[str, Any], metadata: Mapping[str, Any], parent: str | None) -> Saved:
+    """Serialise a checkpoint: its frame with the names of its channels, and each value on its own."""
+    body, values = dict(checkpoint), None
+    if isinstance(found := checkpoint.get(VALUES), Mapping):
+        body[VALUES] = list(found)
+        values = tuple(prepared(seal, seal.dumps(value), _SMALL_VALUE) for value in found.values())
+    run_id = metadata.get("run_id")
+    run = None if run_id is None else str(run_id)
+    return Saved(checkpoint["id"], parent, run, seal.dumps(body), seal.dumps(dict(metadata)), values)
+
+
+def namespace_of(
+    connection: sqlite3.Connection, thread_id: str, checkpoint_ns: str, *, make: bool = False
+) -> int | None:
+    """Return the number of a namespace of a thread, or `None` if there is none."""
+    find = "SELECT id FROM namespaces WHERE thread_id = ? AND checkpoint_ns = ?"
+    row = connection.execute(find, (thread_id, checkpoint_ns)).fetchone()
+    if row is None and make:
+        insert = "INSERT INTO namespaces (thread_id, checkpoint_ns) VALUES (?, ?)"
+        return connection.execute(insert, (thread_id, checkpoint_ns)).lastrowid
+    return None if row is None else int(row[0])
+
+
+def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Saved) -> None:
+    """Store a checkpoint; one with the same id is replaced, and keeps its writes."""
+    before = contents_of(
+        connection,
+        "SELECT id FROM checkpoints WHERE namespace = ? AND checkpoint_id = ?",
+        (namespace, saved.checkpoint_id),
+    )
+    if before is not None:
+        forget(connection, before.rows)
+    slots = None if saved.values is None else [store(connection, seal, value) for value in saved.values]
+    body, metadata = (write_slots([store(connection, seal, typed)]) for typed in (saved.body, saved.metadata))
+    number = connection.execute(
+        "INSERT INTO checkpoints (namespace, checkpoint_id, parent_id, run_id, body, metadata, slots)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            namespace,
+            saved.checkpoint_id,
+            saved.parent_id,
+            saved.run_id,
+            body,
+            metadata,
+            None if slots is None else write_slots(slots),
+        ),
+    ).lastrowid
+    uses = [(slot.content, number) for slot in slots or () if slot.content]
+    connection.executemany("INSERT OR IGNORE INTO uses (content, checkpoint) VALUES (?, ?)", uses)
+    if before is not None:
+        let_go(connection, before.contents)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Rows of checkpoints, and the contents that they use."""
+
+    rows: tuple[int, ...]
+    contents: tuple[int, ...]
+
+
+def contents_of(connection: sqlite3.Connection, query: str, values: Sequence[Any]) -> Held | None:
+    """Return the rows of checkpoints that a query selects with what they use, or `None` if there are none."""
+    found = connection.execute(f"SELECT id, slots FROM checkpoints WHERE id IN ({query})", values).fetchall()  # noqa: S608 - our own query
+    if not found:
+        return None
+    used = {slot.content for _, slots in found if slots for slot in read_slots(slots) if slot.content}
+    return Held(tuple(row[0] for row in found), tuple(used))
+
+
+def forget(connection: sqlite3.Connection, rows: Iterable[int]) -> None:
+    """Delete rows of checkpoints; what they used is let go of by the caller."""
+    for row in rows:
+        slots = connection.execute("SELECT slots FROM checkpoints WHERE id = ?", (row,)).fetchone()[0]
+        used = {(slot.content, row) for slot in (read_slots(slots) if slots else ()) if slot.content}
+        connection.executemany("DELETE FROM uses WHERE content = ? AND checkpoint = ?", used)
+        connection.execute("DELETE FROM checkpoints WHERE id = ?", (row,))
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A pending write on its way into the file."""
+
+    idx: int
+    channel: str
+    value: Value
+
+
+def serialised_writes(seal: Seal, writes: Sequence[tuple[str, Any]]) -> list[Write]:
+    """Serialise pending writes, each with its index; those of special channels have one of their own."""
+    return [
+        Write(WRITES_IDX_MAP.get(channel, idx), channel, prepared(seal, seal.dumps(value), _SMALL_WRITE))
+        for idx, (channel, value) in enumerate(writes)
+    ]
+
+
+def save_write(
+    connection: sqlite3.Connection, seal: Seal, place: tuple[int, str, str], path: str, write: Write
+) -> None:
+    """Store a pending write: the first of its index stays; of a special channel the last.
+
+    Args:
+        connection: In a transaction that writes.
+        seal: What the serialiser means for bytes.
+        place: The number of the namespace, the id of the checkpoint, and that of the task.
+        path: The path of the task.
+        write: The write.
+    """
+    key = (*place, write.idx)
+    where = "WHERE namespace = ? AND checkpoint_id = ? AND task_id = ? AND idx = ?"
+    before = connection.execute(f"SELECT content FROM writes {where}", key).fetchone()  # noqa: S608 - a constant
+    if before is not None and write.idx >= 0:
+        return
+    slot = store(connection, seal, write.value)
+    connection.execute(
+        "INSERT OR REPLACE INTO writes (namespace, checkpoint_id, task_id, idx, task_path, channel, slot, content)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*key, path, write.channel, write_slots([slot]), slot.content or None),
+    )
+    if before is not None and before[0]:
+        let_go(connection, before)
+
+
+def tuple_of(connection: sqlite3.Connection, reader: Reader, row: Row) -> CheckpointTuple:
+    """Return a stored checkpoint as LangGraph's tuple."""
+    return CheckpointTuple(
+        config=row.config(row.checkpoint_id),
+        checkpoint=checkpoint_of(connection, reader, row),
+        metadata=metadata_of(connection, reader, row),
+        parent_config=row.config(row.parent_id) if row.parent_id else None,
+        pending_writes=[write for _, write in writes_of(connection, reader, (row.namespace, row.checkpoint_id))],
+    )
+
+
+def metadata_of(connection: sqlite3.Connection, reader: Reader, row: Row) -> CheckpointMetadata:
+    """Return the metadata of a stored checkpoint."""
+    found: CheckpointMetadata = reader.seal.loads(reader.only(connection, row.metadata))
+    return found
+
+
+def checkpoint_of(
+    connection: sqlite3.Connection, reader: Reader, row: Row, only: Iterable[str] | None = None
+) -> Checkpoint:
+    """Return a stored checkpoint, with the values of all its channels or of some."""
+    body: dict[str, Any] = reader.seal.loads(reader.only(connection, row.body))
+    if row.slots is not None:
+        names: list[str] = body[VALUES]
+        slots = reader.slots(row.slots)
+        if len(names) != len(slots):
+            problem = f"checkpoint {row.checkpoint_id} names {len(names)} channels, and has {len(slots)} values"
+            raise CassetteFormatError(reader.path, problem)
+        wanted = names if only is None else set(only)
+        body[VALUES] = {
+            name: reader.seal.loads(reader.typed(connection, slot))
+            for name, slot in zip(names, slots, strict=True)
+            if name in wanted
+        }
+    return cast("Checkpoint", body)
+
+
+def writes_of(
+    connection: sqlite3.Connection, reader: Reader, place: tuple[int, str], channels: Iterable[str] = ()
+) -> list[tuple[str, PendingWrite]]:
+    """Return the pending writes of a checkpoint with their channels, in the order in which they are applied.
+
+    Args:
+        connection: In a transaction.
+        reader: Reads the values.
+        place: The number of the namespace, and the id of the checkpoint.
+        channels: Only those to these channels; all, if it is empty.
+    """
+    wanted = set(channels)
+    rows = connection.execute(
+        "SELECT task_id, channel, slot FROM writes WHERE namespace = ? AND checkpoint_id = ?"
+        " ORDER BY task_path, task_id, idx",
+        place,
+    ).fetchall()
+    return [
+        (channel, (task_id, channel, reader.seal.loads(reader.only(connection, slot))))
+        for task_id, channel, slot in rows
+        if not wanted or channel in wanted
+    ]

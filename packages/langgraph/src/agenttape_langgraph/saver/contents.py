@@ -1,0 +1,196 @@
+"""Values that are stored once, whoever has them.
+
+A content is a chain of pieces. Two contents that begin alike share the links of their chains up to where they part, so
+a list of messages that grows at every step costs one link and one piece a step. A piece is stored once as well,
+wherever in whatever chain it is: a list that loses its beginning keeps its pieces.
+
+Nothing counts references. A content is in use while a checkpoint or a write has it, a link while a content or another
+link ends or goes on there, a piece while a link has it; what is let go of is looked up, and goes if nothing has it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+from agenttape_core import CassetteFormatError
+from agenttape_langgraph.saver.sealing import Content, Seal, Typed
+from agenttape_langgraph.saver.slots import Slot, read_slots
+
+_CHAIN = """
+WITH RECURSIVE chain (id, previous, piece) AS (
+    SELECT id, previous, piece FROM links WHERE id = ?
+    UNION ALL
+    SELECT links.id, links.previous, links.piece FROM links JOIN chain ON links.id = chain.previous
+    WHERE links.id < chain.id
+)
+SELECT pieces.id, pieces.data FROM chain JOIN pieces ON pieces.id = chain.piece ORDER BY chain.id
+"""
+_HELD = 16 << 20
+
+Value = Typed | Content
+"""A serialised value on its way into the file: small, or to be stored by content."""
+
+
+def prepared(seal: Seal, typed: Typed, small: int) -> Value:
+    """Say how a serialised value is stored: in its row if it is small."""
+    return typed if len(typed.data) < small else seal.content(typed)
+
+
+def store(connection: sqlite3.Connection, seal: Seal, value: Value) -> Slot:
+    """Store a value, or find that it is there already."""
+    if isinstance(value, Typed):
+        return Slot(0, value.kind, seal.close(value.data))
+    row = connection.execute("SELECT id FROM contents WHERE digest = ?", (value.digest,)).fetchone()
+    if row:
+        return Slot(int(row[0]))
+    last = _extend_chain(connection, seal, value)
+    cursor = connection.execute(
+        "INSERT INTO contents (digest, kind, head, last, length, tail) VALUES (?, ?, ?, ?, ?, ?)",
+        (value.digest, value.kind, seal.close(value.head), last, len(value.pieces), seal.close(value.tail)),
+    )
+    return Slot(_new_id(cursor))
+
+
+def _extend_chain(connection: sqlite3.Connection, seal: Seal, value: Content) -> int:
+    """Add to the longest chain that the value begins with what it lacks, and return the last link."""
+    known, previous = _longest_known(connection, seal, value)
+    for at, chain in enumerate(seal.chains(value, known), known):
+        row = connection.execute("SELECT id FROM pieces WHERE digest = ?", (value.digests[at],)).fetchone()
+        if row is None:
+            statement = "INSERT INTO pieces (digest, data) VALUES (?, ?)"
+            number = _new_id(connection.execute(statement, (value.digests[at], seal.close(value.pieces[at]))))
+        else:
+            number = int(row[0])
+        statement = "INSERT INTO links (digest, previous, piece) VALUES (?, ?, ?)"
+        previous = _new_id(connection.execute(statement, (chain, previous, number)))
+    assert previous is not None  # a content has a piece
+    return previous
+
+
+def _longest_known(connection: sqlite3.Connection, seal: Seal, value: Content) -> tuple[int, int | None]:
+    """How many links of a chain are stored, and the last of them; with a link all before it are stored.
+
+    The usual case is a list that grew by one or two, so the end is looked at first; then the rest by halves.
+    """
+    found: int | None = None
+    low, high, step = 0, len(value.pieces), 1
+    while low < high:
+        middle = max(high - step, (low + high) // 2)
+        row = connection.execute("SELECT id FROM links WHERE digest = ?", (seal.chain(value, middle + 1),)).fetchone()
+        if row:
+            low, found = middle + 1, int(row[0])
+        else:
+            high, step = middle, step << 1
+    return low, found
+
+
+def _new_id(cursor: sqlite3.Cursor) -> int:
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+class Reader:
+    """Reads values within one transaction, or one listing; remembers pieces that it read.
+
+    Args:
+        path: The file, for errors.
+        seal: What the serialiser means for bytes.
+    """
+
+    def __init__(self, path: Path | str, seal: Seal) -> None:
+        self.path = path
+        self.seal = seal
+        self._pieces: dict[int, tuple[bytes, bytes]] = {}
+        self._held = 0
+
+    def typed(self, connection: sqlite3.Connection, slot: Slot) -> Typed:
+        """Return the serialised value of a slot.
+
+        Raises:
+            CassetteFormatError: It is damaged, or not there.
+            UnreadableValueError: It is encrypted or packed in a way that cannot be read here.
+        """
+        try:
+            if not slot.content:
+                return Typed(slot.kind, self.seal.open(slot.data))
+            return self._whole(connection, slot.content)
+        except ValueError as error:
+            if self.seal.encrypts:
+                raise  # the cipher says that the key is another one
+            raise CassetteFormatError(self.path, f"a stored value is damaged: {error}") from error
+
+    def only(self, connection: sqlite3.Connection, data: bytes) -> Typed:
+        """Return the serialised value of the only slot of a row."""
+        slots = self.slots(data)
+        if len(slots) != 1:
+            raise CassetteFormatError(self.path, f"a stored row is damaged: expected one value, found {len(slots)}")
+        return self.typed(connection, slots[0])
+
+    def slots(self, data: bytes) -> list[Slot]:
+        """Return the slots of a row.
+
+        Raises:
+            CassetteFormatError: They are damaged.
+        """
+        try:
+            return list(read_slots(data))
+        except ValueError as error:
+            raise CassetteFormatError(self.path, f"a stored row is damaged: {error}") from error
+
+    def _whole(self, connection: sqlite3.Connection, number: int) -> Typed:
+        row = connection.execute(
+            "SELECT digest, kind, head, last, length, tail FROM contents WHERE id = ?", (number,)
+        ).fetchone()
+        if row is None:
+            raise ValueError(f"content {number} is not there")
+        digest, kind, head, last, length, tail = row
+        found = [self._piece(piece, data) for piece, data in connection.execute(_CHAIN, (last,))]
+        head, tail = self.seal.open(head), self.seal.open(tail)
+        digests = [found_digest for _, found_digest in found]
+        if len(found) != length or not self.seal.is_whole(digest, kind, head, digests, tail):
+            raise ValueError(f"content {number} is not what was written")
+        return Typed(kind, b"".join((head, *(piece for piece, _ in found), tail)))
+
+    def _piece(self, number: int, data: bytes) -> tuple[bytes, bytes]:
+        """A piece and its digest."""
+        known = self._pieces.get(number)
+        if known is None:
+            piece = self.seal.open(data)
+            known = piece, b"" if self.seal.encrypts else self.seal.digest(piece)
+            if self._held < _HELD:
+                self._pieces[number] = known
+                self._held += len(piece)
+        return known
+
+
+def let_go(connection: sqlite3.Connection, contents: Iterable[int]) -> None:
+    """Delete those of the contents that nothing uses any more, with the links and pieces that only they had."""
+    for number in sorted(set(contents), reverse=True):
+        used = connection.execute(
+            "SELECT 1 WHERE EXISTS (SELECT 1 FROM uses WHERE content = :it)"
+            " OR EXISTS (SELECT 1 FROM writes WHERE content = :it)",
+            {"it": number},
+        ).fetchone()
+        row = None if used else connection.execute("SELECT last FROM contents WHERE id = ?", (number,)).fetchone()
+        if row:
+            connection.execute("DELETE FROM contents WHERE id = ?", (number,))
+            _let_go_of_chain(connection, int(row[0]))
+
+
+def _let_go_of_chain(connection: sqlite3.Connection, last: int | None) -> None:
+    while last is not None:
+        used = connection.execute(
+            "SELECT 1 WHERE EXISTS (SELECT 1 FROM contents WHERE last = :it)"
+            " OR EXISTS (SELECT 1 FROM links WHERE previous = :it)",
+            {"it": last},
+        ).fetchone()
+        row = None if used else connection.execute("SELECT previous, piece FROM links WHERE id = ?", (last,)).fetchone()
+        if row is None:
+            return
+        connection.execute("DELETE FROM links WHERE id = ?", (last,))
+        connection.execute(
+            "DELETE FROM pieces WHERE id = :it AND NOT EXISTS (SELECT 1 FROM links WHERE piece = :it)", {"it": row[1]}
+        )
+        last = row[0]

@@ -1,0 +1,274 @@
+"""One SQLite file, for all threads of all processes that use it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from agenttape_core import CassetteFormatError, CassetteNotFoundError, CassetteWriteError, SessionStateError
+from agenttape_langgraph.saver.schema import VERSION, add_part, bring_up_to_date, found_version
+from agenttape_langgraph.saver.sqlite_errors import translated
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+MEMORY = ":memory:"
+_MAGIC = b"SQLite format 3\0"
+_THREADS = 4
+_NAP = 0.01
+
+
+class Database:
+    """The file of a saver, as a seam for what else lives in it.
+
+    A part of this library that keeps tables of its own in the file calls `add_part` once, and then uses `reading` and
+    `writing` like the saver does. Tables of a part begin with its name and an underscore, and hold no reference to
+    the saver's, whose rows come and go; what the saver promises to a part is that it leaves its tables alone.
+
+    The journal is SQLite's write-ahead log: readers and the writer do not wait for each other, a process that is killed
+    leaves every finished transaction behind, and a commit costs no flush of the disk (`synchronous=NORMAL`: after a
+    power failure the last transactions may be missing, and the file is whole). While it is open there are two more
+    files beside it, `-wal` and `-shm`; the last one to close it puts all into the one file. It must be on a local disk.
+
+    Args:
+        path: The file; its folder is made. `:memory:` is a database that ends with this object.
+        read_only: Never write, and do not make the file.
+        patience: How many seconds to wait for another process that is writing.
+
+    Raises:
+        CassetteNotFoundError: There is no file, and `read_only` makes none.
+        CassetteFormatError: The file is no database, or a foreign one.
+        CassetteVersionError: It is of a newer version of this library.
+        CassetteLockedError: Another process kept it for longer than the patience.
+        CassetteWriteError: It cannot be made or opened.
+    """
+
+    def __init__(self, path: Path | str, *, read_only: bool = False, patience: float = 30.0) -> None:
+        self.path: Path | str = MEMORY if str(path) == MEMORY else Path(path).absolute()
+        self.read_only = read_only
+        self._patience = patience
+        self._lock = threading.RLock()
+        self._pool_lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._process = os.getpid()
+        self._finalizer: weakref.finalize[..., Database] | None = None
+        self.open()
+
+    def open(self) -> None:
+        """Open the file; nothing happens if it is open."""
+        self._after_fork()
+        with self._lock:
+            if self._connection is not None:
+                return
+            with translated(self.path):
+                connection = self._connect()
+                try:
+                    self._prepare(connection)
+                except BaseException:
+                    connection.close()
+                    raise
+            self._connection = connection
+            self._finalizer = weakref.finalize(self, _abandon, connection, os.getpid())
+
+    def close(self) -> None:
+        """Close the file; what it holds is then in this one file, if nobody else has it open."""
+        self._after_fork()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown()
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if self._finalizer is not None:
+                self._finalizer.detach()
+            if connection is not None:
+                with translated(self.path):
+                    connection.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that sees the file as it is now, whatever others write meanwhile."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that writes: all of it, or nothing if the block raises or the process is killed."""
+        if self.read_only:
+            raise CassetteWriteError(
+                self.path, "it was opened for reading only", remedy="copy it, and write to the copy"
+            )
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    def add_part(self, name: str, steps: Sequence[str]) -> None:
+        """Make or update the tables of another part of the library in this file.
+
+        Args:
+            name: The name of the part.
+            steps: For each version of its tables, from 1 on, the statements that make it of the one before; each ends
+                a line with `;`.
+
+        Raises:
+            CassetteVersionError: The file holds a newer version of the part.
+        """
+        with self.reading() if self.read_only else self.writing() as connection:
+            add_part(self.path, connection, name, steps)
+
+    def tidy(self) -> None:
+        """Give back the room of what was deleted, so far as nobody else is at work."""
+        with self._lock, translated(self.path):
+            connection = self._opened()
+            if connection.in_transaction:
+                return
+            connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                connection.executescript("PRAGMA incremental_vacuum")  # `execute` would give back one page
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+                    raise
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {self._patience * 1000:.0f}")
+
+    async def run(self, call: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Call something in a thread of this database, so that the event loop goes on.
+
+        The threads are not those of the loop: these may all be busy with nodes that wait for the saver.
+        """
+        self._after_fork()
+        with self._pool_lock:  # never held for long, unlike the other
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="agenttape-saver")
+            pool = self._pool
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(call, *args, **kwargs))
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        self._after_fork()
+        with self._lock, translated(self.path):
+            connection = self._opened()
+            if connection.in_transaction:  # a block within a block is part of it
+                yield connection
+                return
+            connection.execute(begin)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.rollback()  # nothing, if SQLite did it on its own
+                raise
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise SessionStateError(
+                f"{self.path}: the saver is closed; open it again with `with saver:`, or make a new one"
+            )
+        return self._connection
+
+    def _after_fork(self) -> None:
+        """Forget what belongs to the process that this one was forked from: SQLite forbids to use or close it here."""
+        if self._process == os.getpid():
+            return
+        was_open = self._connection is not None
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        _of_parent.append(self._connection)
+        self._process, self._connection, self._pool = os.getpid(), None, None
+        self._lock, self._pool_lock = threading.RLock(), threading.Lock()
+        if was_open:
+            self.open()
+
+    def _connect(self) -> sqlite3.Connection:
+        if isinstance(self.path, str):
+            return self._connect_to(self.path)
+        _look_at(self.path)
+        if not self.read_only and self.path.exists() and not _may_write(self.path):
+            self.read_only = True
+        if self.read_only:
+            if not self.path.exists():
+                raise CassetteNotFoundError(self.path, "there is no such file", remedy="look at the path")
+            return self._connect_to(f"{self.path.as_uri()}?{_how_to_read(self.path)}", uri=True)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CassetteWriteError(self.path, f"its folder cannot be made ({error})") from error
+        return self._connect_to(self.path)
+
+    def _connect_to(self, target: Path | str, *, uri: bool = False) -> sqlite3.Connection:
+        return sqlite3.connect(target, timeout=self._patience, isolation_level=None, check_same_thread=False, uri=uri)
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Look whether the file is ours before anything is changed; then make it ours."""
+        version = found_version(self.path, connection)
+        connection.execute("PRAGMA cell_size_check = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        if self.read_only:
+            if version < VERSION:
+                raise CassetteNotFoundError(self.path, "the file is empty, and may only be read")
+            return
+        if version == 0:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        self._use_log(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")
+        if version < VERSION:
+            connection.execute("BEGIN IMMEDIATE")
+            bring_up_to_date(connection, found_version(self.path, connection))  # another process may have been first
+            connection.execute("COMMIT")
+
+    def _use_log(self, connection: sqlite3.Connection) -> None:
+        """Switch to the write-ahead log. SQLite does not wait for others here, so we do."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(_NAP)
+            else:
+                return
+
+
+_of_parent: list[sqlite3.Connection | None] = []
+"""Connections of the process that this one was forked from; to let go of them would close them."""
+
+
+def _abandon(connection: sqlite3.Connection, process: int) -> None:
+    """Close a connection that nobody closed."""
+    if process == os.getpid():
+        connection.close()
+
+
+def _look_at(path: Path) -> None:
+    """Refuse what is no database before SQLite takes a short file for an empty one, and writes to it."""
+    try:
+        with path.open("rb") as file:
+            found = file.read(len(_MAGIC))
+    except OSError:
+        return  # there is none yet, or SQLite says why
+    if found and found != _MAGIC:
+        raise CassetteFormatError(path, "expected an SQLite database, found something else")
+
+
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _how_to_read(path: Path) -> str:
+    """Ask for the file as it lies there if its folder takes no log beside it, else together with its log."""
+    log = path.with_name(path.name + "-wal")
+    has_log = log.exists() and log.stat().st_size > 0
+    return "mode=ro" if has_log or _may_write(path.parent) else "mode=ro&immutable=1"

@@ -1,0 +1,343 @@
+"""A LangGraph checkpointer on one SQLite file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from agenttape_core import ConfigurationError
+from agenttape_langgraph.saver import deletion
+from agenttape_langgraph.saver.checkpoints import (
+    COLUMNS,
+    Row,
+    metadata_of,
+    namespace_of,
+    save,
+    save_write,
+    serialised,
+    serialised_writes,
+    tuple_of,
+)
+from agenttape_langgraph.saver.contents import Reader
+from agenttape_langgraph.saver.database import Database
+from agenttape_langgraph.saver.history import delta_history
+from agenttape_langgraph.saver.keys import digest_key
+from agenttape_langgraph.saver.sealing import Seal
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_PAGE = 16
+
+
+class LocalSaver(BaseCheckpointSaver[str]):
+    """Keeps the checkpoints of threads in one SQLite file. `TapeSaver` is the public face; see there.
+
+    Args:
+        database: The file.
+        serde: How values become bytes; LangGraph's default if it is `None`.
+    """
+
+    def __init__(self, database: Database, *, serde: SerializerProtocol | None = None) -> None:
+        super().__init__(serde=serde)
+        self.database = database
+        self._key: tuple[SerializerProtocol, bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.database.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave(error)
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.database.open)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self._leave, error)
+
+    def _leave(self, error: BaseException | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file. `with saver:` opens it again."""
+        self.database.close()
+
+    @property
+    def path(self) -> Path | str:
+        """The file, or `:memory:`."""
+        return self.database.path
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that a config names, or the latest of its thread and namespace."""
+        reader = self._reader()
+        with self.database.reading() as connection:
+            found = connection.execute(*_one(config)).fetchone()
+            return None if found is None else tuple_of(connection, reader, Row.of(found))
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, the newest first.
+
+        Which ones is settled at the first; nothing is locked in between, and what is deleted meanwhile is left out.
+
+        Args:
+            config: Of which thread, namespace or checkpoint, so far as it says; of all if it is `None`.
+            filter: What the metadata must say; a key with dots may name what is inside a dictionary.
+            before: Only checkpoints older than this one.
+            limit: At most so many.
+        """
+        reader = self._reader()
+        with self.database.reading() as connection:
+            waiting = iter(connection.execute(*_many(config, before)).fetchall())
+        left = float("inf") if limit is None else limit
+        while left > 0 and (page := list(islice(waiting, _PAGE))):
+            for found in self._page(reader, [row[0] for row in page], filter or {}, left):
+                left -= 1
+                yield found
+
+    def _page(
+        self, reader: Reader, rows: Sequence[int], wanted: Mapping[str, Any], most: float
+    ) -> Sequence[CheckpointTuple]:
+        found: list[CheckpointTuple] = []
+        with self.database.reading() as connection:
+            for number in rows:
+                stored = connection.execute(f"{COLUMNS} WHERE c.id = ? AND c.pruned = 0", (number,)).fetchone()
+                if stored is None or len(found) >= most:
+                    continue
+                row = Row.of(stored)
+                said: Mapping[str, Any] = metadata_of(connection, reader, row) if wanted else {}
+                if all(_said(said, key) == value for key, value in wanted.items()):
+                    found.append(tuple_of(connection, reader, row))
+        return found
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint, whose parent is the one that the config names."""
+        place = config["configurable"]
+        thread_id, checkpoint_ns = str(place["thread_id"]), place.get("checkpoint_ns") or ""
+        seal = self._seal()
+        saved = serialised(seal, checkpoint, get_checkpoint_metadata(config, metadata), place.get("checkpoint_id"))
+        with self.database.writing() as connection:
+            namespace = namespace_of(connection, thread_id, checkpoint_ns, make=True)
+            assert namespace is not None
+            save(connection, seal, namespace, saved)
+        where = {"thread_id": place["thread_id"], "checkpoint_ns": checkpoint_ns, "checkpoint_id": checkpoint["id"]}
+        return {"configurable": where}
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task wrote on top of a checkpoint. A write that is there already stays as it is."""
+        place = config["configurable"]
+        seal = self._seal()
+        waiting = serialised_writes(seal, writes)
+        with self.database.writing() as connection:
+            namespace = namespace_of(connection, str(place["thread_id"]), place.get("checkpoint_ns") or "", make=True)
+            assert namespace is not None
+            for write in waiting:
+                save_write(connection, seal, (namespace, str(place["checkpoint_id"]), task_id), task_path, write)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete all that a thread has, off the disk too."""
+        with self.database.writing() as connection:
+            deletion.delete_thread(connection, str(thread_id))
+        self.database.tidy()
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of runs, off the disk too."""
+        _are_ids(run_ids)
+        with self.database.writing() as connection:
+            deletion.delete_runs(connection, run_ids)
+        self.database.tidy()
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all that a thread has to another; values are stored once for both."""
+        with self.database.writing() as connection:
+            deletion.copy_thread(connection, str(source_thread_id), str(target_thread_id))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Delete all but the latest checkpoint of each namespace of threads (`keep_latest`), or all (`delete`).
+
+        See LangGraph's `PostgresSaver.prune` for what is kept. Threads with delta channels are pruned as well: what
+        these are made of is kept, and neither listed nor found.
+
+        Raises:
+            ConfigurationError: There is no such strategy, or one id was given where a list of them is expected.
+        """
+        _are_ids(thread_ids)
+        if strategy not in {"keep_latest", "delete"}:
+            raise ConfigurationError(f"strategy={strategy!r}: expected 'keep_latest' or 'delete'")
+        reader = self._reader()
+        with self.database.writing() as connection:
+            for thread_id in thread_ids:
+                if strategy == "delete":
+                    deletion.delete_thread(connection, str(thread_id))
+                else:
+                    deletion.keep_latest(connection, reader, str(thread_id))
+        self.database.tidy()
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return what delta channels of a checkpoint are made of; see LangGraph's `DeltaChannelHistory`."""
+        reader = self._reader()
+        with self.database.reading() as connection:
+            found = connection.execute(*_one(config)).fetchone()
+            if found is None or not channels:
+                return {channel: {"writes": []} for channel in channels}
+            return delta_history(connection, reader, Row.of(found), channels)
+
+    def get_next_version(self, current: str | float | None, channel: None) -> Any:
+        """Return the version that follows: always the same one, in the form that LangGraph's other savers use.
+
+        They add a random number, because they store values by version. Here values are stored by content, and equal
+        recordings have equal versions. Versions that are numbers stay numbers.
+        """
+        if isinstance(current, int | float):
+            return current + 1
+        number = 0 if current is None else int(current.partition(".")[0])
+        return f"{number + 1:032}.{0:016}"
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """See `get_tuple`."""
+        return await self._run(self.get_tuple, config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """See `list`."""
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while page := await self._run(lambda: [*islice(found, _PAGE)]):
+            for checkpoint in page:
+                yield checkpoint
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """See `put`."""
+        return await self._run(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """See `put_writes`."""
+        await self._run(self.put_writes, config, writes, task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """See `delete_thread`."""
+        await self._run(self.delete_thread, thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """See `delete_for_runs`."""
+        await self._run(self.delete_for_runs, run_ids)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """See `copy_thread`."""
+        await self._run(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """See `prune`."""
+        await self._run(self.prune, thread_ids, strategy=strategy)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """See `get_delta_channel_history`."""
+        return await self._run(self.get_delta_channel_history, config=config, channels=channels)
+
+    async def _run(self, call: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await self.database.run(call, *args, **kwargs)
+
+    def _reader(self) -> Reader:
+        return Reader(self.path, self._seal())
+
+    def _seal(self) -> Seal:
+        """What the serialiser of the moment means for bytes; LangGraph replaces it in clones (`with_allowlist`)."""
+        plain = Seal(self.serde)
+        if not plain.encrypts:
+            return plain
+        if self._key is None or self._key[0] is not self.serde:
+            self._key = (self.serde, digest_key(self.database, plain))
+        return Seal(self.serde, self._key[1])
+
+
+def _said(metadata: Mapping[str, Any], key: str) -> Any:
+    """What metadata says of a key, or of a path such as `user.name`: LangGraph's saver for SQLite reads both."""
+    if key in metadata or "." not in key:
+        return metadata.get(key)
+    name, _, rest = key.partition(".")
+    inside = metadata.get(name)
+    return _said(inside, rest) if isinstance(inside, Mapping) else None
+
+
+def _are_ids(ids: Sequence[str]) -> None:
+    if isinstance(ids, str):
+        raise ConfigurationError(f"{ids!r}: expected a list of ids, not one")
+
+
+def _one(config: RunnableConfig) -> tuple[str, tuple[Any, ...]]:
+    """The query for the checkpoint of a config."""
+    place = config["configurable"]
+    values = (str(place["thread_id"]), place.get("checkpoint_ns") or "")
+    where = f"{COLUMNS} WHERE n.thread_id = ? AND n.checkpoint_ns = ? AND c.pruned = 0"
+    if checkpoint_id := get_checkpoint_id(config):
+        return f"{where} AND c.checkpoint_id = ?", (*values, str(checkpoint_id))
+    return f"{where} ORDER BY c.checkpoint_id DESC LIMIT 1", values
+
+
+def _many(config: RunnableConfig | None, before: RunnableConfig | None) -> tuple[str, tuple[Any, ...]]:
+    """The query for the numbers of the checkpoints of a listing."""
+    place = {} if config is None else config["configurable"]
+    last = None if before is None else get_checkpoint_id(before)
+    asked = {
+        "n.thread_id =": None if config is None else str(place["thread_id"]),
+        "n.checkpoint_ns =": place.get("checkpoint_ns"),
+        "c.checkpoint_id =": place.get("checkpoint_id") or None,
+        "c.checkpoint_id <": last or None,
+    }
+    said = {words: value for words, value in asked.items() if value is not None}
+    where = " AND ".join(["c.pruned = 0", *(f"{words} ?" for words in said)])
+    query = f"SELECT c.id FROM checkpoints c JOIN namespaces n ON n.id = c.namespace WHERE {where}"  # noqa: S608 - our own words
+    return f"{query} ORDER BY c.checkpoint_id DESC, n.checkpoint_ns, n.thread_id", tuple(said.values())

@@ -1,0 +1,116 @@
+"""Making bytes smaller, and whole again.
+
+Small pieces of messages are mostly the same words, so both ways of packing begin with a text of such words. That text
+is part of the format: a file that was packed with it is read with it. It may never change; another one gets another
+number.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import zlib
+from functools import cache
+from typing import Any
+
+from agenttape_core import UnreadableValueError
+
+PLAIN, ZLIB, ZSTD = 0, 1, 2
+"""How a piece is packed. Everybody can read the first two; the third needs the extra `zstd`."""
+
+LIMIT = 1 << 30
+"""The most bytes that a packed piece may unfold to: SQLite itself stores no more in one place."""
+
+_WORTH_IT = 64
+_LEVEL = 6
+_WORDS = (
+    b"\x94\xbdlangchain_core.messages.human\xacHumanMessage\x94\xbclangchain_core.messages.tool\xabToolMessage"
+    b"\xa6status\xa7success\xa8artifact\xc0\xactool_call_id\xa5call_"
+    b"\x94\xbelangchain_core.messages.system\xadSystemMessage\x94\xbalangchain_core.messages.ai\xa9AIMessage"
+    b"\x89\xa7content\xa0\xb1additional_kwargs\x80\xb1response_metadata\x83\xaamodel_name\xaemodel_provider"
+    b"\xadfinish_reason\xa4stop\xaatool_calls\xb2system_fingerprint\xa4type\xa2ai\xa4name\xc0\xa2id\xd9*lc_run--"
+    b"\xaatool_calls\x91\x84\xa4name\xa4args\x81\xa2id\xa5call_\xa4type\xa9tool_call\xb2invalid_tool_calls\x90"
+    b"\xaeusage_metadata\x83\xacinput_tokens\xadoutput_tokens\xactotal_tokens\xb3input_token_details\xaacache_read"
+    b"\xb4output_token_details\xa9reasoning\xb3model_validate_json\xa4text\xa7message"
+    b"\xa4type\xa5human\xa4type\xa4tool\xa4type\xa6system"
+    b"\xa6source\xa4loop\xa5input\xa6update\xa4step\xa7parents\x80\xa6run_id\xa9thread_id"
+    b"\xa1v\x04\xa2ts\xd9 2026-01-01T00:00:00.000000+00:00\xa2id\xd9$1f0"
+    b"\xaechannel_values\xb0channel_versions\xadversions_seen\xa9__input__\x80\xa9__start__\x81\xa8messages"
+    b"\xacbranch:to:model\xacbranch:to:tools\xacbranch:to:agent\xb0updated_channels\xadpending_sends\x90"
+    b"\xd9100000000000000000000000000000001.0000000000000000\xd9100000000000000000000000000000002.0000000000000000"
+)
+
+
+@cache
+def _zstandard() -> Any:
+    """The module of the extra `zstd` and our words as its dictionary, or `None` where it is not installed."""
+    try:
+        module = importlib.import_module("zstandard")
+    except ImportError:
+        return None
+    return module, module.ZstdCompressionDict(_WORDS, dict_type=module.DICT_TYPE_RAWCONTENT)
+
+
+class _Coders(threading.local):
+    """What one thread packs and unpacks with: the objects of zstandard may not be shared between threads."""
+
+    def __init__(self) -> None:
+        module, words = _zstandard()
+        options = {"write_checksum": False, "write_dict_id": False}
+        self.packer = module.ZstdCompressor(level=_LEVEL, dict_data=words, **options)
+        self.unpacker = module.ZstdDecompressor(dict_data=words)
+
+
+@cache
+def _coders() -> _Coders:
+    return _Coders()
+
+
+def pack(data: bytes) -> tuple[int, bytes]:
+    """Return how the bytes are packed, and packed. What does not get smaller stays as it is."""
+    if len(data) < _WORTH_IT:
+        return PLAIN, data
+    if _zstandard() is None:
+        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=_WORDS)
+        packed, packing = packer.compress(data) + packer.flush(), ZLIB
+    else:
+        packed, packing = _coders().packer.compress(data), ZSTD
+    return (packing, packed) if len(packed) < len(data) else (PLAIN, data)
+
+
+def unpack(packing: int, data: bytes, limit: int = LIMIT) -> bytes:
+    """Return the bytes that were packed.
+
+    Raises:
+        UnreadableValueError: They were packed with the extra `zstd`, which is not installed here.
+        ValueError: They are not what `pack` makes, or unfold to more than the limit.
+    """
+    if packing == PLAIN:
+        return data
+    if packing == ZLIB:
+        return _inflate(data, limit)
+    if packing != ZSTD:
+        raise ValueError(f"unknown packing {packing}")
+    loaded = _zstandard()
+    if loaded is None:
+        raise UnreadableValueError(
+            "packed with zstandard", "this process has no zstandard: pip install 'agenttape-langgraph[zstd]'"
+        )
+    try:
+        if loaded[0].frame_content_size(data) > limit:
+            raise ValueError(f"it unfolds to more than {limit} bytes")
+        unpacked: bytes = _coders().unpacker.decompress(data, max_output_size=limit)
+    except loaded[0].ZstdError as error:
+        raise ValueError(str(error)) from error
+    return unpacked
+
+
+def _inflate(data: bytes, limit: int) -> bytes:
+    unpacker = zlib.decompressobj(-zlib.MAX_WBITS, zdict=_WORDS)
+    try:
+        unpacked = unpacker.decompress(data, limit)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if not unpacker.eof:
+        raise ValueError(f"it is cut off, or unfolds to more than {limit} bytes")
+    return unpacked

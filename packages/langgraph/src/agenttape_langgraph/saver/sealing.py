@@ -1,0 +1,159 @@
+"""How values become the bytes of the file: serialised, cut, packed, and encrypted where the serialiser encrypts.
+
+LangGraph's `EncryptedSerializer` encrypts what another serialiser made, and equal values come out different each time.
+To store what is equal once, values are cut before they are encrypted, and each piece is encrypted on its own. Pieces
+are recognised by a keyed hash whose key is itself in the file, encrypted: without the key of the user nobody can even
+ask whether some text is in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from langgraph.checkpoint.serde.base import CipherProtocol, SerializerProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+
+from agenttape_core import UnreadableValueError
+from agenttape_langgraph.saver.packing import pack, unpack
+from agenttape_langgraph.saver.slots import checked, summed
+from agenttape_langgraph.saver.splitting import split
+
+_SEALED = 0x80
+_DIGEST = 20
+_SMALL = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A serialised value.
+
+    Args:
+        kind: What the serialiser calls the bytes.
+        data: The bytes.
+    """
+
+    kind: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A serialised value that is to be stored by content: `head` + `pieces` + `tail` are its bytes.
+
+    Args:
+        kind: What the serialiser calls the bytes.
+        digest: What the whole is recognised by.
+        head: The first bytes, when they are few: the length of a list, which changes with each item.
+        pieces: The pieces.
+        digests: The digest of each piece.
+        tail: The last bytes, when they are few.
+    """
+
+    kind: str
+    digest: bytes
+    head: bytes
+    pieces: tuple[bytes, ...]
+    digests: tuple[bytes, ...]
+    tail: bytes
+
+
+class Seal:
+    """What a serialiser means for the bytes of a file.
+
+    Args:
+        serde: The serialiser.
+        key: The key of digests; empty for values that are not encrypted.
+    """
+
+    def __init__(self, serde: SerializerProtocol, key: bytes = b"") -> None:
+        self.serde = serde
+        self._key = key
+        self._cipher, self._plain = _cipher_of(serde)
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether pieces are encrypted here, by the cipher of the serialiser."""
+        return self._cipher is not None
+
+    def dumps(self, value: Any) -> Typed:
+        """Serialise a value; it is not encrypted yet if `encrypts`."""
+        return Typed(*self._plain.dumps_typed(value))
+
+    def loads(self, typed: Typed) -> Any:
+        """Rebuild a value."""
+        return self.serde.loads_typed((typed.kind, typed.data))
+
+    def close(self, data: bytes) -> bytes:
+        """Return bytes as they lie in the file: packed, then encrypted."""
+        packing, packed = pack(data)
+        plain = summed(bytes((packing,)) + packed)
+        if self._cipher is None:
+            return plain
+        name, secret = self._cipher.encrypt(plain)
+        word = name.encode()
+        return bytes((_SEALED, len(word))) + word + secret
+
+    def open(self, data: bytes) -> bytes:
+        """Return what `close` was given.
+
+        Raises:
+            UnreadableValueError: It is encrypted, and the serialiser is not.
+            ValueError: It is damaged.
+        """
+        if not data:
+            raise ValueError("nothing is there")
+        if data[0] == _SEALED:
+            name = data[2 : 2 + data[1]].decode("utf-8", "replace")
+            if self._cipher is None:
+                raise UnreadableValueError(
+                    f"encrypted with {name}",
+                    "open the file with the EncryptedSerializer it was written with, serde=...",
+                )
+            data = self._cipher.decrypt(name, data[2 + data[1] :])
+        data = checked(data)
+        return unpack(data[0], data[1:])
+
+    def content(self, typed: Typed) -> Content:
+        """Cut a serialised value, and say what it is recognised by."""
+        parts = split(typed.kind, typed.data)
+        head = parts.pop(0) if len(parts) > 1 and len(parts[0]) < _SMALL else b""
+        tail = parts.pop() if len(parts) > 1 and len(parts[-1]) < _SMALL else b""
+        digests = tuple(map(self.digest, parts))
+        return Content(typed.kind, self._whole(typed.kind, head, digests, tail), head, tuple(parts), digests, tail)
+
+    def is_whole(self, digest: bytes, kind: str, head: bytes, digests: Sequence[bytes], tail: bytes) -> bool:
+        """Say whether what was read is what was written. What is encrypted proves that itself."""
+        return self.encrypts or digest == self._whole(kind, head, digests, tail)
+
+    def chain(self, content: Content, length: int) -> bytes:
+        """Return what the first pieces of a content, in this order, are recognised by."""
+        return self.digest(b"chain" + b"".join(content.digests[:length]))
+
+    def chains(self, content: Content, start: int) -> Iterator[bytes]:
+        """Yield `chain` for every length above `start`, each in the time of one piece."""
+        hashed = blake2b(b"chain" + b"".join(content.digests[:start]), digest_size=_DIGEST, key=self._key)
+        for digest in content.digests[start:]:
+            hashed.update(digest)
+            yield hashed.copy().digest()
+
+    def digest(self, data: bytes) -> bytes:
+        """Return what bytes are recognised by."""
+        return blake2b(data, digest_size=_DIGEST, key=self._key).digest()
+
+    def _whole(self, kind: str, head: bytes, digests: Sequence[bytes], tail: bytes) -> bytes:
+        return self.digest(b"".join((kind.encode(), b"\0", bytes((len(head), len(tail))), head, tail, *digests)))
+
+
+def _cipher_of(serde: SerializerProtocol) -> tuple[CipherProtocol | None, SerializerProtocol]:
+    """The cipher of LangGraph's own encrypting serialiser and what it encrypts, or nothing and the serialiser.
+
+    One that overrides how it serialises is taken at its word, as is any other: what it makes is stored as it is.
+    """
+    if isinstance(serde, EncryptedSerializer):
+        kind = type(serde)
+        if kind.dumps_typed is EncryptedSerializer.dumps_typed and kind.loads_typed is EncryptedSerializer.loads_typed:
+            return serde.cipher, serde.serde
+    return None, serde

@@ -1,0 +1,107 @@
+"""Where a value is: in the row itself if it is small, else among the contents.
+
+A slot begins with a number: after 0 the kind and the bytes of the value follow, each after its length; any other number
+is that of a content. The slots of a checkpoint follow one another, in the order of its channels, and end with a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from zlib import crc32
+
+_MORE = 0x80
+"""In a byte of a number: another one follows."""
+_BITS = 7
+_MOST_BITS = 64
+_SUM = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a value is.
+
+    Args:
+        content: The number of its content; 0 if the value is here.
+        kind: What the serialiser calls the bytes, if they are here.
+        data: The bytes as they lie in the file, if they are here.
+    """
+
+    content: int = 0
+    kind: str = ""
+    data: bytes = b""
+
+
+def write_slots(slots: Iterable[Slot]) -> bytes:
+    """Return slots as bytes."""
+    return summed(b"".join(map(_write_slot, slots)))
+
+
+def _write_slot(slot: Slot) -> bytes:
+    if slot.content:
+        return _number(slot.content)
+    kind = slot.kind.encode()
+    return b"".join((b"\0", _number(len(kind)), kind, _number(len(slot.data)), slot.data))
+
+
+def read_slots(data: bytes) -> Iterator[Slot]:
+    """Return the slots that follow one another.
+
+    Raises:
+        ValueError: They are damaged.
+    """
+    data, position = checked(data), 0
+    while position < len(data):
+        content, position = _read_number(data, position)
+        if content:
+            yield Slot(content)
+            continue
+        kind, position = _read_bytes(data, position)
+        body, position = _read_bytes(data, position)
+        yield Slot(0, kind.decode(), body)
+
+
+def summed(data: bytes) -> bytes:
+    """Return bytes with a sum at their end."""
+    return data + crc32(data).to_bytes(_SUM)
+
+
+def checked(data: bytes) -> bytes:
+    """Return the bytes before a sum.
+
+    Raises:
+        ValueError: It is the sum of something else.
+    """
+    content, found = data[:-_SUM], data[-_SUM:]
+    if len(data) < _SUM or crc32(content).to_bytes(_SUM) != found:
+        raise ValueError("it is not what was written")
+    return content
+
+
+def _read_bytes(data: bytes, position: int) -> tuple[bytes, int]:
+    length, position = _read_number(data, position)
+    if position + length > len(data):
+        raise ValueError(f"expected {length} bytes, found {len(data) - position}")
+    return data[position : position + length], position + length
+
+
+def _number(number: int) -> bytes:
+    """A number in groups of seven bits, the lowest first, as many as it needs."""
+    out = bytearray()
+    while number >= _MORE:
+        out.append(number % _MORE | _MORE)
+        number >>= _BITS
+    out.append(number)
+    return bytes(out)
+
+
+def _read_number(data: bytes, position: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        if position >= len(data) or shift >= _MOST_BITS:
+            raise ValueError("a number is cut off")
+        byte = data[position]
+        number |= byte % _MORE << shift
+        position, shift = position + 1, shift + _BITS
+        if byte < _MORE:
+            return number, position

@@ -1,0 +1,108 @@
+"""Where serialised bytes are cut, so that a value that grew shares its pieces with what it was before.
+
+A list of messages is serialised anew at every step, and only its end is new. It is cut where that is likely to be so
+the next time as well: after each large item of msgpack, or near punctuation in anything else. The cuts carry no
+meaning: the pieces together are the bytes, whatever they are, and a bad cut costs space and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+_ITEM = 128
+"""An item of at least so many bytes is a piece of its own."""
+_RUN = 512
+"""Smaller items are gathered to pieces of so many bytes."""
+_NESTED = 4096
+"""A larger extension (an object) is cut inside as well."""
+_LIST = 4
+"""The length of a list that has so many items is likely to change: the cut is behind it."""
+_LARGE = 1 << 14
+"""A larger item is cut as if nothing was known of it."""
+_LEAST, _MOST = 1024, 1 << 16
+_PAUSE = re.compile(rb"[\n,}\])>;\x94\x00]")
+
+
+def _shapes() -> tuple[tuple[int, int], ...]:
+    """For each first byte of an item of msgpack: its size without content; how many bytes say that of the content."""
+    shapes = [(1, 0)] * 256  # small numbers, nil, true, false, and the headers of small containers
+    for first in range(0xA0, 0xC0):
+        shapes[first] = (1 + (first & 0x1F), 0)  # a short text with its content
+    for first, width in ((0xC4, 1), (0xC5, 2), (0xC6, 4), (0xD9, 1), (0xDA, 2), (0xDB, 4)):
+        shapes[first] = (1 + width, width)  # bytes, texts
+    for first, width in ((0xC7, 1), (0xC8, 2), (0xC9, 4)):
+        shapes[first] = (2 + width, width)  # extensions
+    for first, size in ((0xCA, 5), (0xCB, 9), (0xCC, 2), (0xCD, 3), (0xCE, 5), (0xCF, 9), (0xD0, 2), (0xD1, 3)):
+        shapes[first] = (size, 0)  # numbers
+    for first, size in ((0xD2, 5), (0xD3, 9), (0xD4, 3), (0xD5, 4), (0xD6, 6), (0xD7, 10), (0xD8, 18)):
+        shapes[first] = (size, 0)  # numbers, small extensions
+    for first, size in ((0xDC, 3), (0xDD, 5), (0xDE, 3), (0xDF, 5)):
+        shapes[first] = (size, 0)  # the headers of containers
+    return tuple(shapes)
+
+
+_SHAPES = _shapes()
+_OBJECTS = frozenset((0xC7, 0xC8, 0xC9))
+_LISTS = frozenset((*range(0x90 + _LIST, 0xA0), 0xDC, 0xDD))
+
+
+def split(kind: str, data: bytes) -> list[bytes]:
+    """Return the pieces of serialised bytes.
+
+    Args:
+        kind: What the serialiser calls them; of `msgpack` the structure is known.
+        data: The bytes.
+    """
+    if len(data) < _ITEM:
+        return [data] if data else []
+    cuts = list(_items(data)) if kind == "msgpack" else []
+    ends = [*cuts, len(data)] if not cuts or cuts[-1] != len(data) else cuts
+    most = _LARGE if cuts else 2 * _LEAST
+    return [data[start:end] for begin, stop in pairwise([0, *ends]) for start, end in _parts(data, begin, stop, most)]
+
+
+def _parts(data: bytes, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
+    """A stretch as it is, or what is too large cut near punctuation."""
+    if end - start <= most:
+        yield start, end
+        return
+    while end - start > 2 * _LEAST:
+        found = _PAUSE.search(data, start + _LEAST, min(start + _MOST, end))
+        cut = found.end() if found else min(start + _MOST, end)
+        yield start, cut
+        start = cut
+    if start < end:
+        yield start, end
+
+
+def _items(data: bytes) -> Iterator[int]:
+    """Where the large items of msgpack end, in order.
+
+    Items are read one after the other, without regard to what contains them: containers are only their headers.
+    A value of very many small items is given up after a while, so that cutting stays cheaper than serialising.
+    """
+    position, cut, size = 0, 0, len(data)
+    objects: list[int] = []
+    for _ in range(1024 + size // 48):
+        if position >= size:
+            return
+        first = data[position]
+        after, width = _SHAPES[first]
+        length = int.from_bytes(data[position + 1 : position + 1 + width]) if width else 0
+        after += position
+        if length >= _NESTED and first in _OBJECTS:
+            objects.append(after + length)  # it is cut inside
+        else:
+            after = min(after + length, size)
+        large = first in _LISTS or after - position >= _ITEM or after - cut >= _RUN
+        while objects and after >= objects[-1]:
+            objects.pop()
+            large = True
+        if large:
+            if position > cut and after - position >= _ITEM and (cut == 0 or position - cut >= _ITEM):
+                yield position  # what is before a large item is not kept with it: the header of a list, small items
+            yield after
+            cut = after
+        position = after

@@ -1,0 +1,37 @@
+"""What the tests of the saver share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agenttape_langgraph import TapeSaver
+
+from .postgres import NoPostgresError, postgres_server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """How to connect to a real Postgres server; the test is skipped where none can be started."""
+    server = postgres_server()
+    try:
+        address = server.__enter__()
+    except NoPostgresError as error:
+        pytest.skip(str(error))
+    yield address
+    server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file that is not there yet."""
+    return tmp_path / "runs" / "saver.sqlite"
+
+
+@pytest.fixture
+def saver(path: Path) -> Iterator[TapeSaver]:
+    """A saver on that file."""
+    with TapeSaver(path) as saver:
+        yield saver
