@@ -6,13 +6,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 NAMES := core langchain langgraph llamaindex
 SOURCES := $(patsubst %,packages/%/src,$(NAMES))
-PACKAGES := $(patsubst %,-e %,packages/core packages/langchain)
-LANGCHAIN_TESTS := tests/langchain tests/conformance/test_langchain_objects.py
+# The integrations whose oldest and newest versions are tested in environments of their own.
+ENDS := langchain llamaindex
+TESTS_langchain := tests/langchain tests/conformance/test_langchain_objects.py
+TESTS_llamaindex := tests/llamaindex tests/conformance/test_llamaindex_objects.py
 # A pip that knows dependency groups, working in another environment.
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest newest check lint types docs bench clean
+.PHONY: help demo test oldest newest openai check lint types docs bench clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -31,17 +33,29 @@ demo: $(READY) ## Record an agent, stop its server, replay it, break it: the pro
 test: $(READY) ## Run the tests, the snippets of the docs among them.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
-oldest: $(READY) ## Run LangChain's tests with the oldest versions that are supported.
-	$(PYTHON) -m venv .venv-oldest
-	$(INSTALL_IN) .venv-oldest/bin/python install $(PACKAGES) --group packages/langchain/pyproject.toml:oldest
-	.venv-oldest/bin/python -m pytest -q $(LANGCHAIN_TESTS)
+oldest: $(READY) $(ENDS:%=.oldest-%) ## Run the integrations' tests with the oldest versions that are supported.
 
-newest: $(READY) ## Run LangChain's tests with the newest versions that are supported.
-	$(PYTHON) -m venv .venv-newest
-	$(INSTALL_IN) .venv-newest/bin/python install -c constraints.txt $(PACKAGES) --group dev
-	# Not by the resolver: they ask for a certifi that not every registry has.
-	$(INSTALL_IN) .venv-newest/bin/python install --no-deps --group packages/langchain/pyproject.toml:newest
-	.venv-newest/bin/python -m pytest -q $(LANGCHAIN_TESTS)
+.oldest-%: $(READY)
+	$(PYTHON) -m venv .venv-oldest-$*
+	$(INSTALL_IN) .venv-oldest-$*/bin/python install -e packages/core -e packages/$* \
+		--group packages/$*/pyproject.toml:oldest
+	.venv-oldest-$*/bin/python -m pytest -q $(TESTS_$*)
+
+newest: $(READY) $(ENDS:%=.newest-%) ## Run the integrations' tests with the newest versions that are supported.
+
+.newest-%: $(READY)
+	$(PYTHON) -m venv .venv-newest-$*
+	$(INSTALL_IN) .venv-newest-$*/bin/python install -c constraints.txt -e packages/core -e packages/$* --group dev
+	# Not by the resolver: LangChain's ask for a certifi that not every registry has.
+	$(INSTALL_IN) .venv-newest-$*/bin/python install --no-deps --group packages/$*/pyproject.toml:newest
+	.venv-newest-$*/bin/python -m pytest -q $(TESTS_$*)
+
+openai: $(READY) ## Run LlamaIndex's OpenAI packages, recorded and replayed; they ask for an older openai.
+	$(PYTHON) -m venv .venv-llamaindex-openai
+	grep -v '^openai==' constraints.txt > .venv-llamaindex-openai/constraints.txt
+	$(INSTALL_IN) .venv-llamaindex-openai/bin/python install -c .venv-llamaindex-openai/constraints.txt \
+		-e packages/core -e packages/llamaindex --group packages/llamaindex/pyproject.toml:openai
+	.venv-llamaindex-openai/bin/python -m pytest -q tests/llamaindex/openai_packages
 
 check: lint types test ## All that gates a change: lint, types, import layers, docs, tests.
 
@@ -52,7 +66,7 @@ lint: $(READY) ## Check style, formatting and import layers.
 
 types: $(READY) ## Check types, strictly.
 	$(BIN)/mypy $(SOURCES)
-	MYPYPATH=examples $(BIN)/mypy examples/weather_agent
+	MYPYPATH=examples $(BIN)/mypy examples/weather_agent examples/library_agent examples/trip_desk
 
 docs: $(READY) ## Execute every snippet of the README and the docs.
 	$(BIN)/python -m pytest -q tests/docs
@@ -62,5 +76,5 @@ bench: $(READY) ## Measure the budgets as ratios, beside what others do.
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
 clean: ## Remove what the other verbs made.
-	rm -rf $(VENV) .venv-oldest .venv-newest .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
+	rm -rf $(VENV) .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

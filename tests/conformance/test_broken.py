@@ -24,7 +24,7 @@ from agenttape_core import CassetteMissError, SessionStateError
 from agenttape_core.integration import Boundary, Position, current_session, executing, intercept, task_branch
 from agenttape_core.session import current
 from agenttape_core.testing import IntegrationConformance, ScriptedError, Shape, run_conformance
-from agenttape_core.testing.conformance import points_of
+from agenttape_core.testing.running import points_of
 
 from .reference import CLIENT, Answer, Client, ClientConformance, Piece, TapedClient, ambient, joined, tape
 

@@ -12,7 +12,7 @@ import pytest
 
 from agenttape_core import ConfigurationError
 from agenttape_core.testing import IntegrationConformance, run_conformance
-from agenttape_core.testing.conformance import points_of
+from agenttape_core.testing.running import points_of
 
 from .reference import ClientConformance
 

@@ -16,7 +16,17 @@ from agenttape_core import (
     recover,
     use_cassette,
 )
-from agenttape_core.integration import Boundary, Happening, Observation, intercept, plain_value, record_step
+from agenttape_core.integration import (
+    Boundary,
+    Happening,
+    Observation,
+    as_observed,
+    current_session,
+    executing,
+    intercept,
+    plain_value,
+    record_step,
+)
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -180,3 +190,22 @@ def test_ignored_paths_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     observation.close()
     with use_cassette("runs/a.yaml") as replay:
         assert intercept(replay.cross(Boundary("tool"), "t", {"now": 2}), lambda: "live") == "answer"
+
+
+def test_code_that_crosses_for_sessions_crosses_for_an_observation() -> None:
+    """Within `as_observed` the observation's session is the current one, below its crossing; outside nothing is."""
+    observation = Observation("seen.yaml")
+    with use_cassette("recorded.yaml", mode="all") as session:
+        outer = observation.session.cross(Boundary("tool"), "outer", {})
+        with as_observed(observation.session, outer):
+            assert current_session() is observation.session
+            assert executing() is outer
+            inner = observation.session.cross(Boundary("tool"), "inner", {})
+        assert current_session() is session
+        assert executing() is None
+        assert session.root.child("next").address == "next"
+    inner.returned("in")
+    outer.returned("out")
+    observation.close()
+    first, second = open_cassette("seen.yaml").interactions()
+    assert (second.name, second.parent, second.address) == ("inner", first.number, "outer/inner")

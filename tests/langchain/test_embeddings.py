@@ -21,9 +21,9 @@ from langchain_openai import OpenAIEmbeddings
 from pydantic import BaseModel
 
 from agenttape_core import CassetteMissError, ConfigurationError, DriftError, UnreadableValueError, use_cassette
+from agenttape_core.codecs import packed
 from agenttape_core.integration import value_codec
 from agenttape_langchain import tape
-from agenttape_langchain.codec.floats import packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

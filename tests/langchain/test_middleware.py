@@ -97,15 +97,15 @@ async def test_streams_as_without(mode: str, read: Callable[..., Any], tmp_path:
     assert str(replay.report) == "5 served, 0 executed"
 
 
-async def test_custom_streams_are_the_tools_own(world: World, tmp_path: Path) -> None:
-    """What a tool writes to the stream belongs to the tool: it is there while recording, and not when it is served."""
+async def test_custom_streams_of_tools_are_written_again(world: World, tmp_path: Path) -> None:
+    """What a tool writes to the stream is there while recording, and again when it is served."""
     agent = agent_of(world, TapeMiddleware())
     path = tmp_path / "agent.yaml"
     with use_cassette(path, mode="all", ambient=False):
         assert await read_sync(agent, "custom") == [{"counting": 1}, {"counting": 2}]
     world.gone = True
     with use_cassette(path, ambient=False):
-        assert await read_sync(agent, "custom") == []
+        assert await read_sync(agent, "custom") == [{"counting": 1}, {"counting": 2}]
 
 
 @pytest.mark.parametrize("ambient", [True, False])

@@ -17,7 +17,7 @@ NEEDED = {
     "core": CORE,
     "langchain": {"agenttape-core", "langchain-core"},
     "langgraph": {"agenttape-core", "agenttape-langchain", "langgraph"},
-    "llamaindex": {"agenttape-core", "llama-index-core"},
+    "llamaindex": {"agenttape-core", "llama-index-core", "llama-index-workflows"},
 }
 """The run-time dependencies of each package; an integration adds its framework, and our core."""
 FRAMEWORKS = {"langchain": "langchain-core", "langgraph": "langgraph", "llamaindex": "llama-index-core"}

@@ -5,37 +5,60 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT = tomllib.loads((ROOT / "packages" / "langchain" / "pyproject.toml").read_text(encoding="utf-8"))
+FRAMEWORKS = {"langchain": "langchain-core", "llamaindex": "llama-index-core"}
+"""The packages whose ends are tested, and the distribution of the framework of each."""
+SHOWN = {
+    "langchain": {"langchain-core", "langchain", "pydantic"},
+    "llamaindex": {"llama-index-core", "llama-index-workflows", "pydantic"},
+}
+"""What the table of versions on the page of each shows."""
 
 
-def pinned(group: str) -> dict[str, str]:
-    """The versions that a group pins, by distribution."""
-    requirements = [Requirement(text) for text in PROJECT["dependency-groups"][group]]
+def project(package: str) -> dict[str, Any]:
+    """Return the project file of a package."""
+    return tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def pinned(package: str, group: str) -> dict[str, str]:
+    """Return the versions that a group pins, by distribution."""
+    requirements = [Requirement(text) for text in project(package)["dependency-groups"][group]]
     pins = {req.name: str(req.specifier).removeprefix("==").removesuffix(".*") for req in requirements}
     return {name: version for name, version in pins.items() if version}
 
 
-def test_page_says_what_is_tested() -> None:
+@pytest.mark.parametrize("package", FRAMEWORKS)
+def test_page_says_what_is_tested(package: str) -> None:
     """The table of versions shows what `make oldest` and `make newest` install."""
-    page = (ROOT / "docs" / "langchain.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / f"{package}.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)`[^|]*\| ([\d.]+) \| ([\d.]*)", page, re.MULTILINE)
     shown = {name: (oldest, newest) for name, oldest, newest in rows}
-    oldest, newest = pinned("oldest"), pinned("newest")
-    assert shown == {
-        "langchain-core": (oldest["langchain-core"], newest["langchain-core"]),
-        "langchain": (oldest["langchain"], newest["langchain"]),
-        "pydantic": (oldest["pydantic"], ""),
-    }
+    oldest, newest = pinned(package, "oldest"), pinned(package, "newest")
+    assert shown == {name: (oldest[name], newest.get(name, "")) for name in SHOWN[package]}
 
 
-def test_oldest_is_the_lower_bound() -> None:
-    """The oldest tested version is the oldest that the package lets itself be installed with; the newest is allowed."""
-    (needed,) = [Requirement(text) for text in PROJECT["project"]["dependencies"] if text.startswith("langchain-core")]
-    oldest, newest = (Version(pinned(group)["langchain-core"]) for group in ("oldest", "newest"))
-    assert f">={oldest}" in str(needed.specifier)
-    assert newest in needed.specifier
+@pytest.mark.parametrize("package", FRAMEWORKS)
+def test_oldest_is_the_lower_bound(package: str) -> None:
+    """The oldest tested versions are the lower bounds of the package, and the newest are within its bounds."""
+    oldest, newest = pinned(package, "oldest"), pinned(package, "newest")
+    needed = [Requirement(text) for text in project(package)["project"]["dependencies"]]
+    framework = [req for req in needed if not req.name.startswith("agenttape-")]
+    assert FRAMEWORKS[package] in {req.name for req in framework}
+    for req in framework:
+        (lowest,) = [Version(spec.version) for spec in req.specifier if spec.operator == ">="]
+        assert Version(oldest[req.name]) == lowest
+        assert Version(newest[req.name]) in req.specifier
+
+
+def test_make_runs_every_package_that_has_ends() -> None:
+    """`make oldest` and `make newest` run each package that has such groups."""
+    (ends,) = re.findall(r"^ENDS := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    packages = [path.parent.name for path in (ROOT / "packages").glob("*/pyproject.toml")]
+    having = {name for name in packages if "oldest" in project(name).get("dependency-groups", {})}
+    assert set(ends.split()) == set(FRAMEWORKS) == having

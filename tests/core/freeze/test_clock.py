@@ -120,3 +120,12 @@ def test_the_clock_passes_with_sleeps(session: OpenSession) -> None:
             rounds.append(time.time())
     assert rounds[0] == rounds[1]
     assert MOMENT + 0.003 < rounds[0] < MOMENT + 0.004
+
+
+def test_a_sleep_of_no_time_does_not_count(session: OpenSession) -> None:
+    """How often code lets others have their turn is up to the schedule, so the clock stands still for it."""
+    with session():
+        before = time.time()
+        time.sleep(0)
+        asyncio.run(asyncio.sleep(0))
+        assert time.time() == before

@@ -86,6 +86,13 @@ def test_version_7_starts_at_the_frozen_clock() -> None:
     assert frozen(clock=1_700_000_000.25).next_uuid("m", 7).int >> 80 == 1_700_000_000_250
 
 
+def test_an_id_can_be_later_than_another() -> None:
+    """The time of an id is the session's, or a millisecond after the one that it must be later than."""
+    one, other = frozen(clock=1_700_000_000.0), frozen(clock=1_700_000_000.0)
+    assert one.next_uuid("m", 7, after=1_700_000_005_000).int >> 80 == 1_700_000_005_001
+    assert other.next_uuid("m", 7, after=1_600_000_000_000).int >> 80 == 1_700_000_000_000
+
+
 def test_version_1_starts_at_the_frozen_clock() -> None:
     """The time of version 1 counts 100 ns since 1582, as the standard library reads it."""
     made = frozen(clock=1_700_000_000.0).next_uuid("m", 1, node=5, clock_seq=9)

@@ -339,3 +339,26 @@ def test_freezegun_looks_anew_after_a_session(monkeypatch: pytest.MonkeyPatch) -
     with use_cassette("traps", mode="once"):
         assert remembered
     assert remembered == {}
+
+
+def test_a_class_of_dates_with_a_metaclass_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pydantic.v1` makes some, and frameworks import it late: the frozen date has a metaclass of its own."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pydantic" and ".v1" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    with use_cassette("traps", mode="once"):
+        module: Any = importlib.import_module("pydantic.v1.types")
+        assert issubclass(module.ConstrainedDate, REAL["date"])
+        assert sys.modules["datetime"] is dt
+
+
+def test_ids_of_modules_that_are_imported_are_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that finds a module imported draws the same ids as the one that imported it."""
+    (tmp_path / "draws_an_id.py").write_text("from uuid import uuid4\nOWN = uuid4()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with use_cassette("traps", mode="once"):
+        own = importlib.import_module("draws_an_id").OWN
+        drawn = uuid.uuid4()
+    with use_cassette("traps"):
+        assert own == importlib.import_module("draws_an_id").OWN
+        assert uuid.uuid4() == drawn != own
+    monkeypatch.delitem(sys.modules, "draws_an_id")

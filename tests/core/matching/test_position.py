@@ -58,3 +58,20 @@ def test_given_place() -> None:
     root = Position()
     late, early = root.child("late", at=2), root.child("early", at=1)
     assert sorted([late.order, early.order]) == [early.order, late.order]
+
+
+def test_given_place_in_a_group() -> None:
+    """A place within a group that the framework names decides the order in the group, and no label does."""
+    root = Position()
+    calls = {n: root.child(f"{label}[{n}]", group="call", within=n) for n, label in ((1, "a"), (10, "b"), (2, "c"))}
+    assert sorted(calls, key=lambda n: calls[n].order) == [1, 2, 10]
+
+
+def test_beside() -> None:
+    """What runs in the same tree and not below a position is beside it; what is below it or in another tree is not."""
+    root = Position()
+    graph = root.child("graph")
+    one, two = graph.child("one", at=1), graph.child("two", at=1)
+    other = root.child("thread")
+    assert [place.is_beside(one.child("tool")) for place in (two, two.child("model"), one, graph)] == [True] * 4
+    assert [place.is_beside(one) for place in (one, one.child("model"), other, other.child("model"))] == [False] * 4

@@ -1,35 +1,44 @@
-"""AgentTape's core: what a cassette is, when requests match, and what happens on a call."""
+"""AgentTape's core: what a cassette is, when requests match, and what happens on a call.
 
-from agenttape_core.boundaries import arecord_call, boundary, record_call
-from agenttape_core.engine import Mode
-from agenttape_core.errors import (
-    AgentTapeError,
-    AgentTapeHalt,
-    CassetteError,
-    CassetteFormatError,
-    CassetteLockedError,
-    CassetteMissError,
-    CassetteNotFoundError,
-    CassetteVersionError,
-    CassetteWriteError,
-    ConfigurationError,
-    DriftError,
-    NetworkBlockedError,
-    ReplayedError,
-    SessionStateError,
-    UnmatchedNameWarning,
-    UnreadableValueError,
-    UnrecordableValueError,
-    UnusedInteractionsError,
-    UnusedInteractionsWarning,
-    VerificationError,
-)
-from agenttape_core.redaction import Rule
-from agenttape_core.schema import Interaction, Step
-from agenttape_core.session import Report, Session
-from agenttape_core.storage import convert, open_cassette, recover
-from agenttape_core.use import use_cassette
-from agenttape_core.verification import Verification, verify
+Nothing is imported before it is asked for: a test runner that only finds our plugin pays nothing for it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agenttape_core.boundaries import arecord_call, boundary, record_call
+    from agenttape_core.comparing import Compared, Comparison, compare_cassettes
+    from agenttape_core.engine import Mode
+    from agenttape_core.errors import (
+        AgentTapeError,
+        AgentTapeHalt,
+        CassetteError,
+        CassetteFormatError,
+        CassetteLockedError,
+        CassetteMissError,
+        CassetteNotFoundError,
+        CassetteVersionError,
+        CassetteWriteError,
+        ConfigurationError,
+        DriftError,
+        IncompleteCopyWarning,
+        NetworkBlockedError,
+        ReplayedError,
+        SessionStateError,
+        UnmatchedNameWarning,
+        UnreadableValueError,
+        UnrecordableValueError,
+        UnusedInteractionsError,
+        UnusedInteractionsWarning,
+        VerificationError,
+    )
+    from agenttape_core.redaction import Rule
+    from agenttape_core.schema import Interaction, Step
+    from agenttape_core.session import Report, Session
+    from agenttape_core.storage import convert, open_cassette, recover
+    from agenttape_core.use import use_cassette
+    from agenttape_core.verification import Verification, verify
 
 __all__ = [
     "AgentTapeError",
@@ -41,8 +50,11 @@ __all__ = [
     "CassetteNotFoundError",
     "CassetteVersionError",
     "CassetteWriteError",
+    "Compared",
+    "Comparison",
     "ConfigurationError",
     "DriftError",
+    "IncompleteCopyWarning",
     "Interaction",
     "Mode",
     "NetworkBlockedError",
@@ -61,6 +73,7 @@ __all__ = [
     "VerificationError",
     "arecord_call",
     "boundary",
+    "compare_cassettes",
     "convert",
     "open_cassette",
     "record_call",
@@ -68,3 +81,74 @@ __all__ = [
     "use_cassette",
     "verify",
 ]
+
+_HOMES = {
+    "boundaries": (
+        "arecord_call",
+        "boundary",
+        "record_call",
+    ),
+    "comparing": (
+        "Compared",
+        "Comparison",
+        "compare_cassettes",
+    ),
+    "engine": ("Mode",),
+    "errors": (
+        "AgentTapeError",
+        "AgentTapeHalt",
+        "CassetteError",
+        "CassetteFormatError",
+        "CassetteLockedError",
+        "CassetteMissError",
+        "CassetteNotFoundError",
+        "CassetteVersionError",
+        "CassetteWriteError",
+        "ConfigurationError",
+        "DriftError",
+        "IncompleteCopyWarning",
+        "NetworkBlockedError",
+        "ReplayedError",
+        "SessionStateError",
+        "UnmatchedNameWarning",
+        "UnreadableValueError",
+        "UnrecordableValueError",
+        "UnusedInteractionsError",
+        "UnusedInteractionsWarning",
+        "VerificationError",
+    ),
+    "redaction": ("Rule",),
+    "schema": (
+        "Interaction",
+        "Step",
+    ),
+    "session": (
+        "Report",
+        "Session",
+    ),
+    "storage": (
+        "convert",
+        "open_cassette",
+        "recover",
+    ),
+    "use": ("use_cassette",),
+    "verification": (
+        "Verification",
+        "verify",
+    ),
+}
+"""Where each name comes from."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the names also before they are imported."""
+    return sorted({*globals(), *__all__})

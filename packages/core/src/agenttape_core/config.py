@@ -57,6 +57,8 @@ class Settings(BaseModel):
     egress: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     redaction_key: str | None = None
+    prices: str | None = None
+    """A JSON file with prices of models, in the place of the built-in ones."""
 
     @field_validator("match_on", mode="plain")
     @classmethod

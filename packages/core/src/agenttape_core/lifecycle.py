@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,49 @@ from agenttape_core.errors import (
 from agenttape_core.freeze import Environment, Frozen, freezing
 from agenttape_core.guard import Guard, guarding, tracer_hosts
 from agenttape_core.matching import NOTHING, Ignored
-from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for, with_environment
-from agenttape_core.redaction import Rule
-from agenttape_core.remedy import remedy_for
-from agenttape_core.schema import Header, Interaction, Step, Timing
-from agenttape_core.session import Pace, Session, Source, compared_by, context_session, current_scope, executing
+from agenttape_core.recorder import EMPTY, finished_header, new_header, redactor_for, with_environment, with_turns
+from agenttape_core.redaction import Redactor, Rule
+from agenttape_core.remedy import Remedy
+from agenttape_core.schema import Header, Interaction, Outcome, Plain, Step, Timing
+from agenttape_core.session import (
+    Edited,
+    Pace,
+    Session,
+    Source,
+    Turns,
+    compared_by,
+    context_session,
+    current_scope,
+    executing,
+)
 from agenttape_core.storage import Cassette, Journal, Location, leftover_journals, open_cassette
+
+
+def _nothing() -> None:
+    pass
+
+
+def _as_it_is(step: Step) -> Step | None:
+    return step
+
+
+@dataclass(slots=True)
+class Derivation:
+    """What makes a new cassette of a replay that departs from its own.
+
+    Args:
+        target: The cassette to write; the one that is replayed stays as it is.
+        origin: What is noted in its header of what was done, as plain data; redacted when it is written.
+        outcomes: What calls get instead of what they got, by the number of the interaction; encoded.
+        on_served: Called when such an outcome is about to be served.
+        revise: Returns a step as it is to be kept, or nothing for one that the departure itself broke off.
+    """
+
+    target: Location
+    origin: Plain = None
+    outcomes: Mapping[int, Outcome] = field(default_factory=dict)
+    on_served: Callable[[], None] = _nothing
+    revise: Callable[[Step], Step | None] = _as_it_is
 
 
 class Use:
@@ -39,19 +77,23 @@ class Use:
         *,
         redact: bool | Sequence[Rule],
         ambient: bool,
-        explicit_at: str | None,
+        remedy: Remedy,
+        derivation: Derivation | None = None,
     ) -> None:
         self._name_or_path = name_or_path
         self._options = options
         self._redact = redact
         self._ambient = ambient
-        self._explicit_at = explicit_at
+        # Not looked for on the disk: a cassette at a URL is out of reach in a replay.
+        self._remedy: Callable[[], list[str]] = lambda: remedy(self._cassette is not None)
+        self._derivation = derivation
         self._around = ExitStack()
+        self._bound = ExitStack()
+        """What holds until `let_go`: a guard around what must be as it was recorded."""
         self._cassette: Cassette | None = None
         self._journal: Journal | None = None
         self._settings: Settings
         self._path: Location
-        self._remedy: Callable[[], list[str]]
         self._header: Header
         self._session: Session
         self._problem: Exception | None = None
@@ -60,8 +102,8 @@ class Use:
         """Read the settings and the cassette, and start the journal of what will be recorded."""
         self._settings = settings = load_settings().chosen(self._options)
         self._path = in_project(cassette_path(self._name_or_path, settings.cassette_dir))
-        self._remedy = remedy_for(lambda: self._cassette is not None, explicit_at=self._explicit_at)
-        mode = parse_mode(settings.mode)
+        derivation = self._derivation
+        mode = parse_mode(settings.mode) if derivation is None else Mode.NONE
         self._cassette = self._read(mode)
         policy = Policy(
             mode,
@@ -77,16 +119,19 @@ class Use:
         key = settings.redaction_key or (prior.redaction.key if prior is not None else None)
         redactor = redactor_for(self._path, prior if policy.serves else None, self._redact, key)
         self._header = new_header(self._path, prior, settings, redactor, replaces=policy.replaces)
-        if not policy.offline:
+        if not policy.offline or derivation is not None:
             self._journal = Journal(self._target(policy), self._header)
         ignored = Ignored.of(self._header.ignore)
-        source = EMPTY if self._cassette is None else compared_by(self._cassette, _ignored_by(prior), ignored)
+        source: Source = EMPTY if self._cassette is None else compared_by(self._cassette, _ignored_by(prior), ignored)
+        if derivation is not None and derivation.outcomes:
+            source = Edited(source, _redacted(derivation.outcomes, redactor), derivation.on_served)
         self._session = Session(
             self._path,
             policy=policy,
             redactor=redactor,
             source=source,
             sink=self._journal,
+            revise=derivation.revise if derivation is not None else _as_it_is,
             remedy=self._remedy,
             ambient=self._ambient,
             ignored=ignored,
@@ -94,6 +139,22 @@ class Use:
             pace=self._pace(settings.pace),
             tracing=settings.tracing or policy.records,
         )
+        self._session.timings = self._timings
+        if not policy.replaces:
+            self._session.turns = Turns(self._header.volatile.turns)
+
+    @property
+    def session(self) -> Session:
+        """The session; there is one once this is prepared."""
+        return self._session
+
+    def let_go(self, policy: Policy) -> None:
+        """Go on under another policy: what comes now departs from what was recorded, and may reach the outside."""
+        self._session.permit(policy)
+        if not policy.offline:
+            self._bound.close()
+            if self._session.frozen is not None:
+                self._session.frozen.skips_backoff = False
 
     def enter(self) -> Session:
         """Make the session the current one, with everything around it."""
@@ -124,6 +185,8 @@ class Use:
         return Pace(scale, self._timings()) if scale else None
 
     def _target(self, policy: Policy) -> Location:
+        if self._derivation is not None:
+            return self._derivation.target
         if policy.records:
             return self._path
         stem = stem_of(self._path)
@@ -147,7 +210,8 @@ class Use:
         session.enter()
         self._around.callback(session.leave)
         if policy.offline:
-            self._around.enter_context(guarding(guard, _may_reach_out))
+            self._bound.enter_context(guarding(guard, _may_reach_out))
+        self._around.callback(self._bound.close)
 
     def _guard(self) -> Guard:
         tracers = tracer_hosts()
@@ -202,7 +266,7 @@ class Use:
                 error.add_note(f"AgentTape: {failure}")
         if failed or error is not None:
             return
-        if not self._session.policy.records:
+        if self._derivation is None and not self._session.policy.records:
             self._judge_unused()
         if unmatched := self._session.unmatched():
             names = ", ".join(unmatched)
@@ -211,7 +275,7 @@ class Use:
 
     def _settle(self, journal: Journal, failed: BaseException | None) -> None:
         session = self._session
-        if not session.report.executed and not session.policy.replaces:
+        if self._derivation is None and not session.report.executed and not session.policy.replaces:
             journal.abandon(keep=False)
         elif failed is None or self._settings.on_error == "keep":
             self._commit(journal)
@@ -226,15 +290,18 @@ class Use:
                 failed.add_note(f"AgentTape: the run failed, so {journal.target} was left as it was; {kept}")
 
     def _commit(self, journal: Journal) -> None:
-        derived = self._path.name if not self._session.policy.records else None
+        derivation = self._derivation
+        derived = self._path.name if derivation is not None or not self._session.policy.records else None
         frozen: Frozen | None = self._session.frozen
         if frozen is not None and frozen.environment is not None:
             self._header = with_environment(self._header, frozen.environment.learned, self._session.redactor)
-        header = finished_header(self._header, {}, derived_from=derived)
+        self._header = with_turns(self._header, self._session.turns.groups())
+        origin = self._session.redactor.value(derivation.origin) if derivation is not None else None
+        header = finished_header(self._header, {}, derived_from=derived, origin=origin)
         source = self._session.source
         if self._cassette is None:
             journal.commit(header)
-        elif self._session.policy.mode is Mode.NEW_EPISODES:
+        elif derivation is None and self._session.policy.mode is Mode.NEW_EPISODES:
             again = self._session.executed_live()  # made anew by what is live
             records = (_as_seen_by(source, record) for record in self._cassette.records())
             keep = [record for record in records if isinstance(record, Step) or record.fingerprint not in again]
@@ -266,6 +333,12 @@ class Use:
         if self._settings.judges_unused == "fail":
             raise unused
         warnings.warn(str(unused), UnusedInteractionsWarning, stacklevel=4)
+
+
+def _redacted(outcomes: Mapping[int, Outcome], redactor: Redactor) -> dict[int, Outcome]:
+    return {
+        number: Outcome.model_validate(redactor.value(outcome.model_dump())) for number, outcome in outcomes.items()
+    }
 
 
 def _as_seen_by(source: Source, record: Interaction | Step) -> Interaction | Step:

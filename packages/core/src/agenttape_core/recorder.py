@@ -13,17 +13,31 @@ from agenttape_core.config import Settings, stem_of
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import TICKING
 from agenttape_core.redaction import Redactor, Rule, new_key
-from agenttape_core.schema import Freeze, Header, Interaction, Outcome, Redaction, Step, StepTiming, Timing, Volatile
+from agenttape_core.schema import (
+    Freeze,
+    Header,
+    Interaction,
+    Outcome,
+    Plain,
+    Redaction,
+    Step,
+    StepTiming,
+    Timing,
+    Volatile,
+)
 from agenttape_core.storage import Entry, Location
 
 _PACKAGES = {
     "agenttape_core": "agenttape-core",
     "agenttape_langchain": "agenttape-langchain",
+    "agenttape_llamaindex": "agenttape-llamaindex",
     "anthropic": "anthropic",
     "langchain": "langchain",
     "langchain_core": "langchain-core",
     "langgraph": "langgraph",
+    "llama_index.core": "llama-index-core",
     "openai": "openai",
+    "workflows": "llama-index-workflows",
 }
 
 
@@ -136,12 +150,18 @@ def with_environment(header: Header, learned: Mapping[str, str | None], redactor
     return header.model_copy(update={"freeze": freeze})
 
 
+def with_turns(header: Header, turns: list[list[str]]) -> Header:
+    """Return a header that holds the order in which concurrent calls ended."""
+    return header.model_copy(update={"volatile": header.volatile.model_copy(update={"turns": turns})})
+
+
 def finished_header(
     header: Header,
     timings: Mapping[int, Timing],
     steps: Mapping[int, StepTiming] | None = None,
     *,
     derived_from: str | None = None,
+    origin: Plain = None,
 ) -> Header:
     """Return the header of a session that has ended.
 
@@ -150,10 +170,12 @@ def finished_header(
         timings: Those of the earlier recordings that stay, by their numbers.
         steps: Those of the earlier steps that stay, likewise.
         derived_from: The cassette that was replayed, if another one is written.
+        origin: What was done to the run that was replayed, likewise.
     """
     update = {"packages": _versions(), "timings": dict(timings), "steps": dict(steps or {})}
     volatile = header.volatile.model_copy(update=update)
-    return header.model_copy(update={"volatile": volatile, "derived_from": derived_from or header.derived_from})
+    where = {"derived_from": derived_from or header.derived_from, "origin": header.origin if origin is None else origin}
+    return header.model_copy(update={"volatile": volatile, **where})
 
 
 def _versions() -> dict[str, str]:

@@ -7,19 +7,23 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 from agenttape_core.redaction import Redactor, new_key
 
-_PACKAGE = str(Path(__file__).parent)
 _MAX_COMMAND = 200
 
 
 def caller() -> str:
-    """Return `file:line` of the nearest code outside this package."""
+    """Return `file:line` of the nearest code outside this package and its integrations."""
     frame = sys._getframe(1)  # noqa: SLF001 - the documented way to the calling frame, far cheaper than inspect.stack
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith("agenttape_")
 
 
 Remedy = Callable[[bool], list[str]]

@@ -6,7 +6,8 @@ Read against langchain-core 1.7, tried on 1.4.7; each function says what it reli
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
     from langchain_core.outputs import LLMResult
+    from langchain_core.runnables import RunnableConfig
 
 
 _TEXT_MODEL_START = AsyncCallbackManager.on_llm_start.__code__
@@ -99,6 +101,22 @@ def enclosing_run_id() -> UUID | None:
     """
     config = var_child_runnable_config.get()
     return getattr(config.get("callbacks"), "parent_run_id", None) if config else None
+
+
+def current_config() -> RunnableConfig | None:
+    """Return the config that the run whose code is executing here hands to its children."""
+    return var_child_runnable_config.get()
+
+
+@contextmanager
+def in_config(config: RunnableConfig) -> Iterator[None]:
+    """Let what is inside find another config of its run, as `set_config_context` does it for the code of a run."""
+    before = var_child_runnable_config.get()
+    var_child_runnable_config.set(config)
+    try:
+        yield
+    finally:
+        var_child_runnable_config.set(before)  # no token: an abandoned coroutine is closed in another context
 
 
 def as_provider_sees(messages: Sequence[BaseMessage], *, traced: bool) -> Sequence[BaseMessage]:
@@ -217,6 +235,34 @@ def returns_artifact() -> bool:
             return tool.response_format == "content_and_artifact"
         frame = frame.f_back
     return False
+
+
+class LatestNoting:
+    """Stands for a saver where `langgraph.pregel._checkpoint.checkpoint_superseded` asks it for a latest checkpoint.
+
+    That function calls nothing but `get_tuple` or `aget_tuple`.
+
+    Args:
+        saver: The saver.
+        note: Called with the id of what it gives.
+    """
+
+    def __init__(self, saver: Any, note: Callable[[str], None]) -> None:
+        self._saver = saver
+        self._note = note
+
+    def get_tuple(self, config: Any) -> Any:
+        """Return what the saver returns."""
+        return self._noted(self._saver.get_tuple(config))
+
+    async def aget_tuple(self, config: Any) -> Any:
+        """Return what the saver returns."""
+        return self._noted(await self._saver.aget_tuple(config))
+
+    def _noted(self, found: Any) -> Any:
+        if found is not None:
+            self._note(found.checkpoint["id"])
+        return found
 
 
 PUBLIC_MODEL_CALLS = tuple(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from contextvars import Context
 from typing import Any
 
@@ -17,17 +16,16 @@ from langsmith import utils as langsmith
 from langsmith.run_trees import RunTree
 
 from agenttape_core.integration import (
-    Branch,
-    current_branch,
     current_session,
     enter_branch,
+    here,
     register_backoff,
-    register_scope,
     register_seam,
     register_tracer,
     task_branch,
 )
-from agenttape_langchain import tracing
+from agenttape_core.substitution import StandIn, forking_pools, is_alias, wrapping
+from agenttape_langchain import checkpoints, tracing
 from agenttape_langchain._compat import (
     BACKOFFS,
     MODULES_WITH_STEPS,
@@ -35,32 +33,22 @@ from agenttape_langchain._compat import (
     hook_handler,
     without_beta_warning,
 )
-from agenttape_langchain.alias import StandIn, is_alias
 from agenttape_langchain.chat_models import tape_chat_model
 from agenttape_langchain.compressors import COMPRESSORS
 from agenttape_langchain.embeddings import EMBEDDINGS
 from agenttape_langchain.histories import HISTORIES
 from agenttape_langchain.llms import LLMS
-from agenttape_langchain.positions import current_tree, here, scope
+from agenttape_langchain.positions import current_tree
 from agenttape_langchain.retrievers import RETRIEVERS
 from agenttape_langchain.stores import STORES
-from agenttape_langchain.subclasses import wrapping
 from agenttape_langchain.tools import tape_tool
 from agenttape_langchain.vector_stores import VECTOR_STORES
 
 _FAMILIES = (LLMS, EMBEDDINGS, RETRIEVERS, VECTOR_STORES, COMPRESSORS, STORES, HISTORIES)
 
-
-def _checkpoint_ids(frozen: Any, _: Any) -> Callable[..., Any]:
-    """Make checkpoint ids in one scope, in order: savers take the greatest id of a conversation for the latest."""
-    return functools.partial(frozen.next_uuid, "uuid6", 6, scope="checkpoints")
-
-
-register_scope(scope)
 for module in ("langchain_core.callbacks.manager", "langchain_core.tracers.event_stream"):  # where run ids are made
     register_seam(module, "uuid7", "uuid", lambda frozen, _: lambda: frozen.next_uuid("uuid7", 7))
-for module in ("langgraph.pregel._checkpoint", "langgraph.checkpoint.base"):  # where agents make checkpoint ids
-    register_seam(module, "uuid6", "uuid", _checkpoint_ids)
+checkpoints.register()
 for module, functions in BACKOFFS.items():
     register_backoff(module, functions)
 register_tracer(tracing.hosts)
@@ -84,8 +72,7 @@ def integration() -> Iterator[None]:
         _patch(stack, langsmith, "tracing_is_enabled", tracing.enabling)
         for name in ("post", "patch"):
             _patch(stack, RunTree, name, tracing.posting)
-        _patch(stack, ContextThreadPoolExecutor, "submit", _forking(_is_context_pool))
-        _patch(stack, ThreadPoolExecutor, "submit", _forking(_is_bare_pool))
+        stack.enter_context(forking_pools(ContextThreadPoolExecutor))
         yield
 
 
@@ -113,28 +100,6 @@ def _redirected(tape: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return wrap
 
 
-def _forking(applies: Callable[[Any], bool]) -> Callable[[Any], Any]:
-    """Give what a thread pool is to do a branch of its own where the order is still certain: when it is submitted."""
-
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(real)
-        def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-            branch, session = current_branch(), current_session()
-            if branch is None or session is None or not applies(self):
-                return real(self, fn, *args, **kwargs)
-            fork = here(session).fork(branch)
-            context = getattr(fn.func if isinstance(fn, functools.partial) else fn, "__self__", None)
-            if isinstance(context, Context):  # the work brings its own context
-                with suppress(RuntimeError):  # a context that is in use already, for several pieces of work
-                    context.run(enter_branch, fork)
-                return real(self, fn, *args, **kwargs)
-            return real(self, functools.partial(_call_in_branch, fn, fork), *args, **kwargs)
-
-        return submit
-
-    return wrap
-
-
 def _lending(real: Callable[..., Any]) -> Callable[..., Any]:
     """Let a step of a chain run in the strand of its chain: the framework makes it a task only to give it a context."""
 
@@ -147,25 +112,3 @@ def _lending(real: Callable[..., Any]) -> Callable[..., Any]:
         return real(coro, context, create_task=create_task)
 
     return coro_with_context
-
-
-def _is_context_pool(_: Any) -> bool:
-    return True
-
-
-def _is_bare_pool(pool: Any) -> bool:
-    """Whether a pool is used by plain threaded code: the event loop uses one for work that it then waits for."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return not isinstance(pool, ContextThreadPoolExecutor)
-    return False
-
-
-def _call_in_branch(fn: Callable[..., Any], branch: Branch, /, *args: Any, **kwargs: Any) -> Any:
-    before = current_branch()
-    enter_branch(branch)
-    try:
-        return fn(*args, **kwargs)
-    finally:
-        enter_branch(before)

@@ -26,8 +26,8 @@ from agenttape_core.integration import (
     intercept,
     intercept_stream,
 )
+from agenttape_core.substitution import alias_class, alias_of
 from agenttape_langchain._compat import MODEL_LEAVES, as_provider_sees, invocation_params
-from agenttape_langchain.alias import alias_class, alias_of
 from agenttape_langchain.codec import join_chunks, split_result
 from agenttape_langchain.positions import model_run
 from agenttape_langchain.requests import chat_body

@@ -8,9 +8,19 @@ from typing import Any, TypeVar
 from langchain_core.documents import BaseDocumentCompressor
 
 from agenttape_core.integration import Crossing
-from agenttape_langchain.alias import alias_of
-from agenttape_langchain.leaves import Family, Leaf, alias_for, begin, coroutine, named_arguments, plain
-from agenttape_langchain.object_settings import SEARCH_SETTINGS, model_of, settings_of
+from agenttape_core.substitution import (
+    SEARCH_SETTINGS,
+    Family,
+    Leaf,
+    alias_for,
+    alias_of,
+    begin,
+    coroutine,
+    model_of,
+    named_arguments,
+    plain,
+    settings_of,
+)
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.retrievers import RETRIEVAL
 

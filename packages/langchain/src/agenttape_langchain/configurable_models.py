@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from agenttape_core.substitution import alias_class, alias_of
 from agenttape_langchain._compat import configurable_model_class, configured_model
-from agenttape_langchain.alias import alias_class, alias_of
 from agenttape_langchain.chat_models import tape_chat_model
 
 _OPERATIONS = frozenset({"bind_tools", "with_structured_output"})

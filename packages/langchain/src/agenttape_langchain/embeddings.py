@@ -12,11 +12,21 @@ from typing import Any, TypeVar
 
 from langchain_core.embeddings import Embeddings
 
+from agenttape_core.codecs import packed
 from agenttape_core.integration import Boundary, Crossing, executing
-from agenttape_langchain.alias import alias_of
-from agenttape_langchain.codec.floats import packed
-from agenttape_langchain.leaves import Family, Leaf, alias_for, begin, coroutine, named_arguments, plain
-from agenttape_langchain.object_settings import EMBEDDING_SETTINGS, model_of, settings_of
+from agenttape_core.substitution import (
+    EMBEDDING_SETTINGS,
+    Family,
+    Leaf,
+    alias_for,
+    alias_of,
+    begin,
+    coroutine,
+    model_of,
+    named_arguments,
+    plain,
+    settings_of,
+)
 from agenttape_langchain.requests import embedding_body
 
 EmbeddingsT = TypeVar("EmbeddingsT", bound=Embeddings)

@@ -13,9 +13,20 @@ from langchain_core.chat_history import BaseChatMessageHistory
 
 from agenttape_core import ConfigurationError
 from agenttape_core.integration import Crossing, intercept
-from agenttape_langchain.alias import alias_of, original_of
-from agenttape_langchain.leaves import Cross, Family, Leaf, alias_for, begin, coroutine, named_arguments, plain
-from agenttape_langchain.object_settings import STORE_SETTINGS, settings_of
+from agenttape_core.substitution import (
+    STORE_SETTINGS,
+    Cross,
+    Family,
+    Leaf,
+    alias_for,
+    alias_of,
+    begin,
+    coroutine,
+    named_arguments,
+    original_of,
+    plain,
+    settings_of,
+)
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.vector_stores import MEMORY
 

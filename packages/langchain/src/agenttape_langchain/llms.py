@@ -22,10 +22,21 @@ from agenttape_core.integration import (
     aintercept_stream,
     intercept_stream,
 )
+from agenttape_core.substitution import (
+    Cross,
+    Family,
+    Leaf,
+    Shape,
+    alias_for,
+    alias_of,
+    begin,
+    coroutine,
+    named_arguments,
+    original_of,
+    plain,
+)
 from agenttape_langchain._compat import completion_params
-from agenttape_langchain.alias import alias_of, original_of
 from agenttape_langchain.codec import join_texts, split_texts
-from agenttape_langchain.leaves import Cross, Family, Leaf, Shape, alias_for, begin, coroutine, named_arguments, plain
 from agenttape_langchain.positions import tree_of
 from agenttape_langchain.requests import completion_body
 

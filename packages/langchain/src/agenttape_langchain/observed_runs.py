@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core.integration import Crossing, plain_value
 from agenttape_langchain.observed_calls import ObservedCall
-from agenttape_langchain.run_tree import Run
+from agenttape_langchain.run_tree import Run, index_of_call
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -108,8 +108,9 @@ class OpenRun:
             run = run.above
 
     def chain_kind(self) -> str:
-        """Return what sort of chain it is: a node of a graph, an agent, or any other."""
-        if any(tag.startswith("graph:step:") for tag in self.tags):
+        """Return what sort of chain it is: a node of a graph or a function that is a task, an agent, or any other."""
+        is_called = index_of_call(self.name, self.metadata) is not None
+        if is_called or any(tag.startswith("graph:step:") for tag in self.tags):
             return "node"
         inherited = self.above.metadata if self.above is not None else {}
         is_agent = any(key in self.metadata and self.metadata[key] != inherited.get(key) for key in _OF_AGENTS)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.integration import (
-    Position,
-    Session,
-    context_session,
-    current_session,
-    executing,
-    rank_name,
-    task_branch,
-)
+from agenttape_core.integration import Position, Session, current_session, register_address_reader, register_place
 from agenttape_langchain._compat import enclosing_run_id
-from agenttape_langchain.run_tree import Run, RunTree
+from agenttape_langchain.run_tree import Follower, Run, RunTree, place_in_words
+
+_followers: list[Callable[[Session], Follower | None]] = []
 
 
 def tree_of(session: Session) -> RunTree:
     """Return the run tree of a session, growing with its first run."""
-    tree: RunTree = session.keepsake("langchain.run_tree", lambda: RunTree(session.root))
+    tree: RunTree = session.keepsake("langchain.run_tree", lambda: RunTree(session.root, _followers_of(session)))
     return tree
+
+
+def register_follower(make: Callable[[Session], Follower | None]) -> None:
+    """Let a package follow the chains of each session from its first run on.
+
+    Args:
+        make: Gives what is to be told of the chains of a session, if anything.
+    """
+    _followers.append(make)
+
+
+def _followers_of(session: Session) -> list[Follower]:
+    return [follower for make in _followers if (follower := make(session)) is not None]
 
 
 def current_tree() -> RunTree | None:
@@ -41,38 +49,12 @@ def enclosing_run(session: Session) -> Run | None:
     return tree_of(session).run(enclosing_run_id())
 
 
-def here(session: Session) -> Position:
-    """Return the position that the caller's code runs below."""
-    tree, position = tree_of(session), session.root
-    for run in (tree.run(enclosing_run_id()), tree.chain()):
-        if run is not None and len(run.position.order) > len(position.order):
-            position = run.position
-    return position
+def _place(session: Session) -> Position | None:
+    """Return the position of the innermost run whose code is executing here."""
+    tree = tree_of(session)
+    places = [run.position for run in (tree.run(enclosing_run_id()), tree.chain()) if run is not None]
+    return max(places, key=lambda position: len(position.order), default=None)
 
 
-def scope() -> str | None:
-    """Return a name of the strand of the run that is executing here: ids drawn in it are counted by it."""
-    session = current_session()
-    if session is None:
-        return None
-    position = here(session)
-    return f"{position.address}|{rank_name(position.rank_of(task_branch(position)))}"
-
-
-def below(session: Session, name: str) -> Position | None:
-    """Begin a position for a call that the framework knows no run of: an embedding, a read or write of a store.
-
-    Args:
-        session: The session.
-        name: Which boundary it is.
-
-    Returns:
-        A position below the run or the crossing that the caller's code runs in, whichever is further inside; nothing
-        for a thread without a context, whose place only the session can tell.
-    """
-    above, outer = here(session), executing()
-    if outer is not None and outer.session is session and len(outer.position.order) > len(above.order):
-        above = outer.position
-    elif context_session() is None:
-        return None
-    return above.child(name, branch=task_branch(above))
+register_place(_place)
+register_address_reader(place_in_words)

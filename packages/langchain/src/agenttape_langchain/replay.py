@@ -29,11 +29,12 @@ from agenttape_core.integration import (
     serve_stream,
     value_codec,
 )
+from agenttape_core.recorded import Setting, distinct_settings, formats_agree
+from agenttape_core.substitution import StandIn
 from agenttape_langchain._compat import as_provider_sees
-from agenttape_langchain.alias import StandIn
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.requests import chat_body
-from agenttape_langchain.settings import Setting, distinct_settings, format_meaning, formats_agree, meaning_of
+from agenttape_langchain.settings import format_meaning, meaning_of
 
 
 class ReplayChatModel(StandIn, BaseChatModel):

@@ -14,8 +14,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 
 from agenttape_core import AgentTapeError
+from agenttape_core.codecs import Floats, packed
 from agenttape_core.integration import Keyed, class_name, value_codec
-from agenttape_langchain.codec.floats import Floats, packed
 
 _AUTHORED = frozenset({HumanMessage, SystemMessage})
 _ANSWERED = frozenset({AIMessage, AIMessageChunk})

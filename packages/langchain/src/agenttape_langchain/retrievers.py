@@ -11,9 +11,18 @@ from typing import Any, TypeVar
 from langchain_core.retrievers import BaseRetriever
 
 from agenttape_core.integration import Boundary, Crossing, Position, Session
-from agenttape_langchain.alias import alias_of
-from agenttape_langchain.leaves import Family, Leaf, alias_for, begin, coroutine, named_arguments, plain
-from agenttape_langchain.object_settings import SEARCH_SETTINGS, settings_of
+from agenttape_core.substitution import (
+    SEARCH_SETTINGS,
+    Family,
+    Leaf,
+    alias_for,
+    alias_of,
+    begin,
+    coroutine,
+    named_arguments,
+    plain,
+    settings_of,
+)
 from agenttape_langchain.positions import tree_of
 from agenttape_langchain.requests import retrieval_body
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from agenttape_core.integration import Branch, Position, task_branch
 from agenttape_langchain._compat import InlineHandler
@@ -33,6 +34,35 @@ class Run:
     tool_call_id: str | None = None
 
 
+class Follower(Protocol):
+    """Is told of the chains of a session, right after the tree has been."""
+
+    def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, told: Told) -> None:
+        """Note that a chain begins, in the context in which its code will run."""
+
+    def ended(self, run_id: UUID, output: Any) -> None:
+        """Note that it has ended."""
+
+    def failed(self, run_id: UUID, error: BaseException) -> None:
+        """Note that it has failed."""
+
+
+class Told(NamedTuple):
+    """What the framework says of a chain that begins.
+
+    Args:
+        name: What it is called.
+        inputs: What it is given.
+        tags: Its tags, with those it inherited.
+        metadata: Its metadata, likewise.
+    """
+
+    name: str
+    inputs: Any
+    tags: Sequence[str]
+    metadata: dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class _Chain:
     """A chain that began in a context, and the one around it."""
@@ -52,12 +82,14 @@ class RunTree(InlineHandler):
 
     Args:
         root: The position below which runs without a parent begin.
+        followers: Who is to be told of its chains.
     """
 
     raise_error = True
 
-    def __init__(self, root: Position) -> None:
+    def __init__(self, root: Position, followers: Sequence[Follower] = ()) -> None:
         self._root = root
+        self._followers = followers
         self._runs: dict[UUID, Run] = {}
 
     def run(self, run_id: UUID | None) -> Run | None:
@@ -117,8 +149,11 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a chain, an agent, a graph or one of its nodes."""
-        run = self._begin(run_id, parent_run_id, run_name(serialized, kwargs), tags, metadata)
+        name = run_name(serialized, kwargs)
+        run = self._begin(run_id, parent_run_id, name, tags, metadata)
         _chains.set(_Chain(self, run_id, run, self._open_chain()))
+        for follower in self._followers:
+            follower.began(run_id, parent_run_id, run, Told(name, inputs, tags or (), metadata or {}))
 
     def chain(self) -> Run | None:
         """Return the innermost chain that began in this context and is still open.
@@ -138,10 +173,14 @@ class RunTree(InlineHandler):
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
         self._end(run_id)
+        for follower in self._followers:
+            follower.ended(run_id, outputs)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
         self._end(run_id)
+        for follower in self._followers:
+            follower.failed(run_id, error)
 
     def on_retriever_start(
         self,
@@ -252,16 +291,32 @@ def place_of_run(name: str, tags: Sequence[str], metadata: dict[str, Any]) -> di
     """Return what the framework says about the place of a run among its siblings.
 
     LangGraph tags a node's run `graph:step:N` and puts the path of its task into the metadata, where a `Send` has its
-    index; a `RunnableParallel` tags its branches `map:key:K`.
+    index, and so has a call of a function that is a task; a `RunnableParallel` tags its branches `map:key:K`.
     """
     for tag in tags:
         if tag.startswith("graph:step:"):
             step = int(tag.removeprefix("graph:step:"))
-            index = _send_index(metadata.get("langgraph_path"))
-            return {"label": f"{name}@{step}{index}", "at": step}
+            sent = _send_index(metadata.get("langgraph_path"))
+            return {"label": f"{name}@{step}{sent}", "at": step}
         if tag.startswith("map:key:"):
             return {"label": f"{tag.removeprefix('map:key:')}={name}", "group": "map"}
+    index = index_of_call(name, metadata)
+    if index is not None:
+        return {"label": f"{name}[{index}]", "group": "call", "within": index}
     return {"label": name}
+
+
+def index_of_call(name: str, metadata: Mapping[str, Any]) -> int | None:
+    """Return the how-manieth call of its caller a run is, for that of a function that is a task of LangGraph.
+
+    The path of such a task is `("__pregel_push", (...), 2, True)`; what runs inside it inherits the path.
+    """
+    path = metadata.get("langgraph_path")
+    if metadata.get("langgraph_node") != name:
+        return None
+    if not isinstance(path, tuple | list) or len(path) < 3 or path[0] != "__pregel_push" or path[-1] is not True:  # noqa: PLR2004 - as in the path above
+        return None
+    return path[2] if type(path[2]) is int else None
 
 
 def _send_index(path: Any) -> str:
@@ -269,3 +324,16 @@ def _send_index(path: Any) -> str:
     if not isinstance(path, tuple | list) or not path or path[0] != "__pregel_push":
         return ""
     return "".join(f"[{part}]" for part in path[1:] if type(part) is int)
+
+
+_NODE = re.compile(r"(?P<node>[^/]+?)@(?P<step>-?\d+)(?P<sent>(?:\[\d+\])*)(?:#(?P<again>\d+))?")
+
+
+def place_in_words(address: str) -> str | None:
+    """Return the innermost node of a graph that an address is in, and its superstep: of what `place_of_run` made."""
+    found = next((match for label in reversed(address.split("/")) if (match := _NODE.fullmatch(label))), None)
+    if found is None:
+        return None
+    sent = ", Send " + found["sent"].strip("[]").replace("][", ".") if found["sent"] else ""
+    again = f", attempt {found['again']}" if found["again"] else ""
+    return f"node {found['node']}, superstep {found['step']}{sent}{again}"

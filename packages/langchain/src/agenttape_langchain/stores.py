@@ -8,20 +8,21 @@ from typing import Any, TypeVar
 from langchain_core.stores import BaseStore
 
 from agenttape_core.integration import Crossing
-from agenttape_langchain.alias import alias_of
-from agenttape_langchain.leaves import (
+from agenttape_core.substitution import (
+    STORE_SETTINGS,
     Family,
     Leaf,
     Shape,
     alias_for,
+    alias_of,
     async_generator,
     begin,
     coroutine,
     generator,
     named_arguments,
     plain,
+    settings_of,
 )
-from agenttape_langchain.object_settings import STORE_SETTINGS, settings_of
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.vector_stores import MEMORY
 

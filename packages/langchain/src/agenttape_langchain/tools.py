@@ -15,7 +15,8 @@ from langchain_core.tools import BaseTool
 
 from agenttape_core import DriftError
 from agenttape_core.integration import Boundary, Crossing, aintercept, current_session, executing, intercept
-from agenttape_langchain.alias import alias_class, alias_of
+from agenttape_core.substitution import alias_class, alias_of
+from agenttape_langchain.effects import aapply, apply, asked_of_run, telling
 from agenttape_langchain.positions import enclosing_run
 from agenttape_langchain.requests import tool_body
 
@@ -57,9 +58,10 @@ def _cross(tool: BaseTool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cro
     run = enclosing_run(session)
     if run is None or run.tool != tool.name:  # called by hand, past `run`: the run around it is another's
         asked = {key: value for key, value in kwargs.items() if key not in {"config", "run_manager"}}
-        return session.cross(TOOL, tool.name, tool_body(tool.name, asked or list(args)), owner=tool.__dict__)
+        body = {**tool_body(tool.name, asked or list(args)), **asked_of_run(None)}
+        return session.cross(TOOL, tool.name, body, owner=tool.__dict__)
     ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
-    body = tool_body(tool.name, run.inputs)
+    body = {**tool_body(tool.name, run.inputs), **asked_of_run(None)}
     return session.cross(TOOL, tool.name, body, position=run.position, owner=tool.__dict__, ids=ids)
 
 
@@ -78,7 +80,12 @@ def _run(real: Callable[..., Any]) -> Callable[..., Any]:
         crossing = _cross(self, args, kwargs)
         if crossing is None:
             return real(self, *args, **kwargs)
-        return finished(crossing, self, intercept(crossing, lambda: real(self, *args, **kwargs)))
+
+        def execute() -> Any:
+            with telling(crossing) as watched:
+                return real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
+
+        return finished(crossing, self, intercept(crossing, execute, apply))
 
     return _run
 
@@ -89,6 +96,11 @@ def _arun(real: Callable[..., Any]) -> Callable[..., Any]:
         crossing = _cross(self, args, kwargs)
         if crossing is None:
             return await real(self, *args, **kwargs)
-        return finished(crossing, self, await aintercept(crossing, lambda: real(self, *args, **kwargs)))
+
+        async def execute() -> Any:
+            with telling(crossing) as watched:
+                return await real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
+
+        return finished(crossing, self, await aintercept(crossing, execute, aapply))
 
     return _arun

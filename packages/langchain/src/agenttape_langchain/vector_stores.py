@@ -12,9 +12,18 @@ from typing import Any, TypeVar
 from langchain_core.vectorstores import VectorStore
 
 from agenttape_core.integration import Boundary, Crossing
-from agenttape_langchain.alias import alias_of
-from agenttape_langchain.leaves import Family, Leaf, alias_for, begin, coroutine, named_arguments, plain
-from agenttape_langchain.object_settings import STORE_SETTINGS, settings_of
+from agenttape_core.substitution import (
+    STORE_SETTINGS,
+    Family,
+    Leaf,
+    alias_for,
+    alias_of,
+    begin,
+    coroutine,
+    named_arguments,
+    plain,
+    settings_of,
+)
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.retrievers import RETRIEVAL
 

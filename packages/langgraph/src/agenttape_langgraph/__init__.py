@@ -1,3 +1,39 @@
 """AgentTape for LangGraph: record a LangGraph run once, replay it forever, and travel in it at zero tokens."""
 
-__all__: list[str] = []
+from agenttape_core.integration import register_codecs
+from agenttape_langchain.effects import register_effects
+from agenttape_langgraph.codec import CODECS
+from agenttape_langgraph.effects import EFFECTS
+from agenttape_langgraph.exporting import ThreadExport, aexport_thread, export_thread, open_export
+from agenttape_langgraph.saver import TapeSaver
+from agenttape_langgraph.taping import tape
+from agenttape_langgraph.time_travel import (
+    RecordedStep,
+    Replayed,
+    Travel,
+    areplay_thread,
+    atime_travel,
+    replay_thread,
+    steps_of,
+    time_travel,
+)
+
+__all__ = [
+    "RecordedStep",
+    "Replayed",
+    "TapeSaver",
+    "ThreadExport",
+    "Travel",
+    "aexport_thread",
+    "areplay_thread",
+    "atime_travel",
+    "export_thread",
+    "open_export",
+    "replay_thread",
+    "steps_of",
+    "tape",
+    "time_travel",
+]
+
+register_codecs(CODECS)
+register_effects(EFFECTS)  # here and not where sessions connect: a taped tool may be served without any

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from agenttape_core.substitution import wrapping
+from agenttape_langgraph.steps import following
+from agenttape_langgraph.stores import STORES
+from agenttape_langgraph.strands import stranding
+
 
 @contextmanager
 def integration() -> Iterator[None]:
-    """Connect LangGraph to the sessions of this process; core enters it with the first and leaves it with the last."""
-    yield
+    """Connect LangGraph to the sessions of this process; core enters it with the first and leaves it with the last.
+
+    Models, tools and retrievers inside of graphs are LangChain's, whose integration is connected beside this one.
+    """
+    with stranding(), following(), wrapping(STORES):
+        yield

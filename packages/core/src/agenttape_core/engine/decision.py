@@ -41,6 +41,8 @@ class Policy:
     match_on: MatchOn = STRICT
     on_miss: OnMiss = "raise"
     lossy: Lossy = "refuse"
+    executable: frozenset[str] | None = None
+    """The kinds and names that may be executed for want of a recording; nothing if the mode alone decides."""
 
     @property
     def replaces(self) -> bool:
@@ -64,7 +66,8 @@ class Policy:
 
     def is_frozen(self, kind: str, name: str) -> bool:
         """Whether a boundary is only ever served."""
-        return kind in self.frozen or name in self.frozen
+        barred = self.executable is not None and not {kind, name} & self.executable
+        return barred or kind in self.frozen or name in self.frozen
 
     def is_live(self, kind: str, name: str) -> bool:
         """Whether a boundary is executed in any mode. What is named as both is frozen."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import copyreg
 import datetime as dt
+import sys
 import types
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import core_schema
@@ -17,7 +19,7 @@ from pydantic_core import core_schema
 from agenttape_core.freeze.stand_in import active
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _datetime = dt.datetime
 _date = dt.date
@@ -97,6 +99,17 @@ FACADES: tuple[tuple[type, Facade], ...] = ((_datetime, datetime_facade), (_date
 PRISTINE = types.ModuleType("datetime", dt.__doc__)
 """The module as it is without facades, for code that compares annotations with its classes by identity."""
 PRISTINE.__dict__.update(vars(dt))
+
+
+@contextmanager
+def pristine() -> Iterator[None]:
+    """Let who imports `datetime` inside get it without facades: a class with a metaclass cannot derive from one."""
+    before = sys.modules["datetime"]
+    sys.modules["datetime"] = PRISTINE
+    try:
+        yield
+    finally:
+        sys.modules["datetime"] = before
 
 
 _taught: dict[type, tuple[Any, Any]] = {}

@@ -96,9 +96,13 @@ class Frozen:
         return _nanoseconds(self.clock)
 
     def pass_time(self, seconds: float) -> None:
-        """Move the standing clock on; called when a sleep of the session's own code has ended."""
-        with self._lock:
-            self._slept += max(0.0, seconds) + _WAKING
+        """Move the standing clock on; called when a sleep of the session's own code has ended.
+
+        A sleep of no time only lets others have their turn. How many of those there are is up to the schedule.
+        """
+        if seconds > 0:
+            with self._lock:
+                self._slept += seconds + _WAKING
 
     def is_importing(self) -> bool:
         """Whether the caller runs because a module is imported within the session.
@@ -126,6 +130,7 @@ class Frozen:
         node: int | None = None,
         clock_seq: int | None = None,
         milliseconds: int | None = None,
+        after: int | None = None,
         scope: str | None = None,
     ) -> uuid.UUID:
         """Give the next id of a maker in the current scope, with the version and variant bits of RFC 9562.
@@ -140,6 +145,7 @@ class Frozen:
             node: 48 bits for the node of versions 1 and 6, instead of derived ones.
             clock_seq: 14 bits for the clock sequence of versions 1 and 6, instead of derived ones.
             milliseconds: A time since the epoch that the caller chose for versions 1, 6 and 7.
+            after: A time in milliseconds since the epoch that the id's own must be later than.
             scope: A scope to draw in, instead of the current one: ids drawn in one scope are in order.
 
         Raises:
@@ -152,6 +158,8 @@ class Frozen:
         if milliseconds is None:
             tick = self._tick(scope) if version in TIME_ORDERED else 0
             milliseconds = _nanoseconds(self._began) // 1_000_000 + tick
+        if after is not None:
+            milliseconds = max(milliseconds, after + 1)
         return uuid_from(self._next(maker, scope, 16), version, milliseconds, node, clock_seq)
 
     def source(self, maker: str, make: Callable[[int], Source]) -> Source:

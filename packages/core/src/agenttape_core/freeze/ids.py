@@ -148,7 +148,9 @@ def make(key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make an id for a caller of a swapped function: the session's next one, or a real one."""
     maker = _makers.by_key[key]
     frozen = active("uuid")
-    return maker.real(*args, **kwargs) if frozen is None else maker.make(frozen, args, kwargs)
+    if frozen is None or frozen.is_importing():
+        return maker.real(*args, **kwargs)
+    return maker.make(frozen, args, kwargs)
 
 
 def swap_in() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import SessionStateError
 from agenttape_core.freeze import arrays, dates, ids, randomness, sleeping, travellers, variables
 from agenttape_core.freeze.frozen import Lookup
 from agenttape_core.freeze.kinds import check_kinds, family
-from agenttape_core.freeze.modules import Places
+from agenttape_core.freeze.modules import BY_IDENTITY, Places
 from agenttape_core.freeze.seams import SeamFinder, Seams
 from agenttape_core.freeze.stand_in import Replacement, installed
 
@@ -36,7 +36,7 @@ class _Installation:
         self._arrays: dict[str, Any] = {}
         self._seams = Seams()
         self._seams.register(*arrays.ENTROPY, "numpy", arrays.entropy)
-        self._finder = SeamFinder(self._is_wanted, self._arrived)
+        self._finder = SeamFinder(self._is_wanted, _around, self._arrived)
 
     def enter(self, lookup: Lookup, *, with_variables: bool) -> None:
         with self._lock:
@@ -101,7 +101,7 @@ class _Installation:
         self._places.know([*ids.look(), *arrays.look(self._arrays)])
 
     def _is_wanted(self, name: str) -> bool:
-        return name in _LATE or self._seams.has(name)
+        return name in _LATE or self._seams.has(name) or _is_by_identity(name)
 
     def _arrived(self, name: str) -> None:
         with self._lock:
@@ -112,6 +112,14 @@ class _Installation:
                 self._look()
                 ids.swap_in()
                 self._places.fill()
+
+
+def _is_by_identity(name: str) -> bool:
+    return name.partition(".")[0] in BY_IDENTITY
+
+
+def _around(name: str) -> AbstractContextManager[None]:
+    return dates.pristine() if _is_by_identity(name) else nullcontext()
 
 
 _installation = _Installation()

@@ -11,6 +11,7 @@ from agenttape_core.freeze.stand_in import Replacement, StandIn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from importlib.abc import Loader
     from importlib.machinery import ModuleSpec
 
@@ -71,11 +72,18 @@ class SeamFinder:
 
     Args:
         is_wanted: Whether a module is to be noticed, by its name.
+        around: Gives what the module runs in.
         loaded: Called with the name when such a module has run.
     """
 
-    def __init__(self, is_wanted: Callable[[str], bool], loaded: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        is_wanted: Callable[[str], bool],
+        around: Callable[[str], AbstractContextManager[None]],
+        loaded: Callable[[str], None],
+    ) -> None:
         self._is_wanted = is_wanted
+        self._around = around
         self._loaded = loaded
 
     def find_spec(
@@ -89,7 +97,7 @@ class SeamFinder:
             spec: ModuleSpec | None = find(fullname, path, target) if find else None
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = cast("Loader", _ReportingLoader(spec.loader, self._loaded))
+                    spec.loader = cast("Loader", _ReportingLoader(spec.loader, self._around, self._loaded))
                 return spec
         return None
 
@@ -100,8 +108,11 @@ class _ReportingLoader:
     Derives from nothing: importing `importlib.abc` costs 10 ms.
     """
 
-    def __init__(self, real: Any, loaded: Callable[[str], None]) -> None:
+    def __init__(
+        self, real: Any, around: Callable[[str], AbstractContextManager[None]], loaded: Callable[[str], None]
+    ) -> None:
         self._real = real
+        self._around = around
         self._loaded = loaded
 
     def __getattr__(self, name: str) -> Any:
@@ -116,5 +127,6 @@ class _ReportingLoader:
         if module.__spec__ is not None:
             module.__spec__.loader = self._real
         module.__loader__ = self._real
-        self._real.exec_module(module)
+        with self._around(module.__name__):
+            self._real.exec_module(module)
         self._loaded(module.__name__)

@@ -1,9 +1,9 @@
 """When two requests are the same: canonical form, fingerprint, address, lookup, and the explanation of a miss."""
 
 from agenttape_core.matching.canonical import Canonicaliser, Keyed, Question, canonical_json, recorded_question
-from agenttape_core.matching.difference import Difference, differences
+from agenttape_core.matching.difference import ABSENT, Difference, differences, differing_leaves, spelled
 from agenttape_core.matching.explain import Candidate, Nearest, nearest
-from agenttape_core.matching.ids import IdMap
+from agenttape_core.matching.ids import RUN_SPECIFIC_ID, IdMap
 from agenttape_core.matching.ignoring import NOTHING, Ignored
 from agenttape_core.matching.position import (
     Branch,
@@ -29,7 +29,9 @@ from agenttape_core.matching.recordings import (
 )
 
 __all__ = [
+    "ABSENT",
     "NOTHING",
+    "RUN_SPECIFIC_ID",
     "STRICT",
     "WAYS",
     "Asked",
@@ -54,10 +56,12 @@ __all__ = [
     "canonical_json",
     "current_branch",
     "differences",
+    "differing_leaves",
     "enter_branch",
     "nearest",
     "new_branch",
     "rank_name",
     "recorded_question",
+    "spelled",
     "task_branch",
 ]

@@ -36,27 +36,37 @@ class Difference:
     asked: str
 
 
-_ABSENT = object()
+ABSENT = object()
+"""Stands for what one of two values does not have at all."""
 
 
 def differences(recorded: Plain, asked: Plain, path: str = "") -> Iterator[Difference]:
     """Yield the differing leaves of two plain values, in the order of the asked one."""
-    if recorded is _ABSENT or asked is _ABSENT or type(recorded) is not type(asked):
-        yield Difference(path, _shown(recorded), _shown(asked))
+    return (spelled(*leaf) for leaf in differing_leaves(recorded, asked, path))
+
+
+def differing_leaves(recorded: Plain, asked: Plain, path: str = "") -> Iterator[tuple[str, Plain, Plain]]:
+    """Yield the path and both values of each differing leaf, `ABSENT` for one that is not there."""
+    if recorded is ABSENT or asked is ABSENT or type(recorded) is not type(asked):
+        yield path, recorded, asked
     elif isinstance(asked, dict):
         for key in [*asked, *(key for key in recorded if key not in asked)]:
             below = f"{path}.{key}" if path else key
-            yield from differences(recorded.get(key, _ABSENT), asked.get(key, _ABSENT), below)
+            yield from differing_leaves(recorded.get(key, ABSENT), asked.get(key, ABSENT), below)
     elif isinstance(asked, list):
         for index in range(max(len(recorded), len(asked))):
-            old = recorded[index] if index < len(recorded) else _ABSENT
-            new = asked[index] if index < len(asked) else _ABSENT
-            yield from differences(old, new, f"{path}[{index}]")
+            old = recorded[index] if index < len(recorded) else ABSENT
+            new = asked[index] if index < len(asked) else ABSENT
+            yield from differing_leaves(old, new, f"{path}[{index}]")
     elif recorded != asked:
-        if isinstance(asked, str):
-            yield Difference(path, *differing_words(recorded, asked))
-        else:
-            yield Difference(path, _shown(recorded), _shown(asked))
+        yield path, recorded, asked
+
+
+def spelled(path: str, recorded: Plain, asked: Plain) -> Difference:
+    """Return two differing leaves as they are shown: texts word by word."""
+    if isinstance(recorded, str) and isinstance(asked, str):
+        return Difference(path, *differing_words(recorded, asked))
+    return Difference(path, _shown(recorded), _shown(asked))
 
 
 def differing_words(recorded: str, asked: str) -> tuple[str, str]:
@@ -102,7 +112,7 @@ def _cut(words: list[str]) -> str:
 
 
 def _shown(value: Plain) -> str:
-    if value is _ABSENT:
+    if value is ABSENT:
         return "(absent)"
     return _short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True))
 
@@ -134,5 +144,5 @@ def _compared(recorded: Plain, asked: Plain) -> tuple[int, float]:
 
 def _pairs(recorded: Plain, asked: Plain) -> Iterator[tuple[Plain, Plain]]:
     if isinstance(asked, dict):
-        return ((recorded.get(key, _ABSENT), item) for key, item in asked.items())
-    return ((recorded[n] if n < len(recorded) else _ABSENT, item) for n, item in enumerate(asked))
+        return ((recorded.get(key, ABSENT), item) for key, item in asked.items())
+    return ((recorded[n] if n < len(recorded) else ABSENT, item) for n, item in enumerate(asked))

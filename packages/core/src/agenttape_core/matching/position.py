@@ -144,7 +144,13 @@ class Position:
         self._lock = Lock()
 
     def child(
-        self, label: str, *, at: int | None = None, group: Hashable = None, branch: Branch | None = None
+        self,
+        label: str,
+        *,
+        at: int | None = None,
+        group: Hashable = None,
+        within: int | None = None,
+        branch: Branch | None = None,
     ) -> Position:
         """Begin a position below this one.
 
@@ -152,6 +158,7 @@ class Position:
             label: What it is: the name of a model, tool, chain or node.
             at: Its place among its siblings, when the framework says so (a superstep).
             group: Siblings of one group run concurrently: they share the place of the first of them to start.
+            within: Its place within the group, when the framework says so.
             branch: The branch it runs in, which tells it from concurrent siblings unless `at` or `group` do.
         """
         rank = self.rank_of(branch) if at is None and group is None else ()
@@ -161,12 +168,27 @@ class Position:
             self._started += 1
             if at is None and (group is not None or rank):
                 at = self._groups.setdefault(group if group is not None else "branches", started)
-            within = self._steps[rank] = self._steps.get(rank, 0) + 1 if rank else 0
+            if within is None:
+                within = self._steps[rank] = self._steps.get(rank, 0) + 1 if rank else 0
             count = self._counts[label] = self._counts.get(label, 0) + 1
         name = label if count == 1 else f"{label}#{count}"
         address = f"{self.address}/{name}" if self.address else name
         step = (started if at is None else at, rank, within, label, count)
         return Position(address, (*self.order, step), branch or self.branch)
+
+    def lead_to(self, address: str) -> None:
+        """Let the next child with a label have an address: a recorded run is begun again, or only one of several.
+
+        Args:
+            address: That of a child with this label.
+        """
+        label, _, count = address.removeprefix(f"{self.address}/").partition("#")
+        with self._lock:
+            self._counts[label] = int(count or 1) - 1
+
+    def is_beside(self, other: Position) -> bool:
+        """Whether this position is in the same tree as another one, below the same first step, but not below it."""
+        return self.order[:1] == other.order[:1] and self.order[: len(other.order)] != other.order
 
     def moment(self) -> Order:
         """Return the place of what happens now and is no position itself: after all that has begun below this one."""

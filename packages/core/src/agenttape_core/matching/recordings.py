@@ -98,6 +98,10 @@ class _Index:
         self._next[key] = len(numbers)
         return None
 
+    def start_over(self) -> None:
+        """Look from the start again for what is free."""
+        self._next.clear()
+
     def repeat(self, key: Hashable, exhausted: Exhausted) -> int | None:
         numbers = self.numbers.get(key)
         if not numbers:
@@ -131,6 +135,7 @@ class Recordings:
         self._others: dict[Way, _Index] = {way: _Index() for way in ("address", "ordered") if way in match_on}
         self._parents: dict[int, int] = {}
         self._taken: set[int] = set()
+        self._given_back: set[int] = set()
         self._lock = Lock()
         for row in self._rows.values():
             self._by_fingerprint.add(row.fingerprint, row.number)
@@ -203,6 +208,15 @@ class Recordings:
                         return self._found(number, "repeated", question)
         return None
 
+    def give_back(self, numbers: Iterable[int]) -> None:
+        """Let recordings be handed out again: the run goes back to before it asked for them. They count as used."""
+        with self._lock:
+            again = self._taken & set(numbers)
+            self._given_back |= again
+            self._taken -= again
+            for index in (self._by_fingerprint, self._exact, *self._others.values()):
+                index.start_over()
+
     def recorded(self, fingerprint: str) -> int:
         """Return how many recordings there are of the fingerprint, used or not."""
         return len(self._by_fingerprint.numbers.get(fingerprint, ()))
@@ -216,13 +230,16 @@ class Recordings:
 
         What a served tool once called is neither executed nor unused: it lies inside what was served.
         """
-        return [number for number in numbers if number not in self._taken and not self._inside_taken(number)]
+        return [number for number in numbers if not (self._is_used(number) or self._inside_used(number))]
 
-    def _inside_taken(self, number: int) -> bool:
+    def _is_used(self, number: int) -> bool:
+        return number in self._taken or number in self._given_back
+
+    def _inside_used(self, number: int) -> bool:
         above: set[int] = set()
         parent = self._parents.get(number)
         while parent is not None and parent not in above:  # a file edited by hand may go in circles
-            if parent in self._taken:
+            if self._is_used(parent):
                 return True
             above.add(parent)
             parent = self._parents.get(parent)

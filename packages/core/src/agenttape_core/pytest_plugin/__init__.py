@@ -96,6 +96,7 @@ def _cassette_of_the_test(request: pytest.FixtureRequest) -> Iterator[TestCasset
 @pytest.fixture
 def cassette(_cassette_of_the_test: TestCassette) -> TestCassette:
     """Give the cassette of the test: what its agent has asked and got so far, and assertions about it."""
+    _cassette_of_the_test.session.watch_steps()
     return _cassette_of_the_test
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.config import load_settings
+from agenttape_core.overview import PRICED, cost_of
 from agenttape_core.prices import Prices, load_prices
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Session
@@ -65,7 +66,7 @@ class Verdict:
             "drifted": len(report.drift),
             "unused": len(report.unused),
         }
-        costs = [_cost(item, _prices()) for item in served if _is_priced(item)]
+        costs = [cost_of(item, _prices()) for item in served if item.kind in PRICED]
         return cls(
             path=_relative(session.path, root),
             word=_word(counts, session),
@@ -114,12 +115,3 @@ def _relative(path: Path | str, root: Path) -> str:
 
 def _prices() -> Prices:
     return load_prices(load_settings().prices)
-
-
-def _is_priced(item: Interaction) -> bool:
-    return item.kind in {"chat", "completion", "embeddings"}
-
-
-def _cost(item: Interaction, prices: Prices) -> float | None:
-    price, usage = prices.of(item.request.get("model")), item.outcome.usage
-    return price.of(usage) if price is not None and usage is not None else None

@@ -3,7 +3,7 @@
 from agenttape_core.schema.header import FORMAT_VERSION, Freeze, Header, Redaction, Volatile
 from agenttape_core.schema.interaction import KINDS, Fidelity, Interaction, Kind, Timing
 from agenttape_core.schema.opaque import OPAQUE, Opaque
-from agenttape_core.schema.outcome import Outcome, RecordedError, Usage
+from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
 from agenttape_core.schema.python_types import PYTHON_VALUES, class_name, loaded_class
 from agenttape_core.schema.step import Step, StepTiming
 from agenttape_core.schema.values import Plain, TypeCodec, ValueCodec
@@ -13,6 +13,7 @@ __all__ = [
     "KINDS",
     "OPAQUE",
     "PYTHON_VALUES",
+    "Effect",
     "Fidelity",
     "Freeze",
     "Header",

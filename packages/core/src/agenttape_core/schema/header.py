@@ -44,6 +44,8 @@ class Volatile(Record):
     python: str = ""
     packages: dict[str, str] = Field(default_factory=dict)
     """Versions of the distributions that shaped the recording."""
+    turns: list[list[str]] = Field(default_factory=list)
+    """Groups of addresses of calls that overlapped, each in the order in which they ended."""
     steps: dict[int, StepTiming] = Field(default_factory=dict)
     """By the number of the step."""
     timings: dict[int, Timing] = Field(default_factory=dict)
@@ -56,6 +58,8 @@ class Header(Record):
     name: str
     derived_from: str | None = None
     """The cassette that this one was made from, when it was replayed with something live."""
+    origin: Any = None
+    """What was done to that run to make this one of it, as plain data: where it was left, and what was changed."""
     tags: list[str] = Field(default_factory=list)
     input: Any = None
     """The inbound input of the run as plain data, so that it can be started again without the test."""

@@ -31,11 +31,21 @@ class Usage(Record):
     output_tokens: int | None = None
 
 
+class Effect(Record):
+    """Something that a call did besides returning, such as writing to a stream or to the state of its graph."""
+
+    value: Any
+    """What it did, in the words of the integration that does it again when the call is served."""
+    after: int = 0
+    """How many chunks of a stream had arrived by then."""
+
+
 class Outcome(Record):
     """How one boundary crossing ended.
 
     `returned` has a `value`; `raised` has an `error`; `streamed` has `chunks` and says in `ended` whether the
-    stream was exhausted, closed early by its reader, or broken by an `error`.
+    stream was exhausted, closed early by its reader, or broken by an `error`. Whichever it was, `effects` is what else
+    the call did meanwhile, in this order.
     """
 
     status: Literal["returned", "raised", "streamed"]
@@ -44,6 +54,7 @@ class Outcome(Record):
     ended: Literal["exhausted", "closed", "raised"] | None = None
     error: RecordedError | None = None
     usage: Usage | None = None
+    effects: list[Effect] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

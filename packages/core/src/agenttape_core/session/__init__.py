@@ -3,14 +3,24 @@
 from agenttape_core.session.codecs import register_codecs, value_codec
 from agenttape_core.session.crossing import Boundary, Crossing
 from agenttape_core.session.current import (
+    as_observed,
     context_session,
-    current_scope,
     current_session,
     executing,
-    register_scope,
+    taking_part,
     watch_crossings,
 )
+from agenttape_core.session.edited import Edited
+from agenttape_core.session.failures import record_error
 from agenttape_core.session.pacing import Pace
+from agenttape_core.session.places import (
+    below,
+    current_scope,
+    here,
+    register_address_reader,
+    register_place,
+    register_scope,
+)
 from agenttape_core.session.ports import IndexRow, Sink, Source
 from agenttape_core.session.refingerprinted import compared_by
 from agenttape_core.session.report import Crossed, Report
@@ -26,11 +36,14 @@ from agenttape_core.session.shells import (
     serve_stream,
 )
 from agenttape_core.session.steps import Happening, plain_value, record_step
+from agenttape_core.session.texts import Texts
+from agenttape_core.session.turns import Turns
 
 __all__ = [
     "Boundary",
     "Crossed",
     "Crossing",
+    "Edited",
     "Happening",
     "IndexRow",
     "Pace",
@@ -38,23 +51,32 @@ __all__ = [
     "Session",
     "Sink",
     "Source",
+    "Texts",
+    "Turns",
     "aintercept",
     "aintercept_stream",
+    "as_observed",
     "aserve",
     "aserve_stream",
+    "below",
     "compared_by",
     "context_session",
     "current_scope",
     "current_session",
     "executing",
+    "here",
     "intercept",
     "intercept_stream",
     "plain_value",
+    "record_error",
     "record_step",
+    "register_address_reader",
     "register_codecs",
+    "register_place",
     "register_scope",
     "serve",
     "serve_stream",
+    "taking_part",
     "value_codec",
     "watch_crossings",
 ]

@@ -11,7 +11,7 @@ from agenttape_core.schema import OPAQUE, PYTHON_VALUES, TypeCodec, ValueCodec
 _lock = Lock()
 _codec = PYTHON_VALUES
 _lenient = PYTHON_VALUES.lenient(OPAQUE)
-_tags: set[str] = set()
+_known: dict[str, TypeCodec] = {}
 
 
 def value_codec(*, lenient: bool = False) -> ValueCodec:
@@ -26,16 +26,19 @@ def value_codec(*, lenient: bool = False) -> ValueCodec:
 def register_codecs(codecs: Sequence[TypeCodec]) -> None:
     """Add families of values to what boundaries can carry; later ones are asked first.
 
+    Several integrations may register the same codec, one of `agenttape_core.codecs`.
+
     Raises:
         ConfigurationError: If a tag does not start with `$`, or is taken.
     """
     global _codec, _lenient  # noqa: PLW0603 - the registry of the process
     with _lock:
-        for codec in codecs:
+        new = [codec for codec in codecs if _known.get(codec.tag) is not codec]
+        for codec in new:
             if not codec.tag.startswith("$") or codec.tag.startswith("$$"):
                 raise ConfigurationError(f"the codec tag {codec.tag!r} must start with a single '$'")
-            if codec.tag in _tags:
+            if codec.tag in _known:
                 raise ConfigurationError(f"the codec tag {codec.tag!r} is already registered")
-        _tags.update(codec.tag for codec in codecs)
-        _codec = _codec.extended(codecs)
+        _known.update((codec.tag, codec) for codec in new)
+        _codec = _codec.extended(new)
         _lenient = _codec.lenient(OPAQUE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from agenttape_core.errors import DriftError
 from agenttape_core.matching import Found, IdMap, Position, Question
-from agenttape_core.schema import Interaction, Outcome, Plain, RecordedError, Timing, Usage
+from agenttape_core.schema import Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
 from agenttape_core.session.current import _executing, _watchers
 from agenttape_core.session.failures import rebuild_error, record_error
 from agenttape_core.session.pacing import Paced
@@ -68,6 +68,8 @@ class Crossing:
 
     __slots__ = (
         "_began",
+        "_effects",
+        "_served",
         "boundary",
         "drift",
         "duration_ms",
@@ -116,6 +118,8 @@ class Crossing:
         self.duration_ms: float | None = None
         """How long it took, where another tool has measured it; by default as long as it takes now."""
         self._began = perf_counter()
+        self._effects: list[Effect] = []
+        self._served: Outcome | None = None
         for watcher in _watchers:
             watcher(self)
 
@@ -130,6 +134,15 @@ class Crossing:
         """Begin to serve in the time that the recording took, if the session is to."""
         pace = self.session.pace
         return Paced(pace, self.found.number) if pace is not None and self.found is not None else None
+
+    async def await_turn(self) -> None:
+        """Wait until those concurrent calls are answered that were answered before this one in the recording."""
+        if self.found is not None:
+            await self.session.turns.wait(self.position.address, self.session.seconds_of(self.found.number))
+
+    def has_turned(self) -> None:
+        """Note that the call is answered."""
+        self.session.turns.passed(self.position.address)
 
     def replay(self) -> Any:
         """Return the recorded value, or raise the recorded error."""
@@ -159,6 +172,17 @@ class Crossing:
         yield from self._chunks(outcome)
         self._end_of_stream(outcome, len(outcome.chunks or ()))
 
+    def effects(self, after: int | None = None) -> list[Any]:
+        """Return what the recorded call did besides returning, in order, each a fresh object with the ids of this run.
+
+        Args:
+            after: Only what it did when so many chunks of its stream had arrived; by default all.
+        """
+        if self.found is None:
+            return []
+        effects = self._outcome().effects
+        return [self._value(effect.value) for effect in effects if after is None or effect.after == after]
+
     def _split(self, value: Any) -> Sequence[Any]:
         with self.session.latching():
             return self.boundary.split(value)
@@ -172,8 +196,10 @@ class Crossing:
 
     def _outcome(self) -> Outcome:
         assert self.found is not None
-        with self.session.latching():
-            return self.session.source.outcome(self.found.number)
+        if self._served is None:
+            with self.session.latching():
+                self._served = self.session.source.outcome(self.found.number)
+        return self._served
 
     def _ids(self) -> IdMap:
         assert self.found is not None
@@ -242,6 +268,22 @@ class Crossing:
         """Note the time of a chunk."""
         self.offsets.append((perf_counter() - self._began) * 1000)
 
+    def effected(self, value: Any) -> None:
+        """Record that the call has just done something besides returning; it is done again when the call is served.
+
+        Thread-safe. The value is encoded now, before anyone can change it; who serves the call gives its shell a
+        function that does it again.
+
+        Args:
+            value: What it did, so that `effects` of a served crossing tells whoever does it again.
+
+        Raises:
+            UnrecordableValueError: If the value has no codec.
+        """
+        with self.session.latching():
+            effect = Effect.model_construct(value=self.session.codec.encode(value), after=len(self.offsets))
+        self._effects.append(effect)
+
     def returned(self, value: Any) -> None:
         """Record that the call returned.
 
@@ -281,8 +323,19 @@ class Crossing:
         record = record_error(error, self.session.codec)
         return RecordedError.model_validate(self.session.redactor.value(record.model_dump()))
 
+    def _redacted_effects(self) -> list[Effect]:
+        """Return the effects redacted; what one writes after the other may be a text in pieces, as chunks are."""
+        redactor, effects = self.session.redactor, list(self._effects)
+        values = redactor.chunks([effect.value for effect in effects])
+        return [  # and each alone: a secret after another text's end may hide in the whole
+            Effect.model_construct(value=redactor.value(value), after=effect.after)
+            for value, effect in zip(values, effects, strict=True)
+        ]
+
     def _record(self, outcome: Outcome) -> None:
         question, redactor = self.question, self.session.redactor
+        if self._effects:
+            outcome = outcome.model_copy(update={"effects": self._redacted_effects()})
         interaction = Interaction.model_construct(
             number=self.number,
             kind=question.kind,
@@ -298,6 +351,9 @@ class Crossing:
             request=question.body,
             outcome=outcome,
         )
-        took = (perf_counter() - self._began) * 1000 if self.duration_ms is None else self.duration_ms
+        now = perf_counter()
+        if self.parent is None:
+            self.session.turns.ended(self.position.address, self._began, now)
+        took = (now - self._began) * 1000 if self.duration_ms is None else self.duration_ms
         timing = Timing(duration_ms=took, offsets_ms=self.offsets)
         self.session.keep(interaction, timing, self.position.order)

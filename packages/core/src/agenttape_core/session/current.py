@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from agenttape_core.matching import task_branch
+from agenttape_core.matching import current_branch, enter_branch
 
 if TYPE_CHECKING:
     from agenttape_core.session.crossing import Crossing
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 _current: ContextVar[Session | None] = ContextVar("agenttape_session", default=None)
 _executing: ContextVar[Crossing | None] = ContextVar("agenttape_executing", default=None)
+_joined: ContextVar[tuple[Session, ...]] = ContextVar("agenttape_joined", default=())
 _open: list[Session] = []
-_scopes: list[Callable[[], str | None]] = []
 _watchers: list[Callable[[Crossing], None]] = []
 _lock = Lock()
 
@@ -46,6 +47,47 @@ def executing() -> Crossing | None:
     return _executing.get()
 
 
+@contextmanager
+def taking_part(session: Session) -> Iterator[None]:
+    """While inside, integrations tape what the user did not tape, as in a session that is ambient.
+
+    For what an integration tapes as a whole and yet runs on every replay, such as a graph. Hold it only while its code
+    runs, never across a `yield`.
+    """
+    before = _joined.get()
+    _joined.set((*before, session))
+    try:
+        yield
+    finally:
+        _joined.set(before)  # no token: an abandoned coroutine is closed in the context of whoever collects it
+
+
+def takes_part(session: Session) -> bool:
+    """Whether this call is inside of something that takes part in the session."""
+    return session in _joined.get()
+
+
+@contextmanager
+def as_observed(session: Session, outer: Crossing | None) -> Iterator[None]:
+    """While inside, the caller counts as running in a session, within a crossing of it.
+
+    For an integration that observes: it builds the request of a call that it is told of by the code that a session that
+    substitutes builds it with. Hold it for that only, never across a `yield` or the real call.
+
+    Args:
+        session: The session of the observation.
+        outer: The innermost observed crossing that the call is part of.
+    """
+    real, executed, branch = _current.set(session), _executing.set(outer), current_branch()
+    enter_branch(None)
+    try:
+        yield
+    finally:
+        enter_branch(branch)
+        _executing.reset(executed)
+        _current.reset(real)
+
+
 def enter(session: Session) -> None:
     """Make a session the current one of this context."""
     with _lock:
@@ -63,22 +105,13 @@ def leave(session: Session) -> bool:
     return mine
 
 
+def swap(session: Session | None) -> Session | None:
+    """Make a session the current one of this context without opening it, and return the one that was."""
+    before = _current.get()
+    _current.set(session)
+    return before
+
+
 def watch_crossings(watcher: Callable[[Crossing], None]) -> None:
     """Call this with each crossing of this process when it begins, where it is made; `verify` compares them."""
     _watchers.append(watcher)
-
-
-def register_scope(provider: Callable[[], str | None]) -> None:
-    """Let an integration say in which sequential strand of a run the caller is; ids are counted by strand."""
-    _scopes.append(provider)
-
-
-def current_scope() -> str:
-    """Return the name of the sequential strand of the run that the caller is in, the same in every run."""
-    for provider in _scopes:
-        scope = provider()
-        if scope is not None:
-            return scope
-    session = context_session()
-    branch = task_branch(session.root) if session is not None else None
-    return branch.name if branch is not None else ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agenttape_core.errors import CassetteError
 from agenttape_core.matching import Candidate, Ignored, Question, nearest
+from agenttape_core.session.places import in_words
 from agenttape_core.session.ports import IndexRow, Source
 from agenttape_core.session.steps import is_gap_of
 
@@ -31,7 +32,9 @@ def explanation(
     """
     if lossy:
         return _to_fix(['accept what was recorded:  use_cassette(..., lossy="serve")', *remedy()[:1]])
+    words = in_words(address)
     return [
+        *([f"{'place':<10}{words}"] if words is not None else []),
         *_nearest(source, question, address, ignored),
         *_missing(source, question, address),
         *_to_fix(remedy()),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
@@ -41,6 +41,8 @@ from agenttape_core.session.explaining import explanation
 from agenttape_core.session.pacing import Pace
 from agenttape_core.session.ports import IndexRow, Sink, Source
 from agenttape_core.session.report import Crossed, Report
+from agenttape_core.session.texts import Texts
+from agenttape_core.session.turns import Turns
 
 
 class Session:
@@ -60,6 +62,7 @@ class Session:
         opaque: Whether values without a codec are kept as stand-ins.
         pace: How fast recordings are served; by default at once.
         tracing: Whether tracers may report to the outside what the session does.
+        revise: Returns a step as it is to be kept, or nothing for one of which nothing is.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Session:
         opaque: bool = False,
         pace: Pace | None = None,
         tracing: bool = True,
+        revise: Callable[[Step], Step | None] = lambda step: step,
     ) -> None:
         self.path = path
         self.policy = policy
@@ -87,8 +91,10 @@ class Session:
         self.closed = False
         self.frozen: Any = None
         """What is kept fixed for this session: set by who opens it, asked for by the stand-ins of freeze."""
-        self.ambient = ambient
+        self._ambient = ambient
         self.pace = pace
+        self.timings: Callable[[], Mapping[int, Timing]] = dict
+        """The recorded times, by the numbers of their interactions: given by who opens the session."""
         self.tracing = tracing
         self.written: Path | str | None = None
         """The file that was written when the session ended: the cassette, or one derived from it; else nothing."""
@@ -96,11 +102,17 @@ class Session:
         """When the recording began; steps are timed from here."""
         self.served_at: dict[int, Order] = {}
         """The place in this run of each recording that was served."""
+        self.turns = Turns()
+        """The order in which concurrent calls ended: given by who opens the session, where one was recorded."""
         self.running: list[Crossing] = []
         """What is being executed for real now, in the order in which it began."""
+        self.texts: Texts | None = None
+        """The long texts of its interactions, for who records steps that say them again."""
         self._keepsakes: dict[str, Any] = {}
         self._kept: list[tuple[Order, Interaction]] = []
+        self._watched: list[tuple[Order, Step]] | None = None
         self._sink = sink
+        self._revise = revise
         self._remedy = remedy
         self._recordings = Recordings(source.entries, policy.match_on, source.interaction)
         self._opaque = opaque
@@ -111,12 +123,23 @@ class Session:
         self._latched: AgentTapeError | AgentTapeHalt | None = None
         self._unfinished: set[Callable[[], None]] = set()
         self._lock = Lock()
+        self._branch: Branch | None = None
         self._branch_outside: Branch | None = None
 
     @property
     def mode(self) -> Mode:
         """The mode the session was opened in."""
         return self.policy.mode
+
+    @property
+    def records(self) -> bool:
+        """Whether anything of the run may be written: what is executed, and its steps."""
+        return self._sink is not None
+
+    @property
+    def ambient(self) -> bool:
+        """Whether integrations tape here what the user did not tape: everywhere, or inside what takes part."""
+        return self._ambient or current.takes_part(self)
 
     @property
     def codec(self) -> ValueCodec:
@@ -130,6 +153,19 @@ class Session:
             with self._lock:
                 return [interaction for _, interaction in sorted(self._kept, key=lambda kept: kept[0])]
         return [self.source.interaction(row.number) for row in self.source.entries]
+
+    def happened(self) -> list[Interaction]:
+        """Return what this run has asked and got so far: what was served and what was executed, as it is ordered."""
+        with self._lock:
+            ran = [(order, interaction) for order, interaction in self._kept]
+        ran += [(order, self.source.interaction(number)) for number, order in list(self.served_at.items())]
+        return [interaction for _, interaction in sorted(ran, key=lambda item: item[0])]
+
+    def steps_taken(self, kind: str) -> list[Step]:
+        """Return the steps of a kind that this run has taken since `watch_steps`, as it is ordered."""
+        with self._lock:
+            taken = [(order, step) for order, step in self._watched or () if step.kind == kind]
+        return [step for _, step in sorted(taken, key=lambda item: item[0])]
 
     def keepsake(self, key: str, make: Callable[[], Any]) -> Any:
         """Return what someone keeps with this session under a key, made on first use."""
@@ -145,8 +181,29 @@ class Session:
         """Make this the current session."""
         self.outer = current.context_session()
         self._branch_outside = current_branch()
-        enter_branch(new_branch())
+        self._branch = new_branch()
+        enter_branch(self._branch)
         current.enter(self)
+
+    @contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Make this the current session of the context of a block, while it is open.
+
+        A test runner sets a test up in one context and runs it in another.
+        """
+        before, branch = current.swap(self), current_branch()
+        enter_branch(self._branch)
+        try:
+            yield
+        finally:
+            current.swap(before)
+            enter_branch(branch)
+
+    def pause(self) -> None:
+        """Let the context that entered this session be outside of it again, while the session stays open."""
+        if current.context_session() is self:
+            current.swap(self.outer)
+            enter_branch(self._branch_outside)
 
     def leave(self) -> None:
         """End the session: it serves and executes nothing more, and streams that are not read to their end are cut."""
@@ -199,7 +256,7 @@ class Session:
         """
         with self.latching():
             question = self._canonical.question(boundary.kind, name, body, ids)
-        parent = parent or current.executing() or self._executing_elsewhere()
+        parent = parent or current.executing() or self._executing_elsewhere(position)
         if parent is not None and parent.session is not self:
             parent = None
         if position is None:
@@ -220,16 +277,20 @@ class Session:
         self.served_at.setdefault(found.number, position.order)
         return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent, found=found)
 
-    def _executing_elsewhere(self) -> Crossing | None:
+    def _executing_elsewhere(self, position: Position | None) -> Crossing | None:
         """Return the boundary that a thread without a context most likely works for: the innermost, if there is one.
 
-        Real code may start threads that know nothing of the session. What they call belongs to that code.
+        Real code may start threads that know nothing of the session. What they call belongs to that code. It does not
+        if a framework knows the place of the call, in the same tree and not below that boundary: then it runs beside,
+        as in an event loop that is older than the session.
         """
         if current.context_session() is not None:
             return None
         running = list(self.running)
         innermost = running[-1] if running else None
-        return innermost if innermost is not None and all(map(innermost.is_below, running)) else None
+        if innermost is None or not all(map(innermost.is_below, running)):
+            return None
+        return None if position is not None and position.is_beside(innermost.position) else innermost
 
     def times_recorded(self, boundary: Boundary, body: Mapping[str, Any]) -> int:
         """Return how often a request was recorded, whether or not its recordings are used already."""
@@ -273,18 +334,38 @@ class Session:
         """Hand a finished interaction to the sink. One that ends after the session is not part of it."""
         if self._sink is None:
             return
+        if self.texts is not None:
+            self.texts.note(interaction)
         with self._lock:
             if not self.closed:
                 self._sink.append(interaction, timing, order)
                 self._kept.append((order, interaction))
 
     def keep_step(self, step: Step, timing: StepTiming, order: Order) -> None:
-        """Hand a finished step to the sink likewise."""
-        if self._sink is None:
+        """Hand a finished step to the sink likewise, and remember it for who watches."""
+        with self._lock:
+            if self._watched is not None and not self.closed:
+                self._watched.append((order, step))
+        kept = self._revise(step) if self._sink is not None and self._writes_steps else None
+        if self._sink is None or kept is None:
             return
         with self._lock:
             if not self.closed:
-                self._sink.append_step(step, timing, order)
+                self._sink.append_step(kept, timing, order)
+
+    @property
+    def keeps_steps(self) -> bool:
+        """Whether the steps of this run are kept: where somebody watches, and where they are written."""
+        return self._watched is not None or self._writes_steps
+
+    @property
+    def _writes_steps(self) -> bool:
+        """Not beside those of an earlier run, and not where nothing is written."""
+        return self._sink is not None and (self.policy.replaces or not self.policy.records)
+
+    def watch_steps(self) -> None:
+        """Remember the steps of this run from now on, also of a replay, which takes them again."""
+        self._watched = self._watched or []
 
     def forget(self) -> None:
         """Forget what has happened: it is with the sink, and who only observes asks for nothing of it any more."""
@@ -311,6 +392,14 @@ class Session:
         rows = {row.number: row for row in self.source.entries}
         served = [number for number, row in rows.items() if not self.policy.is_live(row.kind, row.name)]
         self.report.close([_crossed(rows[number]) for number in self._recordings.unused(served)])
+
+    def permit(self, policy: Policy) -> None:
+        """Go on under another policy: what follows departs from what was recorded."""
+        self.policy = policy
+
+    def go_back(self, numbers: Iterable[int]) -> None:
+        """Serve recordings again that were served already: the run goes back to before it asked for them."""
+        self._recordings.give_back(numbers)
 
     def used_numbers(self) -> list[int]:
         """Return the recordings that were served, with all that lies inside them, in the order of the file."""

@@ -12,58 +12,98 @@ from agenttape_core.schema import Plain, Usage
 from agenttape_core.session.crossing import Crossing
 
 Ended = Literal["exhausted", "closed", "raised"]
+Apply = Callable[[Any], object]
+"""Does again what a served call did besides returning: it gets one effect at a time, in order."""
+AsyncApply = Callable[[Any], Awaitable[object]]
 _DONE = object()
 
 
-def serve(crossing: Crossing) -> Any:
-    """Answer a call that is served: with the recorded value or error, at the pace of the session."""
+def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
+    """Answer a call that is served: with the recorded value or error, at the pace of the session.
+
+    Args:
+        crossing: The call.
+        apply: Does again what else the call did. What it raises takes the place of the answer.
+    """
     paced = crossing.paced()
     if paced is not None:
         paced.wait()
-    return crossing.replay()
+    try:
+        if apply is not None:
+            for effect in crossing.effects():
+                apply(effect)
+        return crossing.replay()
+    finally:
+        crossing.has_turned()
 
 
-async def aserve(crossing: Crossing) -> Any:
+async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
     """Like `serve`, for a coroutine."""
     paced = crossing.paced()
     if paced is not None:
         await paced.await_()
-    return crossing.replay()
+    await crossing.await_turn()
+    try:
+        if apply is not None:
+            for effect in crossing.effects():
+                await apply(effect)
+        return crossing.replay()
+    finally:
+        crossing.has_turned()
 
 
-def serve_stream(crossing: Crossing) -> Iterator[Any]:
-    """Like `serve`, for a generator: each chunk comes when it is due."""
+def serve_stream(crossing: Crossing, apply: Apply | None = None) -> Iterator[Any]:
+    """Like `serve`, for a generator: each chunk comes when it is due, and effects where they were between chunks."""
     chunks, paced = crossing.replay_chunks(), crossing.paced()
-    if paced is None:
-        yield from chunks
-        return
-    for number in count():
-        paced.wait(number)
-        chunk = next(chunks, _DONE)
-        if chunk is _DONE:
+    try:
+        if paced is None and apply is None:
+            yield from chunks
             return
-        yield chunk
+        for number in count():
+            if paced is not None:
+                paced.wait(number)
+            if apply is not None:
+                for effect in crossing.effects(number):
+                    apply(effect)
+            chunk = next(chunks, _DONE)
+            if chunk is _DONE:
+                return
+            yield chunk
+    finally:
+        crossing.has_turned()
 
 
-async def aserve_stream(crossing: Crossing) -> AsyncGenerator[Any, None]:
+async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> AsyncGenerator[Any, None]:
     """Like `serve_stream`, for an async generator."""
     chunks, paced = crossing.replay_chunks(), crossing.paced()
-    for number in count():
-        if paced is not None:
-            await paced.await_(number)
-        chunk = next(chunks, _DONE)
-        if chunk is _DONE:
-            return
-        yield chunk
+    try:
+        for number in count():
+            if paced is not None:
+                await paced.await_(number)
+            if apply is not None:
+                for effect in crossing.effects(number):
+                    await apply(effect)
+            chunk = next(chunks, _DONE)
+            if chunk is _DONE:
+                break
+            yield chunk
+        await crossing.await_turn()
+    finally:
+        crossing.has_turned()
 
 
-def intercept(crossing: Crossing, execute: Callable[[], Any]) -> Any:
+def intercept(crossing: Crossing, execute: Callable[[], Any], apply: Apply | None = None) -> Any:
     """Serve the call, or execute and record it.
 
     Cancellation, `KeyboardInterrupt` and our own halts are not outcomes: they pass and leave no record.
+
+    Args:
+        crossing: The call.
+        execute: Makes the real call.
+        apply: Does again what else a served call did; the real one tells `Crossing.effected`.
     """
     if crossing.is_served:
-        return serve(crossing)
+        return serve(crossing, apply)
     try:
         with crossing.executing():
             value = execute()
@@ -74,10 +114,10 @@ def intercept(crossing: Crossing, execute: Callable[[], Any]) -> Any:
     return value
 
 
-async def aintercept(crossing: Crossing, execute: Callable[[], Awaitable[Any]]) -> Any:
+async def aintercept(crossing: Crossing, execute: Callable[[], Awaitable[Any]], apply: AsyncApply | None = None) -> Any:
     """Like `intercept`, for a coroutine."""
     if crossing.is_served:
-        return await aserve(crossing)
+        return await aserve(crossing, apply)
     try:
         with crossing.executing():
             value = await execute()
@@ -145,10 +185,12 @@ class _Stream:
         return first
 
 
-def intercept_stream(crossing: Crossing, execute: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+def intercept_stream(
+    crossing: Crossing, execute: Callable[[], Iterator[Any]], apply: Apply | None = None
+) -> Iterator[Any]:
     """Like `intercept`, for a generator. A stream closed early or broken midway is recorded as exactly that."""
     if crossing.is_served:
-        yield from serve_stream(crossing)
+        yield from serve_stream(crossing, apply)
         return
     stream = _Stream(crossing)
     with stream.reading():
@@ -170,10 +212,12 @@ def intercept_stream(crossing: Crossing, execute: Callable[[], Iterator[Any]]) -
     stream.exhaust()
 
 
-async def aintercept_stream(crossing: Crossing, execute: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
+async def aintercept_stream(
+    crossing: Crossing, execute: Callable[[], AsyncIterator[Any]], apply: AsyncApply | None = None
+) -> AsyncIterator[Any]:
     """Like `intercept_stream`, for an async generator."""
     if crossing.is_served:
-        async with aclosing(aserve_stream(crossing)) as served:
+        async with aclosing(aserve_stream(crossing, apply)) as served:
             async for chunk in served:
                 yield chunk
         return

@@ -35,6 +35,7 @@ class Happening:
         input: What it was given, for the outermost of a run, as plain data: `plain_value` at the time it was given.
         output: What it gave, likewise.
         data: What an event says, likewise.
+        retells: Whether its input and output may say again what interactions hold: their long texts are only named.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Happening:
     input: Plain = None
     output: Plain = None
     data: Plain = None
+    retells: bool = False
 
 
 def record_step(session: Session, happening: Happening) -> None:
@@ -60,6 +62,7 @@ def record_step(session: Session, happening: Happening) -> None:
         CassetteWriteError: If it cannot be written.
     """
     redactor = session.redactor
+    named = session.texts.named if happening.retells and session.texts is not None else _as_it_is
     step = Step(
         number=0,  # steps are numbered when the cassette is written
         kind=happening.kind,
@@ -71,13 +74,17 @@ def record_step(session: Session, happening: Happening) -> None:
         error=_plain_error(happening.error, redactor),
         fidelity="missing" if happening.missing else "exact",
         fidelity_note=redactor.text(happening.missing),
-        input=redactor.value(happening.input),
-        output=redactor.value(happening.output),
+        input=named(redactor.value(happening.input)),
+        output=named(redactor.value(happening.output)),
         data=redactor.value(happening.data),
     )
     start = (happening.began - session.began) * 1000
     duration = (perf_counter() - happening.began) * 1000
     session.keep_step(step, StepTiming(start_ms=start, duration_ms=duration), happening.order)
+
+
+def _as_it_is(value: Plain) -> Plain:
+    return value
 
 
 GAP = "gap"

@@ -6,7 +6,7 @@ import re
 import threading
 from collections import OrderedDict
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step
@@ -41,10 +41,13 @@ if TYPE_CHECKING:
     from agenttape_core.storage.layout import Entry, Layout, Span
     from agenttape_core.storage.location import Location
 
+T = TypeVar("T")
+
 LAYOUTS: dict[str, Layout] = {"yaml": YamlLayout(), "jsonl": JsonlLayout()}
-_VERSION = re.compile(
+VERSION = re.compile(
     rb'(?:\xef\xbb\xbf)?(?:---[ \t]*\n)?(?:agenttape: ([0-9]{1,9})[ \t]*\n|\{"agenttape":([0-9]{1,9})[,}])'
 )
+"""How a cassette of any version begins."""
 _CONFLICT = b"\n<<<<<<< "
 _RESOLVED = 64
 """How many resolved requests are kept, so that reading in file order follows each continuation once."""
@@ -151,13 +154,31 @@ class Cassette:
             last = step.number
             yield step
 
+    def step(self, number: int) -> Step:
+        """One step. Raises as `steps` does, and `KeyError` if there is none of that number."""
+        return self._step(self._step_places[number], after=number - 1)
+
+    @cached_property
+    def _step_places(self) -> dict[int, Span]:
+        return {step.number: span for step, span in zip(self.steps(), self._step_spans, strict=True)}
+
     def records(self) -> Iterator[Interaction | Step]:
         """All interactions and steps in the order of the file, one at a time. Raises as `outcome` and `steps` do."""
+        return self._in_order(self.interactions(), self.steps())
+
+    def rows(self) -> Iterator[Entry | Step]:
+        """What stands for each record in the order of the file: an index row or the step. Raises as `steps` does."""
+        return self._in_order(iter(self.entries), self.steps())
+
+    def _in_order(self, interactions: Iterator[T], steps: Iterator[Step]) -> Iterator[T | Step]:
         starts = [*(span[0] for span in self._spans), *(span[0] for span in self._step_spans)]
-        order = sorted(range(len(starts)), key=starts.__getitem__)
-        interactions, steps = self.interactions(), self.steps()
-        for place in order:
+        for place in sorted(range(len(starts)), key=starts.__getitem__):
             yield next(interactions) if place < len(self._spans) else next(steps)
+
+    def written(self, number: int) -> bytes:
+        """The record of an interaction as it is written, without its first keys, which the index has."""
+        span = self._spans[self._positions[number]]
+        return self._data[self._layout.after_head(self._data, span) : span[1]]
 
     def fidelity_note(self, number: int) -> str:
         """Why an interaction is not exact; empty when it is. Raises as `outcome` does."""
@@ -223,7 +244,7 @@ class Cassette:
             self._refuse(error, self._spans[self._positions[number]][0])
 
     def _refuse_other_versions(self) -> None:
-        match = _VERSION.match(self._data)
+        match = VERSION.match(self._data)
         if match and int(match[1] or match[2]) > FORMAT_VERSION:
             raise CassetteVersionError(
                 self.path,

@@ -43,6 +43,9 @@ class Layout(Protocol):
     def entry(self, data: bytes, span: Span) -> Entry:
         """Read the first keys of a record."""
 
+    def after_head(self, data: bytes, span: Span) -> int:
+        """The offset after the first keys of a record; its start if they do not stand as they are written."""
+
     def header(self, piece: bytes) -> tuple[dict[str, Any], str]:
         """Parse the header, its timings left as text and apart."""
 

@@ -81,6 +81,11 @@ class YamlLayout:
             int(parent) if parent else None,
         )
 
+    def after_head(self, data: bytes, span: Span) -> int:
+        """Find the end of the first keys by pattern."""
+        match = _match_head(data, *span)
+        return match.end() if match is not None else span[0]
+
     def header(self, piece: bytes) -> tuple[dict[str, Any], str]:
         """Parse the header; the timings are the last lines of its volatile block."""
         at = piece.rfind(_TIMINGS)

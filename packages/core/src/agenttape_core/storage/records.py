@@ -80,8 +80,13 @@ def version_of(header: Header, records: Iterable[dict[str, Any]]) -> int:
         header: The header.
         records: The records as they are stored, but for their assets.
     """
-    is_newer = header.ignore or any(not _SINCE_SECOND.isdisjoint(record) for record in records)
-    return FORMAT_VERSION if is_newer else _FIRST
+    since_second = header.ignore or header.origin is not None or header.volatile.turns
+    return FORMAT_VERSION if since_second or any(map(_is_of_second, records)) else _FIRST
+
+
+def _is_of_second(record: dict[str, Any]) -> bool:
+    outcome = record.get("outcome")
+    return not _SINCE_SECOND.isdisjoint(record) or (isinstance(outcome, dict) and "effects" in outcome)
 
 
 def header_to_dict(header: Header, *, version: int = _FIRST) -> dict[str, Any]:
@@ -186,8 +191,16 @@ def _stored(record: Record) -> dict[str, Any]:
     for name, default in _defaults(type(record)):
         value = getattr(record, name)
         if default is _REQUIRED or value != default:
-            stored[name] = _stored(value) if isinstance(value, Record) else value
+            stored[name] = _stored_field(value)
     return stored
+
+
+def _stored_field(value: Any) -> Any:
+    if isinstance(value, Record):
+        return _stored(value)
+    if type(value) is list and value and isinstance(value[0], Record):
+        return [_stored(item) for item in value]
+    return value
 
 
 @cache

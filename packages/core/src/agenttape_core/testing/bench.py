@@ -61,17 +61,6 @@ class _Connected:
                 self._stack.close()
 
 
-def expect(condition: object, message: str) -> None:
-    """Fail the point with a message unless the condition holds.
-
-    Raises:
-        AssertionError: If it does not.
-    """
-    __tracebackhide__ = True  # pytest then shows the line of the point
-    if not condition:
-        raise AssertionError(message)
-
-
 class Bench(Hooks):
     """What every point needs. A test runner calls `setup_method` before each one, and `teardown_method` after it."""
 

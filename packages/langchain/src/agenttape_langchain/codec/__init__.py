@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttape_langchain.codec import addable, floats, graph, http, messages, outputs, parsed, text
+from agenttape_core.codecs import HTTP, VECTORS
+from agenttape_langchain.codec import addable, graph, messages, outputs, parsed, text
 from agenttape_langchain.codec.streams import join_chunks, split_result
 from agenttape_langchain.codec.texts import join_texts, split_texts
 
@@ -15,11 +16,11 @@ CODECS: tuple[TypeCodec, ...] = (
     messages.CODEC,
     *outputs.CODECS,
     text.CODEC,
-    floats.CODEC,
+    *VECTORS,
     addable.CODEC,
     parsed.CODEC,
     *graph.CODECS,
-    *http.CODECS,
+    *HTTP,
 )
 """The codecs to put before those of Python's own types: `PYTHON_VALUES.extended(CODECS)`."""
 

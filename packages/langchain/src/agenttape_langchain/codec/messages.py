@@ -14,10 +14,7 @@ from typing import Any, cast
 from langchain_core import messages as lc
 from langchain_core.messages import AIMessageChunk, BaseMessage
 
-from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.schema import Plain, TypeCodec, class_name
-from agenttape_langchain.codec import parsed, tool_calls
-from agenttape_langchain.codec.models import (
+from agenttape_core.codecs import (
     CLASS,
     Nested,
     build,
@@ -28,6 +25,9 @@ from agenttape_langchain.codec.models import (
     read_fields,
     subclass_name,
 )
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+from agenttape_core.schema import Plain, TypeCodec, class_name
+from agenttape_langchain.codec import parsed, tool_calls
 
 _CLASSES: tuple[type[BaseMessage], ...] = (
     lc.AIMessage,

@@ -23,10 +23,7 @@ from langchain_core.outputs import (
     RunInfo,
 )
 
-from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema import Plain, TypeCodec
-from agenttape_langchain.codec.messages import read_message, restore_message, write_message
-from agenttape_langchain.codec.models import (
+from agenttape_core.codecs import (
     CLASS,
     EXTRA,
     Nested,
@@ -38,6 +35,9 @@ from agenttape_langchain.codec.models import (
     read_extra,
     read_fields,
 )
+from agenttape_core.errors import UnreadableValueError
+from agenttape_core.schema import Plain, TypeCodec
+from agenttape_langchain.codec.messages import read_message, restore_message, write_message
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

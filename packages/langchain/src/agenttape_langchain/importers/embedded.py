@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from agenttape_core.codecs import packed
 from agenttape_core.integration import Importing, Told
-from agenttape_langchain.codec.floats import packed
+from agenttape_core.substitution import EMBEDDING_SETTINGS, model_of, settings_of
 from agenttape_langchain.embeddings import EMBEDDING
 from agenttape_langchain.importers.asked import NotImportableError
 from agenttape_langchain.importers.clients import class_named, model_on_wire
 from agenttape_langchain.importers.comparison import difference
 from agenttape_langchain.importers.exchanges import Exchange
 from agenttape_langchain.importers.services import Options, embedding_connection
-from agenttape_langchain.object_settings import EMBEDDING_SETTINGS, model_of, settings_of
 from agenttape_langchain.requests import embedding_body
 
 _NAME = "OpenAIEmbeddings"

@@ -12,10 +12,10 @@ from pydantic import PrivateAttr
 
 from agenttape_core import Report
 from agenttape_core.integration import Crossing, aserve, serve
-from agenttape_langchain.alias import StandIn
+from agenttape_core.recorded import Exhausted, Pace, RecordedPart, settings_of_method
+from agenttape_core.substitution import StandIn
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.retrievers import RETRIEVAL
-from agenttape_langchain.standalone.recorded_part import Exhausted, Pace, RecordedPart, settings_of_method
 
 _METHOD = "compress_documents"
 

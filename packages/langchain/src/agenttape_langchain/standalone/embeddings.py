@@ -10,10 +10,10 @@ from langchain_core.embeddings import Embeddings
 
 from agenttape_core import Report
 from agenttape_core.integration import Crossing, aserve, serve
-from agenttape_langchain.alias import StandIn
+from agenttape_core.recorded import Options, RecordedPart
+from agenttape_core.substitution import StandIn
 from agenttape_langchain.embeddings import EMBEDDING
 from agenttape_langchain.requests import embedding_body
-from agenttape_langchain.standalone.recorded_part import Options, RecordedPart
 
 
 class ReplayEmbeddings(StandIn, Embeddings):

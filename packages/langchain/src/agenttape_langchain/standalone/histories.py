@@ -10,8 +10,8 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
 from agenttape_core.integration import aserve, serve
+from agenttape_core.recorded import Options, RecordedPart, settings_of_method
 from agenttape_langchain.standalone.methods import Replaying
-from agenttape_langchain.standalone.recorded_part import Options, RecordedPart, settings_of_method
 from agenttape_langchain.vector_stores import MEMORY
 
 _METHODS = {"messages": (), "add_messages": (), "clear": ()}

@@ -13,10 +13,10 @@ from pydantic import PrivateAttr
 
 from agenttape_core import Report
 from agenttape_core.integration import Crossing, aserve, aserve_stream, serve, serve_stream
-from agenttape_langchain.alias import StandIn
+from agenttape_core.recorded import Exhausted, Pace, RecordedPart
+from agenttape_core.substitution import StandIn
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import completion_body
-from agenttape_langchain.standalone.recorded_part import Exhausted, Pace, RecordedPart
 
 
 class ReplayLLM(StandIn, BaseLLM):

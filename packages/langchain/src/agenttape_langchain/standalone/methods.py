@@ -7,10 +7,9 @@ from typing import Any
 
 from agenttape_core import Report
 from agenttape_core.integration import Boundary, Crossing, aserve, serve
-from agenttape_langchain.alias import StandIn
-from agenttape_langchain.leaves import kept, named_arguments
+from agenttape_core.recorded import RecordedPart
+from agenttape_core.substitution import StandIn, kept, named_arguments
 from agenttape_langchain.requests import method_body
-from agenttape_langchain.standalone.recorded_part import RecordedPart
 
 
 class Replaying(StandIn):

@@ -13,10 +13,10 @@ from pydantic import PrivateAttr
 
 from agenttape_core import Report
 from agenttape_core.integration import Crossing, aserve, serve
-from agenttape_langchain.alias import StandIn
+from agenttape_core.recorded import Exhausted, Pace, RecordedPart
+from agenttape_core.substitution import StandIn
 from agenttape_langchain.requests import retrieval_body
 from agenttape_langchain.retrievers import RETRIEVAL
-from agenttape_langchain.standalone.recorded_part import Exhausted, Pace, RecordedPart
 
 
 class ReplayRetriever(StandIn, BaseRetriever):

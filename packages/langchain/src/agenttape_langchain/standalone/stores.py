@@ -9,8 +9,8 @@ from typing import Any, Unpack
 from langchain_core.stores import BaseStore
 
 from agenttape_core.integration import aserve, aserve_stream, serve, serve_stream
+from agenttape_core.recorded import Options, RecordedPart, settings_of_method
 from agenttape_langchain.standalone.methods import Replaying
-from agenttape_langchain.standalone.recorded_part import Options, RecordedPart, settings_of_method
 from agenttape_langchain.stores import METHODS
 from agenttape_langchain.vector_stores import MEMORY
 

@@ -13,10 +13,11 @@ from pydantic import PrivateAttr
 
 from agenttape_core import ConfigurationError, Report
 from agenttape_core.integration import Crossing, Session, aserve, serve
-from agenttape_langchain.alias import StandIn
+from agenttape_core.recorded import Exhausted, Options, Pace, RecordedPart
+from agenttape_core.substitution import StandIn
 from agenttape_langchain.chat_models import CHAT
+from agenttape_langchain.effects import aapply, apply
 from agenttape_langchain.requests import tool_body
-from agenttape_langchain.standalone.recorded_part import Exhausted, Options, Pace, RecordedPart
 from agenttape_langchain.tools import TOOL, finished
 
 _tool_call_id: ContextVar[str | None] = ContextVar("agenttape_tool_call_id", default=None)
@@ -79,11 +80,11 @@ class ReplayTool(StandIn, BaseTool):
 
     def _run(self, **arguments: Any) -> Any:
         crossing = self._cross(arguments)
-        return finished(crossing, self, serve(crossing))
+        return finished(crossing, self, serve(crossing, apply))
 
     async def _arun(self, **arguments: Any) -> Any:
         crossing = self._cross(arguments)
-        return finished(crossing, self, await aserve(crossing))
+        return finished(crossing, self, await aserve(crossing, aapply))
 
     def _cross(self, arguments: dict[str, Any]) -> Crossing:
         tool_call_id = _tool_call_id.get()

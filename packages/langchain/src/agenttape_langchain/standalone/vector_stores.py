@@ -10,9 +10,9 @@ from langchain_core.vectorstores import VectorStore
 
 from agenttape_core import ConfigurationError
 from agenttape_core.integration import aserve, serve
+from agenttape_core.recorded import Options, RecordedPart, settings_of_method
 from agenttape_langchain.retrievers import RETRIEVAL
 from agenttape_langchain.standalone.methods import Replaying, served
-from agenttape_langchain.standalone.recorded_part import Options, RecordedPart, settings_of_method
 from agenttape_langchain.vector_stores import MEMORY, READS, WRITES
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 from unittest import SkipTest
 
-from agenttape_core.testing.bench import QUESTION, Bench, expect
+from agenttape_core.testing.bench import QUESTION, Bench
+from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World, gone
 
 

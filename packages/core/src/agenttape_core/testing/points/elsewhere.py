@@ -9,7 +9,8 @@ import sys
 from unittest import SkipTest
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.testing.bench import QUESTION, Bench, expect
+from agenttape_core.testing.bench import QUESTION, Bench
+from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World
 from agenttape_core.verification.target import Target, target_of
 

@@ -7,8 +7,9 @@ from typing import Any
 from unittest import SkipTest
 
 from agenttape_core.schema import KINDS, Interaction
-from agenttape_core.testing.bench import CASSETTE, OTHER, QUESTION, expect
+from agenttape_core.testing.bench import CASSETTE, OTHER, QUESTION
 from agenttape_core.testing.points.sequences import BACKWARDS, FORWARDS, Crowd
+from agenttape_core.testing.running import expect
 from agenttape_core.testing.stable import stable_text
 from agenttape_core.testing.world import World
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from unittest import SkipTest
 
 from agenttape_core.errors import CassetteMissError
-from agenttape_core.testing.bench import OTHER, QUESTION, UNKNOWN, Bench, expect
+from agenttape_core.testing.bench import OTHER, QUESTION, UNKNOWN, Bench
 from agenttape_core.testing.hooks import Shape
+from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World, gone
 
 

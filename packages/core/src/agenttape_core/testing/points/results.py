@@ -5,8 +5,9 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from agenttape_core.testing.bench import QUESTION, Bench, expect
+from agenttape_core.testing.bench import QUESTION, Bench
 from agenttape_core.testing.hooks import Shape
+from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World, gone
 
 

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from agenttape_core.testing.bench import OTHER, QUESTION, Bench, expect
+from agenttape_core.testing.bench import OTHER, QUESTION, Bench
 from agenttape_core.testing.hooks import Shape
+from agenttape_core.testing.running import expect
 from agenttape_core.testing.strands import Strand, Turns
 from agenttape_core.testing.world import World, gone
 

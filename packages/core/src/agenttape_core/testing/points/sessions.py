@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from agenttape_core.errors import UnusedInteractionsError
-from agenttape_core.testing.bench import OTHER, QUESTION, UNKNOWN, Bench, expect
+from agenttape_core.testing.bench import OTHER, QUESTION, UNKNOWN, Bench
 from agenttape_core.testing.hooks import Shape
+from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World
 
 INNER, OUTER = "inner.yaml", "outer.yaml"

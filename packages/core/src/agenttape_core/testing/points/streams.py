@@ -5,7 +5,8 @@ from __future__ import annotations
 from agenttape_core.errors import CassetteMissError
 from agenttape_core.schema import Outcome
 from agenttape_core.session import Session
-from agenttape_core.testing.bench import QUESTION, Bench, expect
+from agenttape_core.testing.bench import QUESTION, Bench
+from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World
 
 

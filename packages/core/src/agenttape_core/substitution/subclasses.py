@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from agenttape_langchain.alias import is_alias_class
-from agenttape_langchain.leaves import Family, only_ambient
+from agenttape_core.substitution.alias import is_alias_class
+from agenttape_core.substitution.leaves import Family, only_ambient
 
 _MISSING = object()
 
@@ -47,7 +47,7 @@ def _wrap_base(undo: ExitStack, family: Family) -> None:
 
 
 def _wrap_class(undo: ExitStack, family: Family, cls: type) -> None:
-    if is_alias_class(cls) or not family.is_boundary(cls):
+    if is_alias_class(cls) or cls in family.delegating or not family.is_boundary(cls):
         return
     for name in family.leaves:
         where = next((parent for parent in cls.__mro__ if name in vars(parent)), None)
@@ -61,7 +61,7 @@ def _wrap(undo: ExitStack, family: Family, cls: type, name: str) -> None:
         return
     before = vars(cls).get(name, _MISSING)
     leaf = family.leaves[name]
-    wrapped = leaf.shape(real, only_ambient(family, leaf.cross))
+    wrapped = leaf.shape(real, only_ambient(family, leaf))
     setattr(cls, name, wrapped)
     undo.callback(_restore, cls, name, wrapped, before)
 

@@ -15,9 +15,9 @@ from array import array
 from dataclasses import dataclass
 from typing import Any
 
+from agenttape_core.codecs.fields import Nested, expect_dict
 from agenttape_core.errors import UnreadableValueError
 from agenttape_core.schema import Plain, TypeCodec
-from agenttape_langchain.codec.models import Nested, expect_dict
 
 _LISTED = 64
 """Lists of up to so many numbers are written as numbers."""

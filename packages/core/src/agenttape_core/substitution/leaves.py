@@ -12,20 +12,20 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from agenttape_core.integration import (
+from agenttape_core.matching import Position
+from agenttape_core.session import (
     Boundary,
     Crossing,
-    Position,
     Session,
     aintercept,
     aintercept_stream,
+    below,
     current_session,
     executing,
     intercept,
     intercept_stream,
 )
-from agenttape_langchain.alias import StandIn, alias_class, is_alias, original_of, state_of
-from agenttape_langchain.positions import below
+from agenttape_core.substitution.alias import StandIn, alias_class, is_alias, original_of, state_of
 
 T = TypeVar("T")
 
@@ -43,10 +43,13 @@ class Leaf:
     Args:
         shape: How it is called: `plain`, `coroutine`, `generator`, `async_generator`, or a shape of the family's own.
         cross: Begins the crossing of a call of it.
+        inherited: Takes over a call that an alias's method makes of the one of its base class; by default such a call
+            is part of the alias's.
     """
 
     shape: Shape
     cross: Cross
+    inherited: Cross | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +62,26 @@ class Family:
         defaults: Those that count as leaves even where a class leaves them as the interface has them. Asynchronous
             methods belong here that go on in a thread: which of several calls is the first is certain only before.
         is_boundary: Whether what a class does is outside of the process at all.
+        delegating: Classes of the framework that implement leaf methods by others of them. Theirs are no leaves: they
+            run on every replay, with all that the framework tells of them, and the calls that they make are served.
     """
 
     base: type
     leaves: Mapping[str, Leaf]
     defaults: frozenset[str] = frozenset()
     is_boundary: Callable[[type], bool] = field(default=lambda _: True)
+    delegating: tuple[type, ...] = ()
 
     def leaves_of(self, cls: type) -> list[str]:
         """Return the leaf methods that a class has."""
         return [name for name in self.leaves if self._has(cls, name)] if self.is_boundary(cls) else []
 
     def _has(self, cls: type, name: str) -> bool:
-        method = getattr(cls, name, None)
+        method = inspect.getattr_static(cls, name, None)  # others may be made anew each time that they are asked for
         if method is None or getattr(method, "__isabstractmethod__", False):
             return False
-        return name in self.defaults or method is not getattr(self.base, name, None)
+        others = (inspect.getattr_static(other, name, None) for other in (self.base, *self.delegating))
+        return name in self.defaults or all(method is not other for other in others)
 
 
 def alias_for(cls: type, family: Family, make: Callable[[Any], type]) -> type:
@@ -88,20 +95,20 @@ def alias_for(cls: type, family: Family, make: Callable[[Any], type]) -> type:
     own = {}
     for name in family.leaves_of(cls):
         leaf = family.leaves[name]
-        own[name] = leaf.shape(getattr(cls, name), leaf.cross)
+        own[name] = leaf.shape(inspect.getattr_static(cls, name), leaf.cross)
     return alias_class(cls, own, make)
 
 
-def only_ambient(family: Family, cross: Cross) -> Cross:
+def only_ambient(family: Family, leaf: Leaf) -> Cross:
     """Let a method of a class itself cross only where sessions want that, and not for aliases, which have their own."""
 
     def crossed(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+        if is_alias(self):
+            return leaf.inherited(self, args, kwargs) if leaf.inherited is not None else None
         session = current_session()
         if session is None or not session.ambient or isinstance(self, StandIn):
             return None
-        if is_alias(self) or not family.is_boundary(type(self)):
-            return None
-        return cross(self, args, kwargs)
+        return leaf.cross(self, args, kwargs) if family.is_boundary(type(self)) else None
 
     return crossed
 
@@ -112,6 +119,8 @@ def begin(
     name: str,
     body: Callable[[Session], Mapping[str, Any]],
     place: Callable[[Session], Position | None] | None = None,
+    *,
+    ids: tuple[str, ...] = (),
 ) -> Crossing | None:
     """Begin the crossing of a call, or nothing where it belongs to no session or to a call of the same object.
 
@@ -121,6 +130,7 @@ def begin(
         name: Which boundary it is.
         body: Makes the request.
         place: Makes the position; by default it is found by where the caller's code runs.
+        ids: Run-specific ids of the call that are not part of what is asked.
     """
     session = current_session()
     if session is None:
@@ -129,7 +139,8 @@ def begin(
     if outer is not None and outer.is_inside(state):
         return None
     position = place(session) if place is not None else None
-    return session.cross(boundary, name, body(session), position=position or below(session, name), owner=state)
+    position = position or below(session, name)
+    return session.cross(boundary, name, body(session), position=position, owner=state, ids=ids)
 
 
 def named_arguments(
@@ -163,8 +174,9 @@ def _positional(method: Callable[..., Any]) -> tuple[str, ...]:
 class _Executed:
     """The value of a real call, which its caller gets as it is, whatever it is recorded as."""
 
-    def __init__(self, pack: Callable[[Any], Any]) -> None:
+    def __init__(self, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
         self._pack = pack
+        self._unpack = unpack
         self._values: list[Any] = []
 
     def packed(self, value: Any) -> Any:
@@ -172,11 +184,15 @@ class _Executed:
         return self._pack(value)
 
     def or_else(self, served: Any) -> Any:
-        return self._values[0] if self._values else served
+        return self._values[0] if self._values else self._unpack(served)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def plain(
-    real: Callable[..., Any], cross: Cross, pack: Callable[[Any], Any] = lambda value: value
+    real: Callable[..., Any], cross: Cross, pack: Callable[[Any], Any] = _same, unpack: Callable[[Any], Any] = _same
 ) -> Callable[..., Any]:
     """Wrap a method that returns.
 
@@ -184,6 +200,7 @@ def plain(
         real: The method.
         cross: Begins the crossing of a call.
         pack: Says what is recorded for a value.
+        unpack: Gives the value back of what was recorded.
     """
 
     @functools.wraps(real)
@@ -192,14 +209,14 @@ def plain(
         crossing = cross(self, args, kwargs)
         if crossing is None:
             return real(original_of(self), *args, **kwargs)
-        executed = _Executed(pack)
+        executed = _Executed(pack, unpack)
         return executed.or_else(intercept(crossing, lambda: executed.packed(real(original_of(self), *args, **kwargs))))
 
     return method
 
 
 def coroutine(
-    real: Callable[..., Any], cross: Cross, pack: Callable[[Any], Any] = lambda value: value
+    real: Callable[..., Any], cross: Cross, pack: Callable[[Any], Any] = _same, unpack: Callable[[Any], Any] = _same
 ) -> Callable[..., Any]:
     """Wrap a method that is awaited; see `plain`."""
 
@@ -209,7 +226,7 @@ def coroutine(
         crossing = cross(self, args, kwargs)
         if crossing is None:
             return await real(original_of(self), *args, **kwargs)
-        executed = _Executed(pack)
+        executed = _Executed(pack, unpack)
 
         async def execute() -> Any:
             return executed.packed(await real(original_of(self), *args, **kwargs))

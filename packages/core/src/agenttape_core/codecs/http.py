@@ -1,7 +1,7 @@
 """The HTTP request and response that provider SDKs attach to their exceptions, of httpx and of httpx2.
 
-Retry policies, middleware and LangChain itself read `error.response.status_code`, `.headers` and `.json()`. Kept is
-what the provider answered, and of the request only its method and URL: its headers hold the key, and its body is the
+Retry policies, middleware and frameworks read `error.response.status_code`, `.headers` and `.json()`. Kept is what the
+provider answered, and of the request only its method and URL: its headers hold the key, and its body is the
 interaction's own request. Neither library is imported. If the recorded one is not loaded the other takes its place,
 since an SDK that moved from one to the other is still read in the same way.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from agenttape_core.codecs.fields import Nested, expect_dict
 from agenttape_core.errors import UnreadableValueError
 from agenttape_core.schema import Plain, TypeCodec
-from agenttape_langchain.codec.models import Nested, expect_dict
 
 _LIBRARIES = ("httpx", "httpx2")
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from agenttape_core import ConfigurationError
+from agenttape_core.errors import ConfigurationError
 
 _MARK = "__agenttape_alias__"
 _FORWARDS = "__agenttape_forwards__"
@@ -67,17 +67,18 @@ def _forwarding(meta: type) -> Any:
     return Forwarding
 
 
-def alias_of(value: ObjectT, make: Callable[[Any], type]) -> ObjectT:
+def alias_of(value: ObjectT, make: Callable[[Any], type], *, again: bool = False) -> ObjectT:
     """Return an alias that shares the state of an object, so that a change of either is seen by both.
 
     Args:
         value: The object. An alias is returned as it is.
         make: Gives the class of aliases for a class; called with `type(value)`.
+        again: Whether to make an alias of an alias, one that stands for another kind of call.
 
     Raises:
         ConfigurationError: If the object keeps its state where it cannot be shared.
     """
-    if is_alias(value):
+    if is_alias(value) and (not again or getattr(type(value), _MARK) is make):
         return value
     state = _state_of(value)
     return _sharing(make(type(value)), value, state)  # type: ignore[no-any-return]

@@ -1,6 +1,6 @@
-"""How a pydantic object of LangChain is written field by field, and filled again without running its validators.
+"""How a pydantic object of a framework is written field by field, and filled again without running its validators.
 
-LangChain's constructors derive fields from each other: tool calls from raw provider arguments, text from content.
+Constructors derive fields from each other: tool calls from raw provider arguments, text from content.
 What a model really returned may have been changed since, so a recorded object is restored as `copy` and `pickle`
 restore it, through `__setstate__`: exactly the recorded fields, at a quarter of the constructor's cost.
 """
@@ -21,7 +21,7 @@ from agenttape_core.schema import Plain, class_name, loaded_class
 Nested = Callable[[Any], Any]
 
 CLASS = "$class"
-"""Names a subclass that is not LangChain's own, as `module:QualName`."""
+"""Names a subclass that is not the framework's own, as `module:QualName`."""
 EXTRA = "$extra"
 """Holds what was given beyond the declared fields, where the class allows that."""
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-from agenttape_core import ConfigurationError, Report
-from agenttape_core.integration import Boundary, Crossing, Session, open_replay, value_codec
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.session import Boundary, Crossing, Report, Session, value_codec
+from agenttape_core.standalone import open_replay
 
 Exhausted = Literal["fail", "last", "cycle"]
 """What to do when a request is asked more often than it was recorded."""
@@ -74,6 +75,10 @@ class RecordedPart:
         """The recorded name: of the first, if they have several."""
         self.settings = list({json.dumps(held, sort_keys=True): held for _, held in mine}.values())
         """Each distinct set of settings, in recorded order."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> RecordedPart:
+        """Return itself: a copy of a stand-in goes on in the cassette where the original is."""
+        return self
 
     def _found(self, settings_in: Callable[[Mapping[str, Any]], Settings | None]) -> Iterator[tuple[str, Settings]]:
         source = self._session.source

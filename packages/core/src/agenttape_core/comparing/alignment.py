@@ -1,0 +1,97 @@
+"""Which record of one cassette stands for which of another one: by address first, then by fingerprint, then by shape.
+
+Only what is known without reading a record is looked at, so ten thousand of them are ten thousand small rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+_COUNT = re.compile(r"#\d+$")
+_SUPERSTEP = re.compile(r"(?<=@)-?\d+")
+
+
+class Row(NamedTuple):
+    """What is known of a record without reading it.
+
+    Args:
+        what: `interaction` or `step`.
+        number: Its number among its like.
+        kind: Its kind.
+        name: Its name.
+        address: Where it stands.
+        fingerprint: What was asked; empty for a step.
+    """
+
+    what: str
+    number: int
+    kind: str
+    name: str
+    address: str
+    fingerprint: str = ""
+
+
+def _exact(row: Row) -> Hashable:
+    return row.what, row.kind, row.name, row.address, row.fingerprint
+
+
+def _among_siblings(row: Row) -> Hashable:
+    """Equal siblings are counted, so one more before it shifts a call: it is the same one still."""
+    return row.what, row.kind, row.name, _COUNT.sub("", row.address), row.fingerprint
+
+
+def _at_address(row: Row) -> Hashable:
+    return row.what, row.kind, row.address
+
+
+def _request(row: Row) -> Hashable:
+    return row.what, row.kind, row.fingerprint if row.what == "interaction" else None
+
+
+def _shifted(row: Row) -> Hashable:
+    """A run that is one step longer has the same places one step later."""
+    return row.what, row.kind, row.name, _SUPERSTEP.sub("", row.address)
+
+
+_KEYS: Sequence[Callable[[Row], Hashable]] = (_exact, _among_siblings, _at_address, _request, _shifted)
+"""In which respect two records are each other's counterpart, the strongest first."""
+
+
+def aligned(first: Sequence[Row], other: Sequence[Row]) -> Iterator[tuple[Row | None, Row | None]]:
+    """Yield each row of both with its counterpart, in the order of the files; nothing in the place of none.
+
+    What only one has stands where it stands in its file. Where both orders cross, the first file's counts.
+    """
+    partners = _partners(first, other)
+    taken = set(partners.values())
+    done = -1
+    for index, row in enumerate(first):
+        partner = partners.get(index)
+        if partner is not None and partner > done:
+            yield from ((None, other[n]) for n in range(done + 1, partner) if n not in taken)
+            done = partner
+        yield row, other[partner] if partner is not None else None
+    yield from ((None, other[n]) for n in range(done + 1, len(other)) if n not in taken)
+
+
+def _partners(first: Sequence[Row], other: Sequence[Row]) -> dict[int, int]:
+    """Pair the rows off, the n-th of a key with the n-th; what a stronger key has paired is left alone."""
+    partners: dict[int, int] = {}
+    left, right = list(range(len(first))), list(range(len(other)))
+    for key in _KEYS:
+        waiting: dict[Hashable, list[int]] = {}
+        for index in reversed(right):
+            waiting.setdefault(key(other[index]), []).append(index)
+        found = {index: stack.pop() for index in left if (stack := waiting.get(key(first[index])))}
+        if key is _request:  # steps have no request to be found by
+            found = {index: partner for index, partner in found.items() if first[index].fingerprint}
+        partners |= found
+        left, right = _without(left, found), _without(right, found.values())
+    return partners
+
+
+def _without(indices: list[int], found: Iterable[int]) -> list[int]:
+    gone = set(found)
+    return [index for index in indices if index not in gone] if gone else indices

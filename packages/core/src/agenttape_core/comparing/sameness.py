@@ -1,0 +1,156 @@
+"""Whether two records are the same, and where they differ. What is compared is redacted already: it was recorded.
+
+Two recordings of one run never have the same ids, and two cassettes seldom the same pseudonyms. They are the same all
+the same if each stands where its counterpart stands, everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from agenttape_core.matching import (
+    RUN_SPECIFIC_ID,
+    Difference,
+    Ignored,
+    canonical_json,
+    differing_leaves,
+    spelled,
+)
+from agenttape_core.redaction import PSEUDONYM
+from agenttape_core.schema import Interaction, Outcome, Plain, Step
+
+_ID_PLACES = re.compile(r"(?:tool_calls\[\d+\]\.id|tool_call_id)$")
+"""Where providers put ids that may look like any other word."""
+
+_PARTS = ("tags", "metadata", "fidelity", "fidelity_note")
+_STEP_PARTS = ("status", "error", "input", "output", "data")
+
+
+class Counterparts:
+    """The ids of two cassettes, each with the one that stands in its place; filled by comparing.
+
+    Args:
+        pseudonyms: Whether pseudonyms are counterparts too: those of two keys differ, whatever they stand for.
+    """
+
+    def __init__(self, *, pseudonyms: bool) -> None:
+        self._words = re.compile(f"{RUN_SPECIFIC_ID.pattern}|{_unnamed(PSEUDONYM.pattern)}") if pseudonyms else None
+        self._others: dict[str, str] = {}
+        self._firsts: dict[str, str] = {}
+
+    def match(self, path: str, first: Plain, other: Plain) -> bool:
+        """Whether two differing leaves differ in nothing but in ids that are each other's counterpart."""
+        if not (isinstance(first, str) and isinstance(other, str)):
+            return False
+        if _ID_PLACES.search(path):
+            return self._pair([(first, other)])
+        words = self._words or RUN_SPECIFIC_ID
+        if words.split(first) != words.split(other):
+            return False
+        return self._pair(list(zip(words.findall(first), words.findall(other), strict=True)))
+
+    def _pair(self, pairs: list[tuple[str, str]]) -> bool:
+        fit = all(self._others.get(old, new) == new and self._firsts.get(new, old) == old for old, new in pairs)
+        if fit:
+            self._others.update(pairs)
+            self._firsts.update((new, old) for old, new in pairs)
+        return fit
+
+
+def _unnamed(pattern: str) -> str:
+    """A pattern without the names of its groups, and without groups: `split` would give them too."""
+    return re.sub(r"\(\?P<\w+>", "(?:", pattern)
+
+
+def interaction_differences(
+    first: Interaction, other: Interaction, ids: Counterparts, ignored: Ignored
+) -> list[Difference]:
+    """Return where two interactions differ, the request first."""
+
+    def leaves() -> Iterator[tuple[str, Plain, Plain]]:
+        if first.name != other.name:
+            yield "name", first.name, other.name
+        # One fingerprint means one request, up to its ids: they are looked at, for what comes later has them too.
+        yield from differing_leaves(ignored.stripped(first.request), ignored.stripped(other.request), "request")
+        yield from _outcome_leaves(first.outcome, other.outcome, ignored)
+        yield from _part_leaves(first, other, _PARTS)
+
+    return _listed(leaves(), ids)
+
+
+def step_differences(first: Step, other: Step, ids: Counterparts, ignored: Ignored) -> list[Difference]:
+    """Return where two steps differ."""
+    name = [("name", first.name, other.name)] if first.name != other.name else []
+    return _listed(iter([*name, *_part_leaves(first, other, (*_STEP_PARTS, *_PARTS), ignored)]), ids)
+
+
+def plain_differences(path: str, first: Plain, other: Plain, ids: Counterparts, ignored: Ignored) -> list[Difference]:
+    """Return where two plain values differ."""
+    return _listed(differing_leaves(ignored.stripped(first), ignored.stripped(other), path), ids)
+
+
+def _listed(leaves: Iterator[tuple[str, Plain, Plain]], ids: Counterparts) -> list[Difference]:
+    return [spelled(*leaf) for leaf in leaves if not ids.match(*leaf)]
+
+
+def _part_leaves(
+    first: Any, other: Any, parts: tuple[str, ...], ignored: Ignored | None = None
+) -> Iterator[tuple[str, Plain, Plain]]:
+    for part in parts:
+        old, new = (_plain(getattr(record, part)) for record in (first, other))
+        if ignored is not None:
+            old, new = ignored.stripped(old), ignored.stripped(new)
+        yield from differing_leaves(old, new, part)
+
+
+def _plain(value: Any) -> Plain:
+    return value.model_dump(exclude_defaults=True) if hasattr(value, "model_dump") else value
+
+
+def _outcome_leaves(first: Outcome, other: Outcome, ignored: Ignored) -> Iterator[tuple[str, Plain, Plain]]:
+    if first.status != other.status:
+        yield "outcome", _summary(first), _summary(other)
+        return
+    for part in ("value", "ended", "error", "usage"):
+        old, new = (ignored.stripped(_plain(getattr(outcome, part))) for outcome in (first, other))
+        yield from differing_leaves(old, new, f"outcome.{part}")
+    if first.chunks is not None and other.chunks is not None:
+        yield from _stream_leaves(first.chunks, other.chunks, ignored)
+
+
+def _stream_leaves(first: list[Plain], other: list[Plain], ignored: Ignored) -> Iterator[tuple[str, Plain, Plain]]:
+    """Compare what two streams say as a whole: a reader wants the words, not which chunk they came in."""
+    if first == other:
+        return
+    old, new = (ignored.stripped(_together(chunks)) for chunks in (first, other))
+    yield from differing_leaves(old, new, "outcome.chunks[*]")
+    if len(first) != len(other):
+        yield "outcome.chunks", f"{len(first)} chunks", f"{len(other)} chunks"
+    elif old == new:  # the same words, cut elsewhere
+        yield from differing_leaves(ignored.stripped(first), ignored.stripped(other), "outcome.chunks")
+
+
+def _together(chunks: list[Plain]) -> Plain:
+    """Return chunks as one: texts at one place put together, of other values the different ones in order."""
+    first = chunks[0] if chunks else None
+    if all(isinstance(chunk, str) for chunk in chunks):
+        return first if len({*chunks}) == 1 else "".join(chunks)
+    if all(isinstance(chunk, dict) for chunk in chunks):
+        keys = {key: None for chunk in chunks for key in chunk}
+        return {key: _together([chunk[key] for chunk in chunks if key in chunk]) for key in keys}
+    if all(isinstance(chunk, list) for chunk in chunks):
+        longest = max(map(len, chunks))
+        return [_together([chunk[n] for chunk in chunks if n < len(chunk)]) for n in range(longest)]
+    different = {canonical_json(chunk): chunk for chunk in chunks}
+    return first if len(different) == 1 else list(different.values())
+
+
+def _summary(outcome: Outcome) -> Plain:
+    """Return an outcome as one text, for the case that there is nothing to compare piece by piece."""
+    if outcome.error is not None and outcome.status == "raised":
+        return f"raised {outcome.error.type}: {outcome.error.message}"
+    if outcome.status == "streamed":
+        return f"streamed {canonical_json(_together(outcome.chunks or []))}"
+    return f"returned {canonical_json(outcome.value)}"

@@ -1,0 +1,140 @@
+"""Give the checkpoints of graphs the same ids in every run, in an order that savers rely on.
+
+A saver takes the greatest id of a conversation for the latest, so the id of a checkpoint must be greater than that of
+every other in its thread and namespace: of the one before, of what an earlier session or another process has left with
+the saver, and, where a run forks from an old checkpoint, of all that came after that one. On the other hand an id must
+not depend on which of two parallel subgraphs was faster.
+
+So an id is drawn in the strand of its graph, like all others, and its time is later than that of the greatest id that
+this session has met in the same thread and namespace. Task ids and interrupt ids are hashes of checkpoint ids, so they
+follow.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+from agenttape_core.integration import Session, current_session, register_seam
+from agenttape_langchain._compat import LatestNoting
+
+Place = tuple[str, str]
+"""The thread and the namespace of a checkpoint."""
+
+_VERSION = 6
+_TICKS_PER_MILLISECOND = 10_000
+_GREGORIAN_OFFSET = 0x01B21DD213814000
+"""The time of a UUID of version 6 is counted from here (RFC 9562, section 5.6)."""
+
+
+class _Lineages:
+    """What a session knows of the checkpoints it has met. Those of one place are made one after the other."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, Place] = {}
+        self._latest: dict[Place, int] = {}
+
+    def met(self, checkpoint_id: str, place: Place) -> None:
+        """Note that a checkpoint was loaded or made in a place."""
+        self._places[checkpoint_id] = place
+        made = _made_at(checkpoint_id)
+        if made is not None:
+            self._latest[place] = max(made, self._latest.get(place, made))
+
+    def place_of(self, checkpoint_id: str) -> Place | None:
+        """Return where a checkpoint belongs, if it is kept anywhere."""
+        return self._places.get(checkpoint_id)
+
+    def latest(self, place: Place | None) -> int | None:
+        """Return the time of the greatest id of a place, in milliseconds since the epoch."""
+        return self._latest.get(place) if place is not None else None
+
+
+def _made_at(checkpoint_id: str) -> int | None:
+    """Return the time in an id, in milliseconds since the epoch; nothing for what is no such id."""
+    try:
+        made = UUID(checkpoint_id)
+    except ValueError:
+        return None
+    if made.version != _VERSION:
+        return None
+    ticks = (made.int >> 80) << 12 | (made.int >> 64) & 0xFFF
+    return max(0, ticks - _GREGORIAN_OFFSET) // _TICKS_PER_MILLISECOND
+
+
+def _lineages() -> _Lineages | None:
+    session: Session | None = current_session()
+    return session.keepsake("langgraph.checkpoints", _Lineages) if session is not None else None
+
+
+def _place(config: Mapping[str, Any] | None) -> Place | None:
+    configurable = (config or {}).get("configurable", {})
+    thread = configurable.get("thread_id")
+    return (str(thread), configurable.get("checkpoint_ns") or "") if thread is not None else None
+
+
+# -- what takes the place of LangGraph's functions --------------------------------------------------------------------
+
+
+def _loading(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
+    """Note every checkpoint that is loaded; for `channels_from_checkpoint` and its asynchronous form."""
+
+    @functools.wraps(real)
+    def load(specs: Any, checkpoint: Any, *args: Any, **kwargs: Any) -> Any:
+        lineages, place = _lineages(), _place(kwargs.get("config"))
+        if lineages is not None and place is not None and kwargs.get("saver") is not None:
+            lineages.met(checkpoint["id"], place)
+        return real(specs, checkpoint, *args, **kwargs)
+
+    return load
+
+
+def _superseding(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
+    """Note the latest checkpoint of a thread where LangGraph looks whether the one it was asked for is the latest."""
+
+    @functools.wraps(real)
+    def superseded(saver: Any, config: Any, saved: Any) -> Any:
+        lineages, place = _lineages(), _place(config)
+        if lineages is None or place is None:
+            return real(saver, config, saved)
+        return real(LatestNoting(saver, functools.partial(lineages.met, place=place)), config, saved)
+
+    return superseded
+
+
+def _creating(frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a new checkpoint its id; for `create_checkpoint`."""
+
+    @functools.wraps(real)
+    def create(checkpoint: Any, channels: Any, step: int, **kwargs: Any) -> Any:
+        lineages = _lineages()
+        if kwargs.get("id") is not None or lineages is None:
+            return real(checkpoint, channels, step, **kwargs)
+        before = checkpoint["id"]
+        place = lineages.place_of(before)
+        bounds = [bound for bound in (_made_at(before), lineages.latest(place)) if bound is not None]
+        made = frozen.next_uuid("uuid6", _VERSION, clock_seq=step, after=max(bounds, default=None))
+        if place is not None:
+            lineages.met(str(made), place)
+        return real(checkpoint, channels, step, **{**kwargs, "id": str(made)})
+
+    return create
+
+
+def _drawing(frozen: Any, _real: Callable[..., Any]) -> Callable[..., Any]:
+    """Give an id to a checkpoint that follows none; for `uuid6`."""
+    return functools.partial(frozen.next_uuid, "uuid6", _VERSION)
+
+
+def register() -> None:
+    """Name these functions to freeze; LangGraph is not imported for it."""
+    for module in ("langgraph.pregel._checkpoint", "langgraph.checkpoint.base"):
+        register_seam(module, "uuid6", "uuid", _drawing)
+    for module in ("langgraph.pregel._loop", "langgraph.pregel.main"):
+        register_seam(module, "create_checkpoint", "uuid", _creating)
+        for load in ("channels_from_checkpoint", "achannels_from_checkpoint"):
+            register_seam(module, load, "uuid", _loading)
+    for supersedes in ("checkpoint_superseded", "acheckpoint_superseded"):
+        register_seam("langgraph.pregel._loop", supersedes, "uuid", _superseding)

@@ -1,0 +1,35 @@
+"""LangGraph's objects as plain data and back, beyond those that LangChain's integration knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.store.base import Item, SearchItem
+
+from agenttape_core.integration import TypeCodec
+
+_ITEM = ("value", "key", "namespace", "created_at", "updated_at")
+
+
+def _write_item(item: Any, nested: Any) -> Any:
+    return {name: nested(getattr(item, name)) for name in _ITEM}
+
+
+def _read_item(plain: Any, nested: Any) -> Any:
+    return Item(**{name: nested(plain[name]) for name in _ITEM})
+
+
+def _write_found(item: Any, nested: Any) -> Any:
+    return {**_write_item(item, nested), "score": nested(item.score)}
+
+
+def _read_found(plain: Any, nested: Any) -> Any:
+    fields = {name: nested(plain[name]) for name in _ITEM}
+    return SearchItem(**fields, score=nested(plain["score"]))
+
+
+CODECS: tuple[TypeCodec, ...] = (
+    TypeCodec("$store_item", lambda value: type(value) is Item, _write_item, _read_item),
+    TypeCodec("$found_item", lambda value: type(value) is SearchItem, _write_found, _read_found),
+)
+"""What stores return."""

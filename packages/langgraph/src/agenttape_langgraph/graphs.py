@@ -1,0 +1,159 @@
+"""Taped graphs: the same graph, whose run takes part in the session in force.
+
+A taped graph executes on every replay. What reaches outside from within it is taped, whether or not the session is
+ambient: models, tools and retrievers inside its nodes, and inside the nodes of its subgraphs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+from langgraph.graph import StateGraph
+from langgraph.pregel import Pregel
+
+from agenttape_core.integration import current_session, taking_part
+from agenttape_core.substitution import alias_class, is_alias
+from agenttape_langgraph.nodes import serving_nodes
+from agenttape_langgraph.serving import Serves
+
+GraphT = TypeVar("GraphT", bound=Pregel[Any, Any, Any, Any])
+BuilderT = TypeVar("BuilderT", bound=StateGraph[Any, Any, Any, Any])
+
+_SERVES = "agenttape_serves"
+_END: Any = object()
+
+
+def tape_graph(graph: GraphT, serves: Serves = ()) -> GraphT:
+    """Return a taped graph like this one, which stays as it is.
+
+    Args:
+        graph: The graph. A taped one is returned as it is, unless some of its nodes are to be served.
+        serves: Which of its nodes are served as a whole.
+
+    Raises:
+        ConfigurationError: If the graph has no such node.
+    """
+    if is_alias(graph) and not serves:
+        return graph
+    nodes = {"nodes": serving_nodes(graph, serves)} if serves else {}
+    taped: GraphT = _twin(graph, _graph_alias, {**vars(graph), **nodes})
+    return taped
+
+
+def tape_builder(builder: BuilderT, serves: Serves = ()) -> BuilderT:
+    """Return a builder like this one that compiles to taped graphs; what is added to either is not added to both.
+
+    Args:
+        builder: The builder. A taped one is returned as it is, unless some nodes are to be served.
+        serves: Which of the nodes of its graphs are served as a whole.
+    """
+    if is_alias(builder) and not serves:
+        return builder
+    own = {_SERVES: serves} if serves else {}
+    state = {key: _copied(value) for key, value in vars(builder).items()}
+    taped: BuilderT = _twin(builder, _builder_alias, {**state, **own})
+    return taped
+
+
+def _twin(value: Any, make: Callable[[Any], type], state: dict[str, Any]) -> Any:
+    cls: Any = type(value) if is_alias(value) else make(type(value))
+    twin = object.__new__(cls)
+    vars(twin).update(state)
+    return twin
+
+
+def _copied(value: Any) -> Any:
+    """Return a builder's own container of nodes, edges or branches, two levels deep; what is in them is shared."""
+    if type(value).__name__ == "defaultdict" or type(value) is dict:
+        copied = value.copy()
+        for key, item in value.items():
+            copied[key] = item.copy() if isinstance(item, dict | set | list) else item
+        return copied
+    return value.copy() if type(value) in (set, list) else value
+
+
+@functools.cache
+def _graph_alias(cls: type[Pregel[Any, Any, Any, Any]]) -> type:
+    methods = {
+        "stream": _stream(cls.stream),
+        "astream": _astream(cls.astream),
+        "bulk_update_state": _plain(cls.bulk_update_state),
+        "abulk_update_state": _coroutine(cls.abulk_update_state),
+    }
+    return alias_class(cls, methods, _graph_alias)
+
+
+@functools.cache
+def _builder_alias(cls: type[StateGraph[Any, Any, Any, Any]]) -> type:
+    real = cls.compile
+
+    @functools.wraps(real)
+    def compile(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A001 - it becomes the method of that name
+        return tape_graph(real(self, *args, **kwargs), vars(self).get(_SERVES, ()))
+
+    return alias_class(cls, {"compile": compile}, _builder_alias)
+
+
+# -- the shapes of a graph's methods ----------------------------------------------------------------------------------
+
+
+def _inside() -> AbstractContextManager[None]:
+    session = current_session()
+    return taking_part(session) if session is not None else nullcontext()
+
+
+def _plain(real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(real)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with _inside():
+            return real(self, *args, **kwargs)
+
+    return method
+
+
+def _coroutine(real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(real)
+    async def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with _inside():
+            return await real(self, *args, **kwargs)
+
+    return method
+
+
+def _stream(real: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    @functools.wraps(real)
+    def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        parts = real(self, *args, **kwargs)
+        try:
+            while True:
+                with _inside():
+                    part = next(parts, _END)
+                if part is _END:
+                    return
+                yield part
+        finally:
+            with _inside():
+                parts.close()  # type: ignore[attr-defined]  # it is a generator
+
+    return stream
+
+
+def _astream(real: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
+    @functools.wraps(real)
+    async def astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        parts = real(self, *args, **kwargs)
+        try:
+            while True:
+                with _inside():
+                    part = await anext(parts, _END)
+                if part is _END:
+                    return
+                yield part
+        finally:
+            with _inside():
+                await parts.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+    return astream

@@ -1,0 +1,87 @@
+"""What served nodes and served tasks have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from pydantic import BaseModel
+
+from agenttape_core.integration import Crossing, Session, below
+from agenttape_langchain._compat import current_config, in_config
+from agenttape_langchain.effects import asked_of_run
+from agenttape_langchain.requests import runnable_body
+from agenttape_langchain.runnables import CALL
+from agenttape_langgraph._compat import NS_END, context_of, graph_of
+
+Serves: TypeAlias = Collection[str] | Callable[[str], bool] | bool
+"""Which nodes or tasks are served as a whole: their names, a function of a name, or all of them."""
+
+NODE = dataclasses.replace(CALL, kind="node")
+
+
+def is_served(serves: Serves, name: str) -> bool:
+    """Whether a node or a task of a name is served as a whole."""
+    if isinstance(serves, bool):
+        return serves
+    return bool(serves(name)) if callable(serves) else name in serves
+
+
+def cross_node(session: Session, name: str, given: Any, config: RunnableConfig | None) -> Crossing:
+    """Begin the crossing of a node or a task.
+
+    Args:
+        session: The session.
+        name: The node or the task.
+        given: What it is given: the state, the arguments.
+        config: The config of its run; by default the one that it executes in.
+    """
+    config = config if config is not None else current_config() or {}
+    name = str.__str__(name)  # it may be a member of an enum
+    body = {**runnable_body(given, _options(config)), **asked_of_run(config)}
+    return session.cross(NODE, name, body, position=below(session, name), ids=tuple(_ids(given, graph_of(config)[0])))
+
+
+def _ids(given: Any, namespace: Sequence[str]) -> Iterator[str]:
+    """Yield the ids that are no part of what is asked, and that an answer may hold all the same.
+
+    They are those of the task and the tasks around it, by which commands for other graphs are addressed, and of the
+    messages in the state, by which they are removed or replaced.
+    """
+    for segment in namespace:
+        yield segment.rpartition(NS_END)[2]
+    for message in _messages(given):
+        if message.id is not None:
+            yield message.id
+
+
+def _messages(given: Any) -> Iterator[BaseMessage]:
+    if isinstance(given, BaseMessage):
+        yield given
+    elif isinstance(given, list | tuple):
+        for item in given:
+            yield from _messages(item)
+    elif isinstance(given, Mapping):
+        for item in given.values():
+            yield from _messages(item)
+    elif isinstance(given, BaseModel) or dataclasses.is_dataclass(given):
+        yield from _messages(getattr(given, "__dict__", None))
+
+
+def _options(config: RunnableConfig) -> Mapping[str, Any]:
+    context = context_of(config)
+    return {} if context is None else {"context": context}
+
+
+@contextmanager
+def with_config(config: RunnableConfig | None) -> Iterator[None]:
+    """Let what is inside find the config of its run, also where the framework does not see to that."""
+    if config is None:
+        yield
+        return
+    with in_config(config):
+        yield

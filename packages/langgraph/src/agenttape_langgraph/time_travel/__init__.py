@@ -1,0 +1,16 @@
+"""Time travel: list the steps of a recorded run, depart from it at any of them, and see what would have been."""
+
+from agenttape_langgraph.time_travel.recorded import RecordedStep, steps_of
+from agenttape_langgraph.time_travel.replaying import Replayed, areplay_thread, replay_thread
+from agenttape_langgraph.time_travel.travelling import Travel, atime_travel, time_travel
+
+__all__ = [
+    "RecordedStep",
+    "Replayed",
+    "Travel",
+    "areplay_thread",
+    "atime_travel",
+    "replay_thread",
+    "steps_of",
+    "time_travel",
+]

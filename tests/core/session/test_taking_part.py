@@ -1,0 +1,84 @@
+"""What takes part in a session, what an address is called, and texts that steps only name."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agenttape_core import CassetteMissError, open_cassette, use_cassette
+from agenttape_core.integration import (
+    Boundary,
+    Happening,
+    Texts,
+    current_session,
+    intercept,
+    record_step,
+    register_address_reader,
+    taking_part,
+)
+from agenttape_core.session import places
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONG = "a text of more than a hundred characters " * 3
+
+
+def test_inside_of_what_takes_part(tmp_path: Path) -> None:
+    """A session is ambient inside of what takes part in it, in threads and tasks that inherit, and nowhere else."""
+    with use_cassette(tmp_path / "a.yaml", mode="all", ambient=False) as session:
+        assert not session.ambient
+        with taking_part(session):
+            assert session.ambient
+            with use_cassette(tmp_path / "b.yaml", mode="all", ambient=False) as inner:
+                assert not inner.ambient
+                with taking_part(inner):
+                    assert inner.ambient
+                    assert session.ambient
+
+            async def ask() -> bool:
+                return session.ambient
+
+            assert asyncio.run(ask())
+            seen: list[bool] = []
+            thread = threading.Thread(target=lambda: seen.append(session.ambient))
+            thread.start()
+            thread.join()
+            assert seen == [False]
+        assert not session.ambient
+
+
+def test_an_address_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A miss says what an integration calls the place, where one has words for it."""
+    monkeypatch.setattr(places, "_readers", [])
+    register_address_reader(lambda address: "the second room" if address.endswith("#2") else None)
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all") as session:
+        intercept(session.cross(Boundary("call"), "ask", {"n": 1}), lambda: "answer")
+    with pytest.raises(CassetteMissError) as missed, use_cassette(path) as session:
+        intercept(session.cross(Boundary("call"), "ask", {"n": 1}), lambda: "answer")
+        session.cross(Boundary("call"), "ask", {"n": 2})
+    assert "  place     the second room\n" in str(missed.value)
+
+
+def test_texts_that_interactions_hold(tmp_path: Path) -> None:
+    """A step that retells names the long texts of interactions; short ones, others and other steps stay as they are."""
+    path = tmp_path / "c.yaml"
+    output = {"said": [LONG, "short", LONG + "?"]}
+    with use_cassette(path, mode="all") as session:
+        assert current_session() is session
+        session.texts = Texts()
+        intercept(session.cross(Boundary("call"), "ask", {"n": 1}), lambda: {"answer": [LONG, "short"]})
+        for retells in (True, False):
+            place = session.root.child("node")
+            happening = Happening(
+                "node", "n", place.address, place.order, perf_counter(), output=output, retells=retells
+            )
+            record_step(session, happening)
+    named, whole = [step.output for step in open_cassette(path).steps()]
+    assert named == {"said": [{"$said": {"at": "ask", "chars": len(LONG)}}, "short", LONG + "?"]}
+    assert whole == output

@@ -1,0 +1,166 @@
+"""A replay departs from its cassette, and what comes of it is a cassette of its own."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import (
+    CassetteMissError,
+    ConfigurationError,
+    SessionStateError,
+    compare_cassettes,
+    open_cassette,
+    use_cassette,
+)
+from agenttape_core.deriving import deriving
+from agenttape_core.integration import Boundary, Happening, current_session, intercept, record_step
+from agenttape_core.schema import Outcome
+
+SECRET = "anna.schmidt" + "@" + "example.org"
+asked: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _empty() -> None:
+    asked.clear()
+
+
+def ask(question: str, kind: str = "tool") -> Any:
+    """Ask an oracle that counts how often it is really asked."""
+
+    def really() -> str:
+        asked.append(question)
+        return f"answer {len(asked)} to {question}"
+
+    return intercept(current_session().cross(Boundary(kind), "oracle", {"question": question}), really)
+
+
+def note(name: str, **facts: Any) -> None:
+    """Record a step."""
+    session = current_session()
+    record_step(session, Happening("node", name, name, session.root.moment(), session.began, **facts))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A recorded run of three questions."""
+    path = tmp_path / "run.yaml"
+    with use_cassette(path, mode="once"):
+        for question in ("a", "b", "c"):
+            ask(question)
+        note("n", input="x")
+    asked.clear()
+    return path
+
+
+def test_nothing_is_executed_before_the_departure(path: Path) -> None:
+    """Before the departure a call without a recording is a miss, and nothing is written."""
+    with pytest.raises(CassetteMissError, match="up to the point of departure"), deriving(path):
+        ask("a")
+        ask("z")
+    assert asked == []
+    assert [file.name for file in path.parent.iterdir()] == ["run.yaml"]
+
+
+def test_what_is_not_recorded_is_executed_after_it(path: Path) -> None:
+    """After it only what is not recorded is executed; the derived cassette holds this run and nothing else."""
+    before = path.read_bytes()
+    derivation = deriving(path, to=path.with_name("other.yaml"), origin={"why": f"for {SECRET}"})
+    with derivation as session:
+        ask("a")
+        derivation.let_go()
+        assert ask("z") == "answer 1 to z"
+        assert ask("c") == "answer 3 to c"
+        note("m")
+    assert asked == ["z"]
+    derived = open_cassette(path.with_name("other.yaml"))
+    assert [item.request["question"] for item in derived.interactions()] == ["a", "z", "c"]
+    assert [step.name for step in derived.steps()] == ["m"]
+    assert derived.preface.derived_from == "run.yaml"
+    assert derived.preface.origin["why"].startswith("for [REDACTED:email:")
+    assert session.written == path.with_name("other.yaml")
+    assert path.read_bytes() == before
+    with use_cassette(path.with_name("other.yaml")) as replayed:
+        assert [ask(question) for question in ("a", "z", "c")] == ["answer 1 to a", "answer 1 to z", "answer 3 to c"]
+    assert len(replayed.report.served) == 3
+
+
+@pytest.mark.parametrize(
+    ("live", "executed"), [({"tool"}, ["t"]), ({"oracle"}, ["t", "m"]), (False, []), (True, ["t", "m"])]
+)
+def test_only_what_may_be_is_executed(path: Path, live: Any, executed: list[str]) -> None:
+    """After the departure only the kinds and names that are given are executed."""
+    departure = deriving(path, live=live)
+    with pytest.raises(CassetteMissError) if len(executed) < 2 else nullcontext(), departure:
+        departure.let_go()
+        ask("t", "tool")
+        ask("m", "chat")
+    assert asked == executed
+
+
+def test_edited_answer_is_the_departure(path: Path) -> None:
+    """A call gets the answer that was chosen for it, redacted in the file, whole in the run; then all may happen."""
+    outcomes = {2: Outcome(status="returned", value=f"ask {SECRET}")}
+    with deriving(path, outcomes=outcomes):
+        assert ask("a") == "answer 1 to a"
+        assert ask("b") == f"ask {SECRET}"
+        assert ask("d") == "answer 1 to d"
+    assert asked == ["d"]
+    derived = path.with_name("run.derived.yaml")
+    assert SECRET not in derived.read_text("utf-8")
+    edited = open_cassette(derived).interaction(2)
+    assert edited.tags == ["edited"]
+    first = compare_cassettes(path, derived, steps=False).first_divergence
+    assert first is not None
+    assert (first.first, [found.path for found in first.differences]) == (2, ["outcome.value", "tags[0]"])
+
+
+def test_going_back(path: Path) -> None:
+    """What was served can be served once more, and counts as used whether or not it is asked for again."""
+    departure = deriving(path)
+    with departure as session:
+        assert [ask(question) for question in ("a", "b")] == ["answer 1 to a", "answer 2 to b"]
+        session.go_back([1, 2])
+        departure.let_go()
+        assert ask("a") == "answer 1 to a"
+        assert asked == []
+        ask("a")
+    assert asked == ["a"]
+    derived = open_cassette(path.with_name("run.derived.yaml"))
+    assert [item.request["question"] for item in derived.interactions()] == ["a", "b", "a"]
+
+
+def test_steps_are_revised(path: Path) -> None:
+    """Steps are kept as they are revised, or not at all."""
+
+    def revise(step: Any) -> Any:
+        return None if step.name == "gone" else step.model_copy(update={"input": "seen"})
+
+    with deriving(path, revise=revise):
+        note("gone")
+        note("kept", input="raw")
+    assert [(step.name, step.input) for step in open_cassette(path.with_name("run.derived.yaml")).steps()] == [
+        ("kept", "seen")
+    ]
+
+
+def test_misuse(path: Path) -> None:
+    """A cassette is not derived from itself, and there is no departure outside the block."""
+    with pytest.raises(ConfigurationError, match="cannot be derived from itself"):
+        deriving(path, to=path)
+    with pytest.raises(SessionStateError):
+        deriving(path).let_go()
+
+
+async def test_asynchronous(path: Path) -> None:
+    """It is an asynchronous context manager, too."""
+    departure = deriving(path)
+    async with departure:
+        ask("a")
+        departure.let_go()
+        ask("z")
+    assert asked == ["z"]

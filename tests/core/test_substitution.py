@@ -1,0 +1,237 @@
+"""What is common to the substitution of classes that others write, without a framework."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import pickle
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from agenttape_core import ConfigurationError, use_cassette
+from agenttape_core.codecs import VECTORS
+from agenttape_core.integration import Boundary, Crossing, Position, TypeCodec, register_codecs, register_place
+from agenttape_core.substitution import (
+    Family,
+    Leaf,
+    StandIn,
+    alias_for,
+    alias_of,
+    async_generator,
+    begin,
+    coroutine,
+    forking_pools,
+    generator,
+    is_alias,
+    named_arguments,
+    original_of,
+    plain,
+    wrapping,
+)
+
+
+class Base:
+    """A base class with four leaf methods, and a default that calls one of them."""
+
+    def one(self, what: str) -> str:
+        raise NotImplementedError
+
+    def two(self, what: str) -> str:
+        return self.one(what)
+
+    async def later(self, what: str) -> str:
+        raise NotImplementedError
+
+    def many(self, what: str) -> Iterator[str]:
+        raise NotImplementedError
+
+    def many_later(self, what: str) -> AsyncIterator[str]:
+        raise NotImplementedError
+
+
+class Helper(Base):
+    """A class of the framework that implements one leaf method by another."""
+
+    async def later(self, what: str) -> str:
+        return self.one(what)
+
+
+class Mine(Helper):
+    """A class of the user's."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def one(self, what: str) -> str:
+        self.calls += 1
+        return f"{what} {self.calls}"
+
+    def many(self, what: str) -> Iterator[str]:
+        self.calls += 1
+        yield from (what, str(self.calls))
+
+    async def many_later(self, what: str) -> AsyncIterator[str]:
+        self.calls += 1
+        yield f"{what} {self.calls}"
+
+
+def cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    """Begin the crossing of a call."""
+    asked = named_arguments(getattr(type(self), name), ("what",), args, kwargs)
+    return begin(Boundary("call"), self, name, lambda _: asked)
+
+
+SHAPES = {"one": plain, "two": plain, "later": coroutine, "many": generator, "many_later": async_generator}
+FAMILY = Family(
+    Base, {name: Leaf(shape, functools.partial(cross, name)) for name, shape in SHAPES.items()}, delegating=(Helper,)
+)
+
+
+@functools.cache
+def alias(cls: type) -> type:
+    """Return the class of aliases of a class."""
+    return alias_for(cls, FAMILY, alias)
+
+
+async def everything(mine: Mine) -> list[Any]:
+    """Call every leaf method."""
+    return [
+        mine.one("a"),
+        mine.two("b"),
+        await mine.later("c"),
+        list(mine.many("d")),
+        [item async for item in mine.many_later("e")],
+    ]
+
+
+@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "alias"])
+def test_only_leaves_are_served(tmp_path: Path, *, ambient: bool) -> None:
+    """What a class implements itself is served; defaults and delegating classes run, and what they call is served."""
+    mine = Mine()
+    seen = []
+    for mode in ("all", "none"):
+        taped = mine if ambient else alias_of(mine, alias)
+        with use_cassette(tmp_path / "c.yaml", mode=mode), wrapping(FAMILY) if ambient else nullcontext():
+            seen.append(asyncio.run(everything(taped)))
+    assert seen[0] == seen[1] == ["a 1", "b 2", "c 3", ["d", "4"], ["e 5"]]
+    assert mine.calls == 5
+    with use_cassette(tmp_path / "c.yaml", unused="ignore") as cassette:
+        assert [interaction.name for interaction in cassette.interactions] == ["one"] * 3 + ["many", "many_later"]
+
+
+def test_inherited_takes_a_call_over(tmp_path: Path) -> None:
+    """A leaf may take over what an alias's method calls of its base class; else that is part of the alias's call."""
+    taken = []
+
+    def inherited(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        taken.append((is_alias(self), args))
+
+    class Below(Mine):
+        def one(self, what: str) -> str:
+            return super().one(what)
+
+    family = Family(Base, {"one": Leaf(plain_of_alias, functools.partial(cross, "one"), inherited)})
+    below = alias_of(Below(), lambda cls: alias_for(cls, family, lambda _: cls))
+    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as cassette, wrapping(family):
+        assert below.one("a") == "a 1"
+    assert taken == [(True, ("a",))]
+    assert len(cassette.interactions) == 1
+
+
+def plain_of_alias(real: Any, begun: Any) -> Any:
+    """Wrap a method so that the alias itself runs it."""
+
+    def method(self: Any, *args: Any) -> Any:
+        crossing = begun(self, args, {})
+        value = real(self, *args)
+        if crossing is not None:
+            crossing.returned(value)
+        return value
+
+    return method
+
+
+def test_alias_shares_and_is_pickled() -> None:
+    """An alias has the state of its object, is taped once, and is pickled as a taped object."""
+    mine = Mine()
+    taped = alias_of(mine, alias)
+    taped.calls = 7
+    assert (mine.calls, alias_of(taped, alias) is taped, original_of(taped).calls) == (7, True, 7)
+    again = pickle.loads(pickle.dumps(taped))
+    assert (is_alias(again), again.calls, type(again).__qualname__) == (True, 7, "Mine")
+
+
+def test_stand_ins_take_no_part(tmp_path: Path) -> None:
+    """What answers from a cassette of its own is not recorded by an ambient session."""
+
+    class Replayed(StandIn, Mine):
+        pass
+
+    with use_cassette(tmp_path / "c.yaml", mode="all", unused="ignore") as cassette, wrapping(FAMILY):
+        Replayed().one("a")
+    assert cassette.interactions == []
+
+
+def test_slots_cannot_be_shared() -> None:
+    """An object that keeps its state in slots is refused, and the error says what to do."""
+
+    class Slotted(Mine):
+        __slots__ = ("extra",)
+
+    with pytest.raises(ConfigurationError, match="ambient=True"):
+        alias_of(Slotted(), alias)
+
+
+def test_pools_are_forked_once(tmp_path: Path) -> None:
+    """Concurrent work of a thread pool finds its own recordings, however many integrations ask for it."""
+
+    def work(mine: Mine) -> list[str]:
+        barrier = Barrier(3)
+
+        def ask(_: int) -> str:
+            barrier.wait()  # all three are under way before one asks
+            return mine.one("same")
+
+        with ThreadPoolExecutor(3) as pool:
+            return list(pool.map(ask, range(3)))
+
+    before = ThreadPoolExecutor.submit
+    mine, seen, addresses = alias_of(Mine(), alias), [], []
+    for twice in (False, True, True):
+        with forking_pools(), forking_pools() if twice else nullcontext():
+            with use_cassette(tmp_path / "c.yaml", mode="once") as cassette:
+                seen.append(work(mine))
+            addresses.append([interaction.address for interaction in cassette.interactions])
+    assert ThreadPoolExecutor.submit is before
+    assert seen[1] == seen[2] == seen[0]
+    assert addresses[0] == addresses[1] == ["one", "one~1", "one~2"]
+
+
+def test_innermost_place_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the places that integrations know the innermost is where a call stands."""
+    from agenttape_core.session import places
+
+    monkeypatch.setattr(places, "_places", [])
+    tree: list[Position] = []
+    register_place(lambda _: tree[0] if tree else None)
+    register_place(lambda _: tree[1] if tree else None)
+    with use_cassette(tmp_path / "c.yaml", mode="all") as cassette:
+        outer = cassette.root.child("agent")
+        tree[:] = [outer, outer.child("tool")]
+        alias_of(Mine(), alias).one("a")
+    assert [interaction.address for interaction in cassette.interactions] == ["agent/tool/one"]
+
+
+def test_a_codec_may_be_registered_again() -> None:
+    """Two integrations may register the same codec, and no two may share a tag."""
+    register_codecs(VECTORS)
+    register_codecs(VECTORS)
+    other = TypeCodec("$floats", lambda _: False, lambda value, _: value, lambda plain, _: plain)
+    with pytest.raises(ConfigurationError, match="already registered"):
+        register_codecs([other])

@@ -1,0 +1,20 @@
+"""What the tests of the LangGraph package share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .fakes import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """What scripted models and tools reach. A test that makes it `gone` fails if anything still reaches it."""
+    world = World()
+    yield world
+    assert world.trespasses == []

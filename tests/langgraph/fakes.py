@@ -1,0 +1,124 @@
+"""The scripted world of LangGraph's tests: that of LangChain's, and ways to run graphs and to compare their runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from agenttape_core import use_cassette
+
+from ..langchain.fakes import (
+    AsyncChat,
+    FakeChat,
+    NativeChat,
+    PlainChat,
+    StreamingChat,
+    World,
+    calling,
+    numbered,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agenttape_core.integration import Session
+
+__all__ = ["AsyncChat", "FakeChat", "NativeChat", "PlainChat", "StreamingChat", "World", "calling", "numbered"]
+
+
+class Turns:
+    """Lets parallel strands go on one after the other, in an order that the test gives.
+
+    Args:
+        order: Who goes first, second, and so on.
+    """
+
+    def __init__(self, order: Sequence[Any]) -> None:
+        self._left = list(order)
+        self._moved = threading.Condition()
+        self._waiting: dict[Any, asyncio.Future[None]] = {}
+
+    def take(self, who: Any) -> None:
+        """Wait in a thread until it is one's turn, and let the next one go."""
+        with self._moved:
+            assert self._moved.wait_for(lambda: self._left[0] == who, timeout=20), f"{who} never had its turn"
+            self._left.pop(0)
+            self._moved.notify_all()
+
+    async def atake(self, who: Any) -> None:
+        """Wait in a task likewise."""
+        if self._left[0] != who:
+            self._waiting[who] = asyncio.get_running_loop().create_future()
+            await self._waiting[who]
+        self._left.pop(0)
+        following = self._waiting.pop(self._left[0], None) if self._left else None
+        if following is not None:
+            following.set_result(None)
+
+
+class Run(NamedTuple):
+    """What there is to compare of a run: everything it gave, and the session that it ran in."""
+
+    facts: Any
+    session: Session
+
+
+Drive: TypeAlias = Callable[[str], Any]
+"""Makes a graph, runs it, and returns all that is to be equal; it is told the mode of the session."""
+
+
+def recorded_and_replayed(world: World, path: Path, drive: Drive, **options: Any) -> tuple[Run, Run]:
+    """Record a run, take the world away, and replay it."""
+    runs = []
+    for mode in ("all", "none"):
+        world.gone = mode == "none"
+        with use_cassette(path, mode=mode, **options) as session:
+            facts = drive(mode)
+        runs.append(Run(facts, session))
+    return runs[0], runs[1]
+
+
+async def arecorded_and_replayed(world: World, path: Path, drive: Drive, **options: Any) -> tuple[Run, Run]:
+    """Record and replay an asynchronous run likewise."""
+    runs = []
+    for mode in ("all", "none"):
+        world.gone = mode == "none"
+        async with use_cassette(path, mode=mode, **options) as session:
+            facts = await drive(mode)
+        runs.append(Run(facts, session))
+    return runs[0], runs[1]
+
+
+def by_task(parts: Iterable[Any]) -> dict[str, list[Any]]:
+    """Return what a graph streamed, sorted out by the strand that it came from.
+
+    How the parts of parallel strands mix is up to their schedule; the sequence of each strand is not. Updates and
+    custom parts do not say whose they are, so they are put in some order.
+
+    Args:
+        parts: Of a stream with `subgraphs=True` and a list of modes: namespace, mode, data.
+    """
+    strands: dict[str, list[Any]] = {}
+    for namespace, mode, data in parts:
+        strands.setdefault(f"{namespace} {mode} {_strand(mode, data)}", []).append(data)
+    return {
+        strand: sorted(said, key=repr) if " updates " in strand or " custom " in strand else said
+        for strand, said in strands.items()
+    }
+
+
+def _strand(mode: str, data: Any) -> str:
+    """Return who within a namespace says something."""
+    if mode == "messages":
+        return str(data[1].get("langgraph_checkpoint_ns"))
+    if mode == "tasks":
+        return str(data["id"])
+    if mode == "debug":
+        return str(data["payload"].get("id"))
+    if mode == "updates":
+        return ",".join(data)
+    if mode == "values" and isinstance(data, dict) and "__interrupt__" in data:
+        return " ".join(each.id for each in data["__interrupt__"])
+    return ""

@@ -1,0 +1,291 @@
+"""Graphs of every pattern replay as the same run: stream modes, forks, updates, callbacks, batches, threads of old."""
+
+# ruff: noqa: D103 - what is no test says by its name what it does
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import RetryPolicy
+
+from agenttape_core import use_cassette
+
+from .fakes import NativeChat, StreamingChat, World, arecorded_and_replayed, by_task, calling, recorded_and_replayed
+from .patterns import ASKED, FOUND, PATTERNS, map_reduce
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MODES = ["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
+CONFIG: Any = {"configurable": {"thread_id": "1"}, "max_concurrency": 40}
+
+
+def thread(number: int) -> Any:
+    return {"configurable": {"thread_id": str(number)}}
+
+
+def history(graph: Any, config: Any = CONFIG) -> list[Any]:
+    """All states of a thread."""
+    return list(graph.get_state_history(config))
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("pattern", [name for name in PATTERNS if name != "timed"])
+def test_patterns(pattern: str, durability: Any, world: World, tmp_path: Path) -> None:
+    """Two runs in a thread, a fork by an update and a run from an old checkpoint replay in all that can be seen."""
+    make, inputs = PATTERNS[pattern]
+
+    def drive(_: str) -> Any:
+        graph = make(world)
+
+        def run(given: Any, config: Any = CONFIG) -> list[Any]:
+            return list(graph.stream(given, config, stream_mode=MODES, subgraphs=True, durability=durability))
+
+        parts = [*run(inputs), *run(inputs)]
+        states = history(graph)
+        forked = graph.update_state(states[len(states) // 2].config, None)
+        assert graph.get_state(CONFIG).config == forked  # savers take the greatest id for the latest
+        parts += run(None, forked)
+        known = {state.config["configurable"]["checkpoint_id"] for state in history(graph)}
+        parts += run(None, states[-2].config)
+        assert graph.get_state(CONFIG).config["configurable"]["checkpoint_id"] not in known
+        return by_task(parts), forked, graph.get_state(CONFIG), history(graph)
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+    assert str(replayed.session.report) == f"{len(world.reached)} served, 0 executed"
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+async def test_patterns_in_tasks(pattern: str, world: World, tmp_path: Path) -> None:
+    """Asynchronous runs replay likewise, each event with its run id and its parents."""
+    make, inputs = PATTERNS[pattern]
+
+    async def drive(_: str) -> Any:
+        graph = make(world)
+        parts = [part async for part in graph.astream(inputs, CONFIG, stream_mode=MODES, subgraphs=True)]
+        runs: dict[Any, list[Any]] = {}
+        async for event in graph.astream_events(inputs, CONFIG, version="v2"):
+            if event["name"] != "LangGraph" or event["event"] != "on_chain_stream":  # of parallel nodes, as they come
+                runs.setdefault((event["name"], event["run_id"], *event["parent_ids"]), []).append(event)
+        return by_task(parts), runs, [state async for state in graph.aget_state_history(CONFIG)]
+
+    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+    assert str(replayed.session.report) == f"{len(world.reached)} served, 0 executed"
+
+
+def test_run_ids_of_callbacks(world: World, tmp_path: Path) -> None:
+    """The run ids that callbacks are told in threads are those of the recording."""
+
+    def drive(_: str) -> Any:
+        told = []
+
+        class Handler(BaseCallbackHandler):
+            def on_chain_start(self, *_: Any, run_id: Any, parent_run_id: Any = None, **kwargs: Any) -> None:
+                told.append((kwargs.get("name"), run_id, str(parent_run_id)))
+
+            def on_chat_model_start(self, *_: Any, run_id: Any, parent_run_id: Any = None, **__: Any) -> None:
+                told.append(("model", run_id, str(parent_run_id)))
+
+        map_reduce(world).invoke(FOUND, {**CONFIG, "callbacks": [Handler()]})
+        return sorted(told)
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+    assert sum(name == "model" for name, *_ in recorded.facts) == len(world.reached) == 10
+
+
+def test_jitter(world: World, tmp_path: Path) -> None:
+    """The pause before a second attempt is as long on replay as it was, by the clock, and is not waited for."""
+
+    def drive(_: str) -> Any:
+        failures = iter([ConnectionError("first")])
+
+        def flaky(state: dict[str, Any]) -> dict[str, Any]:
+            for failure in failures:
+                raise failure
+            return {"at": time.time()}
+
+        builder = StateGraph(dict).add_node("flaky", flaky, retry_policy=RetryPolicy(0.001, retry_on=ConnectionError))
+        return builder.add_edge(START, "flaky").compile().invoke({})
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+
+
+def two_nodes(world: World, saver: Any = None) -> Any:
+    model = StreamingChat(world=world)
+
+    def say(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [model.invoke(state["messages"])]}
+
+    builder = StateGraph(MessagesState).add_node("one", say).add_node("two", say).add_edge(START, "one")
+    return builder.add_edge("one", "two").compile(checkpointer=saver)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_batches(is_async: bool, world: World, tmp_path: Path) -> None:
+    """A batch of runs in threads of their own replays each of them."""
+
+    async def drive(_: str) -> Any:
+        graph = two_nodes(world, InMemorySaver())
+        inputs, configs = [{"messages": [("user", f"{n}?")]} for n in range(5)], [thread(n) for n in range(5)]
+        results = await graph.abatch(inputs, configs) if is_async else graph.batch(inputs, configs)
+        return results, [history(graph, config) for config in configs]
+
+    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+
+
+def test_without_a_saver(world: World, tmp_path: Path) -> None:
+    """A graph that saves nothing replays the ids of its tasks and messages, twice in a session."""
+
+    def drive(_: str) -> Any:
+        graph = two_nodes(world)
+        return [by_task(graph.stream(ASKED, stream_mode=MODES, subgraphs=True)) for _ in range(2)]
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+    assert recorded.facts[0] != recorded.facts[1]
+
+
+@pytest.fixture
+def _switching() -> Iterator[None]:
+    """Let threads take turns a hundred times as often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_switching")
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_what_is_saved_in_the_background(is_async: bool, world: World, tmp_path: Path) -> None:
+    """What tasks wrote is in the history as they wrote it, however late it was saved: messages without their ids."""
+
+    @tool
+    def look(n: int) -> str:
+        """Look."""
+        return f"seen {n} at {world.reach('tool')}"
+
+    def reply(messages: Any, number: int) -> AIMessage:
+        calls = (("look", {"n": n}) for n in range(4))
+        return calling(*calls, number=number) if isinstance(messages[-1], HumanMessage) else AIMessage(f"at {number}")
+
+    model = NativeChat(world=world, reply=reply)
+
+    def say(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [model.invoke(state["messages"])]}
+
+    def agent() -> Any:
+        builder = StateGraph(MessagesState).add_node("say", say).add_node("tools", ToolNode([look]))
+        builder.add_edge(START, "say").add_edge("tools", "say")
+        builder.add_conditional_edges("say", lambda state: "tools" if state["messages"][-1].tool_calls else "__end__")
+        return builder.compile(checkpointer=InMemorySaver())
+
+    async def drive(_: str) -> Any:
+        histories = []
+        for _ in range(5):
+            graph = agent()
+            await graph.ainvoke(ASKED, CONFIG) if is_async else graph.invoke(ASKED, CONFIG)
+            histories.append(history(graph))
+        return histories
+
+    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+    written = [
+        each.result["messages"]
+        for states in recorded.facts
+        for state in states
+        for each in state.tasks
+        if each.name == "tools"
+    ]
+    assert [message.id for messages in written for message in messages] == [None] * 20
+
+
+def test_threads_of_old(world: World, tmp_path: Path) -> None:
+    """A thread that real runs have left in a database goes on, and forks, under ids that come after theirs."""
+    with SqliteSaver.from_conn_string(str(tmp_path / "old")) as saver:
+        graph = two_nodes(world, saver)
+        graph.invoke(ASKED, CONFIG)
+        graph.invoke(ASKED, CONFIG)
+        old = history(graph)[-2].config
+    before = len(world.reached)
+
+    def drive(mode: str) -> Any:
+        shutil.copy(tmp_path / "old", tmp_path / mode)
+        with SqliteSaver.from_conn_string(str(tmp_path / mode)) as saver:
+            graph = two_nodes(world, saver)
+            forked = graph.update_state(old, {"messages": [("user", "Edited?")]})
+            assert graph.get_state(CONFIG).config == forked
+            graph.invoke(None, forked)
+            graph.invoke(None, old)
+            graph.invoke(ASKED, CONFIG)
+            return history(graph)
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+    assert len(replayed.session.report.served) == len(world.reached) - before == 6
+
+
+def test_sessions_in_sessions(world: World, tmp_path: Path) -> None:
+    """A graph in a session within a session belongs to the inner one, and the outer one goes on as it was."""
+
+    def drive(mode: str) -> Any:
+        graph, other = two_nodes(world, InMemorySaver()), two_nodes(world, InMemorySaver())
+        first = graph.invoke(ASKED, CONFIG)
+        with use_cassette(tmp_path / "inner.yaml", mode=mode):
+            inner = other.invoke(ASKED, CONFIG)
+        return first, inner, graph.invoke(ASKED, CONFIG), history(graph), history(other)
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+    assert len(replayed.session.report.served) == 4
+
+
+def test_streams_side_by_side(world: World, tmp_path: Path) -> None:
+    """Two graphs whose streams are read in turns, in one context, replay both."""
+
+    def drive(_: str) -> Any:
+        graphs = [two_nodes(world, InMemorySaver()) for _ in range(2)]
+        streams = [graph.stream(ASKED, thread(n), stream_mode=MODES) for n, graph in enumerate(graphs)]
+        parts = list(zip(*streams, strict=True))
+        return parts, [history(graph, thread(n)) for n, graph in enumerate(graphs)]
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+
+
+def test_graphs_in_threads_without_context(world: World, tmp_path: Path) -> None:
+    """A graph that a bare thread runs is served, although its ids are real there."""
+
+    def drive(_: str) -> Any:
+        results: dict[int, Any] = {}
+
+        def run(n: int) -> None:
+            results[n] = two_nodes(world).invoke({"messages": [("user", f"{n}?")]})
+
+        threads = [threading.Thread(target=run, args=(n,)) for n in range(3)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        return [[message.text for message in results[n]["messages"]] for n in range(3)]
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+    assert len(replayed.session.report.served) == 6

@@ -1,0 +1,257 @@
+"""LangGraph's stores: served where they reach outside or are taped, filled again where they do not."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain_core.embeddings import Embeddings
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, ToolRuntime
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem
+from langgraph.store.base.batch import AsyncBatchedBaseStore
+from langgraph.store.memory import InMemoryStore
+
+from agenttape_core import CassetteMissError, open_cassette, use_cassette
+from agenttape_langgraph import tape
+
+from .fakes import World
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class RemoteStore(BaseStore):
+    """A store that reaches outside at each call; it keeps its state in a slot, as those of LangGraph do."""
+
+    __slots__ = ("_inner", "world")
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._inner = InMemoryStore()
+
+    def batch(self, ops: Any) -> list[Any]:
+        """Reach the world, then answer."""
+        self.world.reach("store")
+        return self._inner.batch(ops)
+
+    async def abatch(self, ops: Any) -> list[Any]:
+        """Reach the world, then answer."""
+        self.world.reach("store")
+        return await self._inner.abatch(ops)
+
+
+class PooledStore(AsyncBatchedBaseStore):
+    """One that collects what it is asked, for a task in the background."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self._inner = InMemoryStore()
+
+    def batch(self, ops: Any) -> list[Any]:
+        """Refuse: it is asynchronous."""
+        raise NotImplementedError
+
+    async def abatch(self, ops: Any) -> list[Any]:
+        """Reach the world, then answer."""
+        self.world.reach("store")
+        return await self._inner.abatch(ops)
+
+
+class Letters(Embeddings):
+    """Embeds a text by its length; each call reaches the world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed several."""
+        self.world.reach("embeddings")
+        return [[float(len(text)), 1.0] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed one."""
+        return self.embed_documents([text])[0]
+
+
+USERS = ("users", "ada")
+
+
+def plain_use(store: Any) -> list[Any]:
+    """Do with a store what can be done."""
+    store.put(USERS, "likes", {"food": "tea"}, index=["food"])
+    store.put((*USERS, "more"), "n", {"n": 1}, index=False)
+    found = [store.get(USERS, "likes"), store.get(USERS, "nothing")]
+    found += [store.search(("users",), query="a drink", limit=3), store.search(USERS, filter={"n": 1})]
+    found += [store.list_namespaces(prefix=("users",), max_depth=3)]
+    store.delete(USERS, "likes")
+    found += [store.batch([GetOp(USERS, "likes"), PutOp(USERS, "late", {"x": (1, 2)}), GetOp((*USERS, "more"), "n")])]
+    return found
+
+
+async def awaited_use(store: Any) -> list[Any]:
+    """Do the same, awaited."""
+    await store.aput(USERS, "likes", {"food": "tea"}, index=["food"])
+    await store.aput((*USERS, "more"), "n", {"n": 1}, index=False)
+    found = [await store.aget(USERS, "likes"), await store.aget(USERS, "nothing")]
+    found += [await store.asearch(("users",), query="a drink", limit=3), await store.asearch(USERS, filter={"n": 1})]
+    found += [await store.alist_namespaces(prefix=("users",), max_depth=3)]
+    await store.adelete(USERS, "likes")
+    ops = [GetOp(USERS, "likes"), PutOp(USERS, "late", {"x": (1, 2)}), GetOp((*USERS, "more"), "n")]
+    return [*found, await store.abatch(ops)]
+
+
+def facts(found: Any) -> Any:
+    """Return everything that an answer says; items compare equal whatever their score."""
+    if isinstance(found, list):
+        return [facts(item) for item in found]
+    if isinstance(found, Item):
+        return type(found), found.dict(), getattr(found, "score", None), found.created_at
+    return found
+
+
+async def used(make: Any, world: World, *, is_async: bool) -> Any:
+    """Make a store and use it."""
+    store = make(world)
+    return facts(await awaited_use(store) if is_async else plain_use(store))
+
+
+@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize(("kind", "is_async"), [(RemoteStore, False), (RemoteStore, True), (PooledStore, True)])
+async def test_a_store_that_reaches_outside_is_served(
+    kind: Any, *, is_async: bool, ambient: bool, world: World, tmp_path: Path
+) -> None:
+    """Every operation is served with equal items, times included; nothing is reached."""
+    seen = []
+    for mode in ("all", "none"):
+        world.gone = mode == "none"
+        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=ambient, freeze=()) as session:
+            seen.append(await used(kind if ambient else lambda w: tape(kind(w)), world, is_async=is_async))
+    assert seen[1] == seen[0]
+    assert seen[0][0][1]["value"] == {"food": "tea"}
+    assert [crossed.kind for crossed in session.report.served] == ["memory"] * len(world.reached) == ["memory"] * 9
+
+
+def test_the_file_says_what_was_asked(world: World, tmp_path: Path) -> None:
+    """An interaction names the store and the operation, without what is left as it is by default."""
+    with use_cassette(tmp_path / "c.yaml", mode="all") as session:
+        RemoteStore(world).put(USERS, "likes", {"food": "tea"}, index=["food"])
+        RemoteStore(world).delete(USERS, "likes")
+    assert [(item.kind, item.name, item.request["method"]) for item in session.interactions] == [
+        ("memory", "RemoteStore", "put"),
+        ("memory", "RemoteStore", "delete"),
+    ]
+    arguments = {"namespace": ["users", "ada"], "key": "likes", "value": {"food": "tea"}, "index": ["food"]}
+    assert session.interactions[0].request["arguments"] == arguments
+    with pytest.raises(CassetteMissError, match="memory RemoteStore"), use_cassette(tmp_path / "c.yaml"):
+        RemoteStore(world).put(USERS, "likes", {"food": "coffee"}, index=["food"])
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+async def test_a_store_in_memory_is_filled_again(*, is_async: bool, world: World, tmp_path: Path) -> None:
+    """It runs on replay, at the times of the recording; what it has embedded is served. A taped one is served whole."""
+
+    def indexed(world: World) -> InMemoryStore:
+        return InMemoryStore(index={"dims": 2, "embed": Letters(world), "fields": ["food"]})
+
+    for make, kinds in ((indexed, {"embeddings"}), (lambda world: tape(indexed(world)), {"memory"})):
+        seen, path = [], tmp_path / f"{len(kinds)}{'memory' in kinds}.yaml"
+        for mode in ("all", "none"):
+            world.gone = mode == "none"
+            with use_cassette(path, mode=mode) as session:
+                seen.append(await used(make, world, is_async=is_async))
+        assert seen[1] == seen[0]
+        assert seen[0][2][0][2] is not None  # it was found by what it means
+        assert {crossed.kind for crossed in session.report.served} == kinds
+        world.gone = False
+
+
+def test_a_taped_store_is_the_store(world: World) -> None:
+    """Without a session it does what the store does, is of its class, and has its attributes."""
+    store = RemoteStore(world)
+    taped = tape(store)
+    assert tape(taped) is taped
+    assert isinstance(taped, RemoteStore)
+    assert taped.world is world
+    assert facts(plain_use(taped))[0][0] is Item
+    assert store.get((*USERS, "more"), "n").value == {"n": 1}  # type: ignore[union-attr]  # it was put there
+    taped.world = other = World()
+    assert store.world is other
+    assert pickle.loads(pickle.dumps(tape(Local()))).get(("a",), "b") is None
+
+
+class Local(BaseStore):
+    """One that can be pickled."""
+
+    def batch(self, ops: Any) -> list[Any]:
+        """Know nothing."""
+        return [None for _ in ops]
+
+    async def abatch(self, ops: Any) -> list[Any]:
+        """Know nothing."""
+        return [None for _ in ops]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("served", ["tool", "node"])
+def test_what_is_written_inside_a_served_call_is_written_again(
+    served: str, *, is_async: bool, world: World, tmp_path: Path
+) -> None:
+    """A tool or a node that is served as a whole leaves the store of its graph as the real one did."""
+
+    @tool
+    def remember(what: str, runtime: ToolRuntime) -> str:
+        """Remember something."""
+        assert runtime.store is not None
+        runtime.store.put(("facts",), "1", {"what": what}, index=False)
+        runtime.store.put(("facts",), "2", {"what": what})
+        runtime.store.delete(("facts",), "1")
+        return f"noted {world.reach('tool')}"
+
+    @tool
+    async def aremember(what: str, runtime: ToolRuntime) -> str:
+        """Remember something."""
+        assert runtime.store is not None
+        await runtime.store.aput(("facts",), "1", {"what": what}, index=False)
+        await runtime.store.aput(("facts",), "2", {"what": what})
+        await runtime.store.adelete(("facts",), "1")
+        return f"noted {world.reach('tool')}"
+
+    made = aremember if is_async else remember
+    call = {"name": made.name, "args": {"what": "tea"}, "id": "1", "type": "tool_call"}
+    given: Any = {"messages": [AIMessage("", id="0", tool_calls=[call])]}  # type: ignore[list-item]
+    stores = []
+    for mode in ("all", "none"):
+        world.gone = mode == "none"
+        stores.append(store := InMemoryStore())
+        builder = StateGraph(MessagesState).add_node("tools", ToolNode([made])).add_edge(START, "tools")
+        graph = tape(builder, serve_nodes=["tools"] if served == "node" else ()).compile(store=store)
+        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
+            answer = asyncio.run(graph.ainvoke(given)) if is_async else graph.invoke(given)
+    assert answer["messages"][-1].content == "noted 1"
+    assert [crossed.kind for crossed in session.report.served] == [served]
+    found = [[facts(item) for item in store.search(("facts",))] for store in stores]
+    assert found[0] == found[1]
+    assert [fact[0] for fact in found[0]] == [SearchItem]
+
+
+def test_a_taped_store_of_a_graph_is_served_to_nodes(world: World, tmp_path: Path) -> None:
+    """A graph that is compiled with a store that reaches outside replays without it, also from within tools."""
+
+    def work(state: MessagesState, *, store: BaseStore) -> Any:
+        store.put(("n",), "n", {"n": len(store.search(("n",)))})
+        return {"messages": [("ai", str(store.get(("n",), "n")))]}
+
+    seen = []
+    for mode in ("all", "none"):
+        world.gone = mode == "none"
+        builder = StateGraph(MessagesState).add_node("work", work).add_edge(START, "work")
+        with use_cassette(tmp_path / "c.yaml", mode=mode):
+            seen.append(builder.compile(store=tape(RemoteStore(world))).invoke({"messages": []})["messages"])
+    assert seen[1] == seen[0]
+    assert {item.kind for item in open_cassette(tmp_path / "c.yaml").interactions()} == {"memory"}

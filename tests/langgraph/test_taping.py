@@ -1,0 +1,180 @@
+"""A taped graph is the same graph, and takes part in whatever session is in force."""
+
+# ruff: noqa: D103 - what is no test says by its name what it does
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.func import entrypoint
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel import Pregel
+
+from agenttape_core import ConfigurationError, use_cassette
+from agenttape_langgraph import tape
+
+from .fakes import PlainChat, World, calling
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUESTION: Any = {"messages": [("user", "Hello?")]}
+
+
+class State(MessagesState):
+    """Messages, and how often a node ran."""
+
+    runs: int
+
+
+def builder(world: World) -> StateGraph[Any]:
+    model = PlainChat(world=world)
+
+    def ask(state: State) -> dict[str, Any]:
+        return {"messages": [model.invoke(state["messages"])], "runs": state.get("runs", 0) + 1}
+
+    return StateGraph(State).add_node(ask).add_edge(START, "ask").add_edge("ask", END)
+
+
+def nested(world: World) -> Any:
+    return StateGraph(State).add_node("inner", builder(world).compile()).add_edge(START, "inner").compile()
+
+
+def agent(world: World) -> Any:
+    @tool
+    def look(n: int) -> str:
+        """Look."""
+        return f"seen {n} at {world.reach('tool')}"
+
+    def reply(messages: Any, number: int) -> Any:
+        return calling(("look", {"n": 1}), number=number) if len(messages) == 1 else f"done at {number}"
+
+    model = PlainChat(world=world, reply=lambda messages, number: _message(reply(messages, number)))
+    return create_agent(model, [look])
+
+
+def _message(said: Any) -> Any:
+    from langchain_core.messages import AIMessage
+
+    return AIMessage(said) if isinstance(said, str) else said
+
+
+def workflow(world: World) -> Any:
+    model = PlainChat(world=world)
+
+    @entrypoint()
+    def flow(inputs: Any) -> Any:
+        return model.invoke(inputs["messages"])
+
+    return flow
+
+
+GRAPHS = {
+    "compiled": lambda world: tape(builder(world).compile()),
+    "builder": lambda world: tape(builder(world)).compile(),
+    "nested": lambda world: tape(nested(world)),
+    "retried": lambda world: tape(builder(world).compile().with_retry()),
+    "configured": lambda world: tape(builder(world).compile()).with_config(tags=["a"]),
+    "copied": lambda world: tape(builder(world).compile()).copy({"checkpointer": InMemorySaver()}),
+    "inside": lambda world: (
+        StateGraph(State).add_node("inner", tape(builder(world).compile())).add_edge(START, "inner").compile()
+    ),
+    "agent": lambda world: tape(agent(world)),
+    "functional": lambda world: tape(workflow(world)),
+}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("ambient", [False, True])
+@pytest.mark.parametrize("kind", GRAPHS)
+async def test_a_taped_graph_takes_part(
+    kind: str, *, ambient: bool, is_async: bool, world: World, tmp_path: Path
+) -> None:
+    """What runs in a taped graph is recorded once and served, also in a session that is not ambient."""
+    graph = GRAPHS[kind](world)
+    config: Any = {"configurable": {"thread_id": "1"}}
+    results = []
+    for mode in ("all", "none"):
+        world.gone = mode == "none"
+        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=ambient) as session:
+            results.append(await graph.ainvoke(QUESTION, config) if is_async else graph.invoke(QUESTION, config))
+        if graph_saver := getattr(graph, "checkpointer", None):
+            graph_saver.delete_thread("1")
+    assert results[0] == results[1]
+    assert len(session.report.served) == len(world.reached) > 0
+
+
+def test_untaped_graphs_take_no_part(world: World, tmp_path: Path) -> None:
+    """In a session that is not ambient, a graph beside a taped one runs as if there were no session."""
+    taped, other = tape(builder(world).compile()), builder(world).compile()
+    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as session:
+        stream = taped.stream(QUESTION)
+        next(stream)
+        other.invoke(QUESTION)
+        assert list(stream) == []
+    assert len(world.reached) == 2
+    assert len(session.report.executed) == 1
+
+
+def test_outside_of_sessions(world: World) -> None:
+    """Outside of any session a taped graph is nothing but the graph."""
+    graph = builder(world).compile()
+    first, second = graph.invoke(QUESTION), tape(graph).invoke(QUESTION)
+    assert second["runs"] == first["runs"] == 1
+    assert len(world.reached) == 2
+
+
+def test_it_is_the_same_graph(world: World) -> None:
+    """A taped graph is of the same class to all who ask, and answers what the original does."""
+    graph = nested(world)
+    taped = tape(graph)
+    assert isinstance(taped, CompiledStateGraph)
+    assert isinstance(taped, Pregel)
+    assert type(taped).__name__ == type(graph).__name__
+    assert repr(type(taped)) == repr(type(graph))
+    assert taped.get_graph(xray=True).to_json() == graph.get_graph(xray=True).to_json()
+    assert taped.get_graph().draw_mermaid() == graph.get_graph().draw_mermaid()
+    assert list(dict(taped.get_subgraphs())) == list(dict(graph.get_subgraphs())) == ["inner"]
+    assert taped.get_input_jsonschema() == graph.get_input_jsonschema()
+    assert taped.get_output_jsonschema() == graph.get_output_jsonschema()
+    assert taped.get_context_jsonschema() == graph.get_context_jsonschema()
+    assert taped.get_name() == graph.get_name()
+    assert taped.nodes == graph.nodes
+    assert taped.builder is graph.builder
+    assert tape(taped) is taped
+
+
+def test_the_original_stays_as_it_is(world: World) -> None:
+    """What is set on a taped graph or added to a taped builder is not seen by the original, nor the other way round."""
+    graph = builder(world).compile()
+    taped = tape(graph)
+    taped.name = "other"
+    taped.checkpointer = InMemorySaver()
+    assert (graph.name, graph.checkpointer) == ("LangGraph", None)
+    original = builder(world)
+    copied = tape(original)
+    copied.add_node("more", lambda state: {}).add_edge("ask", "more")
+    assert set(original.nodes) == {"ask"}
+    assert ("ask", "more") not in original.edges
+    assert set(copied.compile().nodes) == {"__start__", "ask", "more"}
+
+
+def test_what_has_no_nodes_serves_none() -> None:
+    """`serve_nodes` for something that is no graph is refused."""
+    with pytest.raises(ConfigurationError, match="has no nodes"):
+        tape(PlainChat(world=None), serve_nodes=["a"])
+
+
+def test_other_things_are_taped_as_langchain_does(world: World, tmp_path: Path) -> None:
+    """The one verb also tapes models and the like."""
+    model = tape(PlainChat(world=world))
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=False):
+            answer = model.invoke("Hello?")
+    assert answer.text == "answer 1 to Hello?"
+    assert world.reached == ["model"]

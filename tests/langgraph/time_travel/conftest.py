@@ -1,0 +1,35 @@
+"""What the tests of time travel share: each thread is recorded in both ways that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..fakes import World
+from .threads import loop, observed, taped
+
+Record = Callable[..., Any]
+
+
+@pytest.fixture(params=[observed, taped])
+def record(request: pytest.FixtureRequest) -> Record:
+    """Record a thread: path, builder, inputs."""
+    recorder: Record = request.param
+    return recorder
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the recorded thread is."""
+    return tmp_path / "thread.yaml"
+
+
+@pytest.fixture(scope="module")
+def recorded_loop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recorded run of 20 steps, for tests that only read it."""
+    path = tmp_path_factory.mktemp("loop") / "loop.yaml"
+    observed(path, loop(World()), [{"log": ["hello"]}])
+    return path

@@ -1,0 +1,293 @@
+"""A recorded run is departed from at any step: what does not depend on the change is served, all else is executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from agenttape_core import CassetteMissError, ConfigurationError, compare_cassettes, open_cassette
+from agenttape_langgraph import atime_travel, replay_thread, steps_of, time_travel
+
+from ..fakes import World
+from .conftest import Record
+from .threads import ANSWERED, STEPS, approval, fan, loop
+
+HELLO: Any = [{"log": ["hello"]}]
+
+
+def reached(world: World, since: int) -> list[str]:
+    """What was really done since."""
+    return world.reached[since:]
+
+
+def test_steps_are_listed(world: World, record: Record, path: Path) -> None:
+    """Each superstep of each graph is a step: its nodes, its subgraph, what it asked, and the invocation."""
+    record(path, approval(world), ANSWERED)
+    steps = steps_of(path)
+    listed = [(step.nodes, step.namespace, step.superstep, step.invocation) for step in steps]
+    assert listed == [
+        (("__start__",), (), 0, 1),
+        (("greet",), (), 1, 1),
+        (("order",), (), 2, 1),
+        (("__start__",), ("order",), 0, 1),
+        (("pay",), ("order",), 1, 1),
+        (("order",), (), 2, 2),
+        (("pay",), ("order",), 1, 2),
+        (("send",), ("order",), 2, 2),
+        (("thank",), (), 3, 2),
+    ]
+    assert [step.number for step in steps] == list(range(1, 10))
+    asked = {step.number: [one.value["question"] for one in step.interrupts] for step in steps if step.interrupts}
+    assert asked == {3: ["where to?"], 5: ["where to?"]}
+    assert "pay in order  asks {'paid': 'charge 2 of 7'" in str(steps[4])
+
+
+@pytest.mark.parametrize("step", [None, 1, 7, STEPS + 1])
+def test_untouched_replay(world: World, record: Record, path: Path, step: int | None) -> None:
+    """A replay from any step without a change executes nothing, ends as recorded, and has no difference."""
+    values = record(path, loop(world), HELLO)
+    before = len(world.reached)
+    travel = time_travel(path, loop(world).compile(), step=step)
+    assert travel.values == values
+    assert reached(world, before) == []
+    assert (travel.live, travel.left_out) == ((), ())
+    assert len(travel.prefix) + len(travel.served) == STEPS
+    assert len(travel.prefix) == (STEPS if step is None else step - 1)
+    assert travel.diff.identical, str(travel.diff)
+
+
+@pytest.mark.parametrize("step", [2, 11, 20])
+def test_state_edit(world: World, record: Record, path: Path, step: int) -> None:
+    """A changed state costs nothing before it, and what comes after it is executed and listed."""
+    original = record(path, loop(world), HELLO)["log"]
+    written = path.read_bytes()
+    before = len(world.reached)
+    travel = time_travel(path, loop(world).compile(), step=step, state_update={"log": ["but wait"]})
+    log = travel.values["log"]
+    assert log[: step + 1] == [*original[:step], "but wait"]
+    assert len(log) > STEPS
+    live = reached(world, before)
+    assert len(live) == len(travel.live) == len(log) - step - 1
+    assert [crossed.number for crossed in travel.prefix] == list(range(1, step))
+    assert all(crossed.address.startswith("LangGraph/") for crossed in travel.live)
+    assert f"{len(live)} live" in str(travel)
+    assert path.read_bytes() == written
+    divergence = travel.diff.first_divergence
+    assert divergence is not None
+    kept = [one for one in travel.diff if one.what == "interaction" and one.state == "same"]
+    assert [one.first for one in kept] == list(range(1, step))
+
+
+def test_edited_answer(world: World, record: Record, path: Path) -> None:
+    """What if the model had said something else: the calls before are served, those that depend on it are executed."""
+    original = record(path, loop(world), HELLO)["log"]
+    before = len(world.reached)
+    travel = time_travel(path, loop(world).compile(), answers={6: "something else"})
+    log = travel.values["log"]
+    assert log[:6] == original[:6]
+    assert log[6] == "act: something else"
+    assert len(travel.prefix) == 6
+    assert len(reached(world, before)) == len(travel.live) == STEPS - 6
+    divergence = travel.diff.first_divergence
+    assert divergence is not None
+    assert (divergence.what, divergence.first, divergence.state) == ("interaction", 6, "changed")
+    told = {found.path: found.asked for found in divergence.differences}
+    assert "{+something+} {+else+}" in told["outcome.value.$chat_result.message.content"]
+    derived = open_cassette(travel.cassette)
+    assert derived.interaction(6).tags == ["edited"]
+    assert derived.preface.derived_from == path.name
+    assert derived.preface.origin["answers"] == [6]
+
+
+@pytest.mark.parametrize(
+    "answer", ["text", AIMessage("text"), ValueError("the model is down")], ids=["text", "message", "error"]
+)
+def test_answers_of_models(world: World, record: Record, path: Path, answer: Any) -> None:
+    """A model's answer may become a text, a message, or an error, by the address of its interaction."""
+    record(path, loop(world), HELLO)
+    address = open_cassette(path).entries[-1].address
+    graph = loop(world).compile()
+    if isinstance(answer, Exception):
+        with pytest.raises(ValueError, match="the model is down"):
+            time_travel(path, graph, answers={address: answer})
+    else:
+        assert time_travel(path, graph, answers={address: answer}).values["log"][-1] == "act: text"
+
+
+def test_edit_in_one_of_several_branches(world: World, record: Record, path: Path) -> None:
+    """An edit in one parallel branch executes what follows in that branch; the others are served."""
+    original = record(path, fan(world), HELLO)["log"]
+    cassette = open_cassette(path)
+    entries = {entry.number: entry for entry in cassette.entries}
+    draft = next(
+        n for n in entries if "draft after part 2" in cassette.interaction(n).request["messages"][0]["content"]
+    )
+    before = len(world.reached)
+    travel = time_travel(path, fan(world).compile(), answers={draft: "a better draft"})
+    assert len(reached(world, before)) == 1
+    (live,) = travel.live
+    assert live.address.startswith(entries[draft].address.partition("/draft@")[0])
+    assert "/polish@2/" in live.address
+    log = travel.values["log"]
+    assert [index for index, (old, new) in enumerate(zip(original, log, strict=True)) if old != new] == [6, 7]
+    assert log[6] == "draft: a better draft"
+    changed = [change.first for change in travel.diff.changes if change.what == "interaction"]
+    assert len(changed) == 2
+    assert changed[0] == draft
+
+
+def test_state_edit_in_a_nested_branch(world: World, record: Record, path: Path) -> None:
+    """A state edit in the subgraph of one parallel branch leaves the other branches as they were, and served."""
+    original = record(path, fan(world), HELLO)["log"]
+    drafts = [step for step in steps_of(path) if step.nodes == ("draft",)]
+    assert len(drafts) == 4
+    chosen = drafts[1]
+    before = len(world.reached)
+    travel = time_travel(path, fan(world).compile(), step=chosen, state_update={"log": ["remember the tests"]})
+    assert len(reached(world, before)) == len(travel.live) == 1
+    assert travel.live[0].address.startswith(chosen.graph)
+    log = travel.values["log"]
+    assert "remember the tests" in log
+    assert [line for line in log if line in original] == [
+        line for line in original if line != original[5] and "lines" not in line
+    ]
+
+
+def test_another_answer_of_a_human(world: World, record: Record, path: Path) -> None:
+    """Another answer to an interrupt: what was done before it is done once, what follows from it is executed."""
+    values = record(path, approval(world), ANSWERED)
+    assert values["log"][-2].endswith("to to Paris")
+    before = len(world.reached)
+    travel = time_travel(path, approval(world).compile(), resume="Rome")
+    assert reached(world, before) == ["ship", "model"]
+    assert travel.values["log"][-3:-1][0] == "to Rome"
+    assert travel.values["log"][:3] == values["log"][:3]
+    assert [crossed.name for crossed in travel.live] == ["ship", "PlainChat"]
+    assert {crossed.name for crossed in travel.served} == {"charge"}
+    assert travel.diff.first_divergence is not None
+
+
+def test_first_answer_of_a_human(world: World, record: Record, path: Path) -> None:
+    """A recorded thread that waits for an answer gets one; what was done before the interrupt is not done again."""
+    record(path, approval(world), ANSWERED[:1])
+    before = len(world.reached)
+    travel = time_travel(path, approval(world).compile(), resume="Oslo")
+    assert reached(world, before) == ["ship", "model"]
+    assert travel.values["log"][-2].endswith("to to Oslo")
+
+
+def test_recorded_answers_are_fed_back(world: World, record: Record, path: Path) -> None:
+    """A run that departs where it asked a human goes on with the answer that the human gave."""
+    record(path, approval(world), ANSWERED)
+    before = len(world.reached)
+    asked = next(step for step in steps_of(path) if step.interrupts)
+    travel = time_travel(path, approval(world).compile(), step=asked)
+    assert travel.values["log"][-2].endswith("to to Paris")
+    assert [crossed.name for crossed in travel.prefix] == ["PlainChat", "charge"]
+    assert reached(world, before) == []
+
+
+def test_state_edit_at_an_interrupt(world: World, record: Record, path: Path) -> None:
+    """The state of a subgraph is changed where it waits for a human, whose recorded answer then follows."""
+    record(path, approval(world), ANSWERED)
+    asked = next(step for step in steps_of(path) if step.interrupts and step.namespace)
+    before = len(world.reached)
+    travel = time_travel(
+        path, approval(world).compile(), step=asked, state_update={"log": ["edited"]}, as_node="__start__"
+    )
+    assert "edited" in travel.values["log"]
+    assert "charge" not in reached(world, before)
+    assert travel.interrupts == ()
+
+
+def test_answers_that_nobody_asks_for_are_left_out(world: World, record: Record, path: Path) -> None:
+    """When the edited run does not stop to ask, the recorded answer is left out, and the report says so."""
+    record(path, approval(world), ANSWERED)
+    greeted = next(step for step in steps_of(path) if step.nodes == ("greet",))
+    travel = time_travel(path, approval(world).compile(), step=greeted, state_update={"log": ["skip"]}, as_node="thank")
+    assert travel.left_out == ("invocation 2 (an answer): nothing waits for an answer",)
+    assert "left out" in str(travel)
+
+
+def test_live_calls_are_refused(world: World, record: Record, path: Path) -> None:
+    """With live=False, and for kinds that are not named, a call without a recording is a miss; nothing is written."""
+    record(path, approval(world), ANSWERED)
+    before = len(world.reached)
+    for live in (False, {"chat"}):
+        with pytest.raises(CassetteMissError, match="ship"):
+            time_travel(path, approval(world).compile(), resume="Rome", live=live)
+    assert reached(world, before) == []
+    assert not (path.parent / "thread.derived.yaml").exists()
+    assert len(time_travel(path, approval(world).compile(), resume="Rome", live={"chat", "ship"}).live) == 2
+
+
+def test_changed_code_before_the_departure_is_a_miss(world: World, record: Record, path: Path) -> None:
+    """What comes before the departure must be as it was recorded: another prompt there is a miss, not a live call."""
+    record(path, loop(world), HELLO)
+    builder = loop(world)
+    other = loop(world)
+    other.nodes["act"] = builder.nodes["think"]
+    before = len(world.reached)
+    with pytest.raises(CassetteMissError, match=r"act@2"):
+        time_travel(path, other.compile(), step=9, state_update={"log": []})
+    assert reached(world, before) == []
+
+
+def test_derived_cassettes_replay(world: World, record: Record, path: Path) -> None:
+    """A derived cassette holds the new run whole: it is replayed with its edits at no cost, and departed from again."""
+    record(path, loop(world), HELLO)
+    first = time_travel(path, loop(world).compile(), step=5, state_update={"log": ["one"]}, to=path.parent / "one.yaml")
+    world.gone = True
+    replayed = replay_thread(first.cassette, loop(world).compile())
+    assert replayed.values == first.values
+    assert len(replayed.report.served) == len(first.prefix) + len(first.served) + len(first.live)
+    again = time_travel(first.cassette, loop(world).compile(), to=path.parent / "two.yaml")
+    assert again.diff.identical, str(again.diff)
+    world.gone = False
+    second = time_travel(first.cassette, loop(world).compile(), answers={9: "two"}, to=path.parent / "three.yaml")
+    assert second.values["log"][5] == "one"
+    assert any("two" in line for line in second.values["log"])
+    assert compare_cassettes(first.cassette, second.cassette, steps=False).counts["same"] == 8
+
+
+async def test_asynchronous_travel(world: World, record: Record, path: Path) -> None:
+    """An asynchronous journey comes to the same."""
+    record(path, approval(world), ANSWERED)
+    before = len(world.reached)
+    travel = await atime_travel(path, approval(world).compile(), resume="Rome")
+    assert reached(world, before) == ["ship", "model"]
+    greeted = next(step for step in steps_of(path) if step.nodes == ("greet",))
+    edited = await atime_travel(
+        path, approval(world).compile(), step=greeted, state_update={"log": ["x"]}, to=path.parent / "x.yaml"
+    )
+    assert edited.values["log"][2] == "x"
+    assert travel.values["log"][-3] == "to Rome"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"step": 0}, "has the steps 1 to 21"),
+        ({"step": 99}, "has the steps 1 to 21"),
+        ({"step": "3"}, "has the steps 1 to 21"),
+        ({"state_update": {}}, "needs the step"),
+        ({"step": 3, "as_node": "act"}, "there is none"),
+        ({"step": 3, "resume": "x"}, "did not stop to ask"),
+        ({"resume": "x"}, "those that ask: none"),
+        ({"answers": {77: "x"}}, "it holds no such interaction"),
+        ({"answers": {1: 7}}, "answers with a text or a message"),
+        ({"thread_id": "7"}, "holds the threads '42'"),
+        ({"to": "SELF"}, "cannot be derived from itself"),
+    ],
+)
+def test_arguments_that_do_not_fit(
+    world: World, path: Path, arguments: dict[str, Any], said: str, recorded_loop: Path
+) -> None:
+    """What does not fit the recording is refused with what would."""
+    if arguments.get("to") == "SELF":
+        arguments = {"to": recorded_loop}
+    with pytest.raises(ConfigurationError, match=said):
+        time_travel(recorded_loop, loop(world).compile(), **arguments)
