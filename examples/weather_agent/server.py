@@ -27,11 +27,15 @@ class OpenAILoopback:
         policy: Decides each reply; see `policy.py`. It may be replaced while the server runs.
         delay_s: Seconds before a plain answer, and before each event of a stream.
         port: The port, or 0 for any that is free.
+        same_vectors: Whether equal texts have equal vectors; else they differ from request to request.
     """
 
-    def __init__(self, policy: Policy | None = None, *, delay_s: float = 0.0, port: int = 0) -> None:
+    def __init__(
+        self, policy: Policy | None = None, *, delay_s: float = 0.0, port: int = 0, same_vectors: bool = False
+    ) -> None:
         self.policy: Policy = policy or UseEveryTool()
         self.delay_s = delay_s
+        self.same_vectors = same_vectors
         self.calls = 0
         self.requests: list[JSON] = []
         self._number = 0
@@ -172,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         loopback = self.server.loopback
         numbers = loopback.take_numbers(body, body.get("n") or 1)
         if "messages" not in body:
-            self._send(200, wire.embeddings(body, numbers[0]))
+            self._send(200, wire.embeddings(body, 0 if loopback.same_vectors else numbers[0]))
             return
         replies = [wire.limited(loopback.policy(Turn(body, number)), body) for number in numbers]
         if body.get("stream"):

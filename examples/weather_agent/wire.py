@@ -15,6 +15,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+from zlib import crc32
 
 from . import media
 
@@ -105,14 +106,23 @@ def models() -> JSON:
 
 
 def embeddings(body: JSON, number: int) -> JSON:
-    """Unit vectors, one per input, that differ from request to request; as floats or in base64."""
+    """Unit vectors, one per input, as floats or in base64.
+
+    They differ from request to request, or follow from the input alone if the number is 0.
+    """
     inputs = body["input"]
     # A list of integers is one text in tokens, everything else in a list is a text of its own.
-    count = len(inputs) if isinstance(inputs, list) and not isinstance(inputs[0], int) else 1
+    texts = inputs if isinstance(inputs, list) and not isinstance(inputs[0], int) else [inputs]
     size = body.get("dimensions") or 8
-    data = [{"object": "embedding", "index": i, "embedding": _vector(size, number + i / 7, body)} for i in range(count)]
+    phases = [number + i / 7 if number else _phase(text) for i, text in enumerate(texts)]
+    data = [{"object": "embedding", "index": i, "embedding": _vector(size, p, body)} for i, p in enumerate(phases)]
     spent = {key: usage(body, [])[key] for key in ("prompt_tokens", "total_tokens")}
     return {"object": "list", "data": data, "model": body["model"], "usage": spent}
+
+
+def _phase(text: Any) -> float:
+    """A number below 2 pi that follows from a text."""
+    return crc32(json.dumps(text).encode()) % 6283 / 1000
 
 
 def _vector(size: int, phase: float, body: JSON) -> list[float] | str:

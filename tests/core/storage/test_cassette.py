@@ -254,7 +254,9 @@ def test_zst_works_where_its_module_is_installed(tmp_path: Path, three: list[Int
         open_cassette(path)
 
 
-@pytest.mark.parametrize("data", [b"no gzip", b"", gzip.compress(b"x" * 999, mtime=0)[:-9], gzip.compress(b"", mtime=0)])
+@pytest.mark.parametrize(
+    "data", [b"no gzip", b"", gzip.compress(b"x" * 999, mtime=0)[:-9], gzip.compress(b"", mtime=0)]
+)
 def test_a_broken_archive_is_a_format_error(tmp_path: Path, data: bytes) -> None:
     """Truncated or foreign compressed files are refused as cassettes are."""
     path = tmp_path / "tape.yaml.gz"

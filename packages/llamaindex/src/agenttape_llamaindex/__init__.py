@@ -1,3 +1,22 @@
 """AgentTape for LlamaIndex: record a LlamaIndex run once, replay it forever: offline, free, identical."""
 
-__all__: list[str] = []
+from agenttape_core.integration import register_codecs
+from agenttape_llamaindex.callbacks import TapeEventHandler
+from agenttape_llamaindex.codec import CODECS
+from agenttape_llamaindex.replay import ReplayEmbedding, ReplayLLM, ReplayRetriever
+from agenttape_llamaindex.taping import tape
+from agenttape_llamaindex.workflows import RecordedStep, TapeRuntime, context_at, steps_of
+
+__all__ = [
+    "RecordedStep",
+    "ReplayEmbedding",
+    "ReplayLLM",
+    "ReplayRetriever",
+    "TapeEventHandler",
+    "TapeRuntime",
+    "context_at",
+    "steps_of",
+    "tape",
+]
+
+register_codecs(CODECS)  # here and not where sessions connect: a handler or a stand-in may be alone

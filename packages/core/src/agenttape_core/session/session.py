@@ -167,6 +167,11 @@ class Session:
             taken = [(order, step) for order, step in self._watched or () if step.kind == kind]
         return [step for _, step in sorted(taken, key=lambda item: item[0])]
 
+    def seconds_of(self, number: int) -> float:
+        """Return how long a recorded call took, as far as that is known."""
+        timing = self.timings().get(number)
+        return timing.duration_ms / 1000 if timing is not None else 0.0
+
     def keepsake(self, key: str, make: Callable[[], Any]) -> Any:
         """Return what someone keeps with this session under a key, made on first use."""
         if key not in self._keepsakes:

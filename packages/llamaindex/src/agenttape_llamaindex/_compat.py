@@ -1,0 +1,237 @@
+"""What this package uses of LlamaIndex that is not public; the only file that touches it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import wrapt
+from llama_index.core.llms import callbacks
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+from llama_index.core.tools import FunctionTool
+from llama_index_instrumentation import root_dispatcher
+from llama_index_instrumentation.dispatcher import DISPATCHER_SPAN_DECORATED_ATTR
+from llama_index_instrumentation.span import active_span_id
+from llama_index_instrumentation.span_handlers import BaseSpanHandler
+from workflows import Workflow
+from workflows.context.external_context import ExternalContext
+from workflows.context.internal_context import InternalContext
+from workflows.events import DictLikeModel
+from workflows.plugins.basic import basic_runtime
+from workflows.runtime.control_loop.runner import _ControlLoopRunner
+from workflows.runtime.types.results import StepWorkerStateContextVar
+from workflows.runtime.types.ticks import TickWakeup
+
+_ID = len("-00000000-0000-4000-8000-000000000000")
+
+
+def current_span_id() -> str | None:
+    """Return the id of the span that the caller's code runs in."""
+    return active_span_id.get()
+
+
+def span_name(span_id: str) -> str:
+    """Return what a span is called: its id is that and a UUID."""
+    return span_id[:-_ID] if len(span_id) > _ID else span_id
+
+
+def hook_span_handler(handler: BaseSpanHandler[Any]) -> Callable[[], None]:
+    """Tell a handler of every span of this process, before any other; return what undoes it.
+
+    The lists are changed in place: a dispatcher may be walking them.
+    """
+    root_dispatcher.span_handlers.insert(0, handler)
+    return lambda: root_dispatcher.span_handlers.remove(handler)
+
+
+def within_decorators(method: Any, make: Callable[[Any], Any]) -> Any:
+    """Return a method decorated as another one is, around a function that is made of the one inside.
+
+    The decorators of the framework, `dispatcher.span` and those of `llms.callbacks`, begin spans, tell events and ask
+    rate limiters. All that stays as it is, for what is served too.
+
+    Args:
+        method: The method as it stands in the class.
+        make: Makes the function.
+    """
+    if isinstance(method, wrapt.FunctionWrapper):
+        inner = within_decorators(method.__wrapped__, make)
+        setattr(inner, DISPATCHER_SPAN_DECORATED_ATTR, True)
+        return wrapt.FunctionWrapper(inner, method._self_wrapper)
+    if isinstance(method, types.FunctionType) and method.__globals__ is vars(callbacks):
+        names = method.__code__.co_freevars
+        if "f" in names:
+            return _with_cell(method, names.index("f"), make)
+    return make(method)
+
+
+def _with_cell(function: types.FunctionType, place: int, make: Callable[[Any], Any]) -> Any:
+    cells = list(function.__closure__ or ())
+    cells[place] = types.CellType(within_decorators(cells[place].cell_contents, make))
+    twin = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells)
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    twin.__dict__.update(function.__dict__)
+    for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(twin, name, getattr(function, name))
+    return twin
+
+
+def within(method: Any) -> Any:
+    """Return the function inside the decorators of a method."""
+    inside: list[Any] = []
+
+    def found(function: Any) -> Any:
+        inside.append(function)
+        return function
+
+    within_decorators(method, found)
+    return inside[0]
+
+
+def tells_chunks(frame: types.FrameType) -> bool:
+    """Whether the generator of a frame is one of the framework's, which tells events of what it yields."""
+    return frame.f_globals is vars(callbacks)
+
+
+@contextmanager
+def unmarked(error: BaseException | None) -> Iterator[None]:
+    """Take away, while inside, what the framework notes on an error that it has told its callbacks of."""
+    marks = vars(error) if error is not None else {}
+    if "event_added" not in marks:
+        yield
+        return
+    mark = marks.pop("event_added")
+    try:
+        yield
+    finally:
+        marks["event_added"] = mark
+
+
+def is_decorated(method: Any) -> bool:
+    """Whether the framework begins a span for each call of a method."""
+    return isinstance(method, wrapt.FunctionWrapper) or hasattr(method, DISPATCHER_SPAN_DECORATED_ATTR)
+
+
+def static(cls: type, name: str) -> Any:
+    """Return what stands in a class or one above it under a name, without asking descriptors."""
+    return inspect.getattr_static(cls, name, None)
+
+
+# -- tools ------------------------------------------------------------------------------------------------------------
+
+
+def functions_of(tool: FunctionTool) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the functions that a tool calls: the synchronous one, and the one that is awaited."""
+    return tool._fn, tool._async_fn
+
+
+def with_functions(tool: Any, function: Any, async_function: Any) -> Any:
+    """Return a tool that shares the state of another one and calls other functions."""
+    cls: Any = type(tool)
+    twin = object.__new__(_calling(cls))
+    object.__setattr__(twin, "__dict__", tool.__dict__)
+    twin.agenttape_functions = (function, async_function)
+    return twin
+
+
+@functools.cache
+def _calling(cls: Any) -> Any:
+    """Return a class of tools whose functions are not in the state that they share with others."""
+    looks = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    own = {
+        "__slots__": ("agenttape_functions",),
+        "_fn": property(lambda self: self.agenttape_functions[0]),
+        "_async_fn": property(lambda self: self.agenttape_functions[1]),
+    }
+    return type(cls)(cls.__name__, (cls,), {**looks, **own})
+
+
+# -- stores -----------------------------------------------------------------------------------------------------------
+
+
+def is_in_process(store: Any) -> bool:
+    """Whether a chat store in a database has the database in the memory of this process."""
+    if not isinstance(store, SQLAlchemyChatStore):
+        return False
+    engine = store._async_engine
+    if engine is not None:
+        return engine.url.get_backend_name() == "sqlite" and engine.url.database in {None, "", ":memory:"}
+    return SQLAlchemyChatStore._is_in_memory_uri(store.async_database_uri)
+
+
+# -- workflows --------------------------------------------------------------------------------------------------------
+
+
+def step_names(workflow: Workflow) -> set[str]:
+    """Return the names of the step functions of a workflow."""
+    return set(workflow._get_steps())
+
+
+RUNNING_CONTEXT = InternalContext
+"""What a context is inside of a step."""
+
+
+def run_of(context: Any) -> Any:
+    """Return what a context has in common with the others of its run: the run's id, or itself while nothing runs."""
+    adapter = getattr(context._face, "_internal_adapter", None) or getattr(context._face, "_external_adapter", None)
+    return adapter.run_id if adapter is not None else context._face
+
+
+def belongs_to_run(face: Any, run: Any) -> bool:
+    """Whether the inner side of a context belongs to a run that `run_of` has named."""
+    return run is face or face._internal_adapter.run_id == run
+
+
+def resolved_waits() -> list[Any]:
+    """Return the events that the step which is executing here has waited for and got, in the order of the waits."""
+    try:
+        waiters = StepWorkerStateContextVar.get().state.collected_waiters
+    except LookupError:
+        return []
+    return [waiter.resolved_event for waiter in waiters if waiter.resolved_event is not None]
+
+
+def state_items(state: Any) -> dict[str, Any]:
+    """Return what the state of a workflow holds: declared fields, and what was added."""
+    fields = {name: getattr(state, name) for name in type(state).model_fields}
+    return {**fields, **(state._data if isinstance(state, DictLikeModel) else {})}
+
+
+def unset_state_item(state: Any, key: str) -> None:
+    """Remove what was added to the state of a workflow."""
+    if isinstance(state, DictLikeModel):
+        state._data.pop(key, None)
+
+
+CONTROL_LOOP = _ControlLoopRunner
+"""What decides the steps of a workflow, and waits for moments to come."""
+
+
+def scheduled(runner: Any) -> list[tuple[float, int, Any]]:
+    """Return the heap of ticks that a control loop has scheduled: moment, number, tick."""
+    heap: list[tuple[float, int, Any]] = runner.scheduled_wakeups
+    return heap
+
+
+def is_retry(tick: Any) -> bool:
+    """Whether a scheduled tick ends the delay before another attempt."""
+    return isinstance(tick, TickWakeup)
+
+
+OUTER_CONTEXT = ExternalContext
+"""What a context is outside of its run."""
+
+
+def forget_run(run_id: str) -> bool:
+    """Let a run that has ended give up its id, though somebody may still hold it; whether the id is free now."""
+    run = basic_runtime._queues.get(run_id)
+    if run is not None and run.complete.done():
+        basic_runtime._queues.pop(run_id, None)
+        return True
+    return run is None

@@ -1,0 +1,155 @@
+"""Clocks of the framework that must move although the session's clock stands still.
+
+The frozen clock passes while the session's own code sleeps. Two places of the framework ask the wall for something else
+than the time of day: a workflow waits until a moment has come, and the chat store in a database sorts by moments.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import weakref
+from collections.abc import Callable
+from threading import Lock
+from types import ModuleType
+from typing import Any
+
+from agenttape_core.integration import current_session, executing
+from agenttape_llamaindex._compat import is_retry, scheduled
+
+_STEP_NS = 1_000_000
+"""Between two moments that a chat store is told: it numbers the messages that it adds at once by nanoseconds."""
+
+
+def _frozen_clock() -> Any:
+    """Return what keeps the clock of the caller's session, or nothing where the clock is real."""
+    session = current_session()
+    if session is None or executing() is not None or session.frozen is None:
+        return None
+    return session.frozen if "clock" in session.frozen.kinds else None
+
+
+# -- workflows: timeouts, waits for people, delays between two attempts -----------------------------------------------
+
+
+class _Deadlines:
+    """When the scheduled ticks of the runs in this process are due, by the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._of: weakref.WeakKeyDictionary[Any, dict[int, float]] = weakref.WeakKeyDictionary()
+
+    def of(self, runner: Any) -> dict[int, float]:
+        return self._of.setdefault(runner, {})
+
+
+_deadlines = _Deadlines()
+
+
+def scheduling(real: Callable[..., None]) -> Callable[..., None]:
+    """Wrap `schedule_tick` of a control loop: note when the tick is really due."""
+
+    @functools.wraps(real)
+    def schedule_tick(self: Any, tick: Any, at_time: float) -> None:
+        before = {number for _, number, _ in scheduled(self)}
+        real(self, tick, at_time)
+        frozen = _frozen_clock()
+        if frozen is None:
+            return
+        due = time.monotonic() + max(0.0, at_time - frozen.clock)
+        _deadlines.of(self).update({number: due for _, number, _ in scheduled(self) if number not in before})
+
+    return schedule_tick
+
+
+def waiting(real: Callable[..., float | None]) -> Callable[..., float | None]:
+    """Wrap `next_wakeup_timeout` of a control loop: how long to wait, by a clock that runs."""
+
+    @functools.wraps(real)
+    def next_wakeup_timeout(self: Any, now: float) -> float | None:
+        frozen, waits = _frozen_clock(), [due for _, due in _waits(self)]
+        if frozen is None or not waits:
+            return real(self, now)
+        return max(0.0, min(waits) - time.monotonic())
+
+    return next_wakeup_timeout
+
+
+def popping(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Wrap `pop_due_ticks` of a control loop: what is due by that clock, at the moment for which it was scheduled."""
+
+    @functools.wraps(real)
+    def pop_due_ticks(self: Any, now: float) -> list[Any]:
+        frozen = _frozen_clock()
+        if frozen is None:
+            return real(self, now)
+        moment = time.monotonic()
+        due = [(at, number) for (at, number, _), when in _waits(self) if when <= moment]
+        if not due:
+            return []
+        latest, numbers = max(at for at, _ in due), {number for _, number in due}
+        if latest > frozen.clock:
+            frozen.pass_time(latest - frozen.clock)
+        # Those that the moved clock would make due too early wait for their own moment.
+        early = [entry for entry in scheduled(self) if entry[1] not in numbers]
+        scheduled(self)[:] = [entry for entry in scheduled(self) if entry[1] in numbers]
+        ticks = real(self, frozen.clock)
+        scheduled(self)[:] = sorted(early, key=lambda entry: entry[:2])
+        return ticks
+
+    return pop_due_ticks
+
+
+def _waits(runner: Any) -> list[tuple[Any, float]]:
+    """Return the scheduled ticks with the moments at which they are due; a retry is at once, if nobody is to wait."""
+    session, deadlines = current_session(), _deadlines.of(runner)
+    skips = session is not None and session.frozen is not None and session.frozen.skips_backoff
+    is_idle = not runner.worker_tasks
+    return [
+        (entry, 0.0 if skips and is_idle and is_retry(entry[2]) else deadlines.get(entry[1], 0.0))
+        for entry in scheduled(runner)
+    ]
+
+
+RUNNER_METHODS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "schedule_tick": scheduling,
+    "next_wakeup_timeout": waiting,
+    "pop_due_ticks": popping,
+}
+"""What is wrapped of every control loop while sessions are open."""
+
+
+# -- chat stores in a database ----------------------------------------------------------------------------------------
+
+
+class OrderedTime(ModuleType):
+    """The module `time` for code that sorts by moments: no two of them are equal within a session.
+
+    Args:
+        real: The module that it stands for.
+    """
+
+    def __init__(self, real: ModuleType) -> None:
+        super().__init__(real.__name__, real.__doc__)
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def time_ns(self) -> int:
+        """Return the moment, later than any before it in the session."""
+        session = current_session()
+        if _frozen_clock() is None or session is None:
+            return int(self._real.time_ns())
+        last: _Last = session.keepsake("llamaindex.chat_store_moment", _Last)
+        return last.after(int(self._real.time_ns()))
+
+
+class _Last:
+    def __init__(self) -> None:
+        self._moment = 0
+        self._lock = Lock()
+
+    def after(self, moment: int) -> int:
+        with self._lock:
+            self._moment = max(moment, self._moment + _STEP_NS)
+            return self._moment

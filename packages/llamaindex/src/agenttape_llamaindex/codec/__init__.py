@@ -1,0 +1,20 @@
+"""LlamaIndex's objects as plain data and back, typed and lossless, and streams as responses and back."""
+
+from __future__ import annotations
+
+from agenttape_core.codecs import HTTP, VECTORS
+from agenttape_core.schema import TypeCodec
+from agenttape_llamaindex.codec import blocks, messages, responses, streams
+from agenttape_llamaindex.codec.streams import CHATS, TEXTS
+
+CODECS: tuple[TypeCodec, ...] = (
+    messages.CODEC,
+    *responses.CODECS,
+    *streams.CODECS,
+    blocks.CODEC,
+    *VECTORS,
+    *HTTP,
+)
+"""The codecs to put before those of Python's own types."""
+
+__all__ = ["CHATS", "CODECS", "TEXTS"]

@@ -1,0 +1,93 @@
+"""What changed between two pieces of plain data, so that a stream of growing ones is stored as what is new.
+
+A text is what comes behind the text there (or is there now, where nothing was); another bare value is what is there
+now. `{"$in": {key: change}}` changes a dict, `{"$items": {"#0": change}}` a list, both perhaps new; `{"$to": value}`
+puts anything else there, and `{"$gone": true}` takes it away. So all pieces of a text stand at one path, where
+redaction looks for what was split between chunks.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+from agenttape_core.codecs import expect_dict
+from agenttape_core.errors import UnreadableValueError
+from agenttape_core.schema import Plain
+
+NOTHING: Any = object()
+"""What is not there."""
+
+
+def changes(before: Plain, after: Plain) -> Plain:
+    """Return the change that makes `after` of `before`; `NOTHING` where they are equal."""
+    if after is NOTHING:
+        return NOTHING if before is NOTHING else {"$gone": True}
+    if type(before) is type(after) and before == after and type(after) in {str, bool, int, float, type(None)}:
+        return NOTHING
+    if type(after) is str and _is(before, str) and after.startswith("" if before is NOTHING else before):
+        return after if before is NOTHING else after[len(before) :]
+    if type(after) is dict and _is(before, dict):
+        return _in_dict(before, after)
+    if type(after) is list and _is(before, list):
+        return _in_list(before, after)
+    return {"$to": after} if isinstance(after, str | dict | list) else after
+
+
+def _is(before: Plain, cls: type) -> bool:
+    return before is NOTHING or type(before) is cls
+
+
+def _in_dict(before: Plain, after: dict[str, Plain]) -> Plain:
+    old = {} if before is NOTHING else before
+    pairs = {key: (old.get(key, NOTHING), after.get(key, NOTHING)) for key in (*old, *after)}
+    changed = {key: change for key, pair in pairs.items() if (change := changes(*pair)) is not NOTHING}
+    return {"$in": changed} if changed or before is NOTHING else NOTHING
+
+
+def _in_list(before: Plain, after: list[Plain]) -> Plain:
+    old = [] if before is NOTHING else before
+    pairs = zip_longest(old, after, fillvalue=NOTHING)
+    changed = {f"#{n}": change for n, pair in enumerate(pairs) if (change := changes(*pair)) is not NOTHING}
+    return {"$items": changed} if changed or before is NOTHING else NOTHING
+
+
+def changed(before: Plain, change: Plain) -> Plain:
+    """Return what a change makes of plain data, which stays as it is; `NOTHING` where it is gone.
+
+    Raises:
+        UnreadableValueError: If the change is malformed, or belongs to other data.
+    """
+    if type(change) is str and _is(before, str):
+        return change if before is NOTHING else before + change
+    if not isinstance(change, str | dict):
+        return change
+    kind, body = next(iter(expect_dict(change, "$change").items()), ("", None))
+    if kind == "$to":
+        return body
+    if kind == "$gone":
+        return NOTHING
+    if kind == "$in" and type(body) is dict and _is(before, dict):
+        new = {} if before is NOTHING else dict(before)
+        for key, inner in body.items():
+            _put(new, key, changed(new.get(key, NOTHING), inner))
+        return new
+    if kind == "$items" and type(body) is dict and _is(before, list):
+        return _changed_list([] if before is NOTHING else list(before), body)
+    raise UnreadableValueError("$change", f"expected a change of what came before it, found {str(change)[:80]}")
+
+
+def _put(target: dict[str, Plain], key: str, value: Plain) -> None:
+    if value is NOTHING:
+        target.pop(key, None)
+    else:
+        target[key] = value
+
+
+def _changed_list(new: list[Plain], body: dict[str, Plain]) -> list[Plain]:
+    for key, inner in body.items():
+        place = int(key[1:]) if key[:1] == "#" and key[1:].isdecimal() else -1
+        if not 0 <= place <= len(new):
+            raise UnreadableValueError("$items", f"expected the place of an item of {len(new)}, found {key!r}")
+        new[place : place + 1] = [changed(new[place] if place < len(new) else NOTHING, inner)]
+    return [item for item in new if item is not NOTHING]

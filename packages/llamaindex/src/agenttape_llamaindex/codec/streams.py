@@ -1,0 +1,230 @@
+"""Streams of responses: each says all there is so far, and is stored as what is new in it.
+
+A chunk of a chat is `{"$chat_chunk": {"content": "...", "raw": {...}}}`, or `{"$chat_chunk": "..."}` if it adds text
+and changes nothing else: `content` is what comes behind the text so far. Of its other fields those are written that
+are not as they were in the chunk before, under `changes` (see `changes.py`) where that is shorter than the whole. The
+field `delta` is left out where it is the added text, as it mostly is; where it is the whole text, as some LLMs have it,
+it is `{"$text": true}`. `$text_chunk` is a chunk of a completion.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from llama_index.core.base.llms.generic_utils import (
+    chat_response_to_completion_response,
+    completion_response_to_chat_response,
+)
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole
+
+from agenttape_core.codecs import Nested, expect_dict
+from agenttape_core.errors import UnreadableValueError
+from agenttape_core.integration import value_codec
+from agenttape_core.schema import Plain, TypeCodec
+from agenttape_llamaindex.codec.changes import NOTHING, changed, changes
+from agenttape_llamaindex.codec.responses import read_response, write_response
+
+Response = ChatResponse | CompletionResponse
+_OWN = frozenset({"content", "changes", "delta"})
+_WHOLE = {"$text": True}
+_ASSISTANT = {"message": {"role": "assistant"}}
+
+
+class ChatChunk:
+    """A chunk of a chat on its way into a cassette, or out of one.
+
+    Args:
+        response: The chunk itself, when it has just arrived.
+        before: What arrived before it, as plain data.
+        plain: What the cassette says of it.
+    """
+
+    __slots__ = ("before", "plain", "response")
+
+    def __init__(self, response: Any = None, before: _State | None = None, plain: Plain = None) -> None:
+        self.response = response
+        self.before = before
+        self.plain = plain
+
+
+class TextChunk(ChatChunk):
+    """A chunk of a completion, likewise."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class _State:
+    """What a stream has said so far, as plain data."""
+
+    plain: dict[str, Plain]
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """The chunks of chats, or those of completions.
+
+    Args:
+        tag: Their tag in a file.
+        chunk: Their class.
+        response: The class of what they say.
+        start: What is said before the first.
+        text: Where their text is, as a path.
+    """
+
+    tag: str
+    chunk: type[ChatChunk]
+    response: type[Any]
+    start: dict[str, Plain]
+    text: tuple[str, ...]
+
+    def began(self) -> _State:
+        """Return the state of a stream of which nothing has arrived."""
+        return _State(dict(self.start))
+
+    def of(self, responses: Iterator[Any]) -> Iterator[ChatChunk]:
+        """Yield the chunks of a stream."""
+        state = self.began()
+        try:
+            for response in responses:
+                yield self.chunk(response, state)
+        finally:
+            if (close := getattr(responses, "close", None)) is not None:
+                close()
+
+    async def aof(self, responses: AsyncIterator[Any]) -> AsyncIterator[ChatChunk]:
+        """Yield the chunks of an async stream."""
+        state = self.began()
+        try:
+            async for response in responses:
+                yield self.chunk(response, state)
+        finally:
+            if (close := getattr(responses, "aclose", None)) is not None:
+                await close()
+
+    def reader(self) -> Callable[[ChatChunk], Any]:
+        """Return what gives the responses of the chunks of a stream, one after the other."""
+        states: list[_State] = []
+
+        def response(chunk: ChatChunk) -> Any:
+            if chunk.response is not None:
+                return self.converted(chunk.response)
+            sort = TEXTS if type(chunk) is TextChunk else CHATS
+            if not states:
+                states.append(sort.began())
+            states[0].plain = sort._after(states[0].plain, chunk.plain)
+            return self.converted(read_response(sort.response, states[0].plain, value_codec().decode))
+
+        return response
+
+    def converted(self, response: Any) -> Any:
+        """Return a response as one of this sort: a chat may have been asked as a completion, or the other way round."""
+        if self is CHATS and isinstance(response, CompletionResponse):
+            return completion_response_to_chat_response(response).model_copy(update={"delta": response.delta})
+        if self is TEXTS and isinstance(response, ChatResponse):
+            return chat_response_to_completion_response(response)
+        return response
+
+    def join(self, chunks: list[ChatChunk]) -> Any:
+        """Return the response that a stream amounts to: what its last chunk says."""
+        read, last = self.reader(), None
+        for chunk in chunks:
+            last = read(chunk)
+        if last is None:
+            if self.response is ChatResponse:
+                return ChatResponse(message=ChatMessage(role=MessageRole.ASSISTANT))
+            return CompletionResponse(text="")
+        return last.model_copy(update={"delta": None}) if last.delta is not None else last
+
+    def split(self, response: Any) -> list[ChatChunk]:
+        """Return a stream of one chunk that says all of a response."""
+        is_text = isinstance(response, CompletionResponse)
+        text = response.text if is_text else response.message.content
+        if response.delta is None:
+            response = response.model_copy(update={"delta": text or ""})
+        return [TextChunk(response) if is_text else ChatChunk(response)]
+
+    def write(self, chunk: ChatChunk, nested: Nested) -> Plain:
+        """Return what is new in a chunk."""
+        if chunk.before is None:
+            chunk.before = self.began()
+        before, after = chunk.before.plain, write_response(chunk.response, nested)
+        chunk.before.plain = after
+        return self._new(before, after)
+
+    def _new(self, before: dict[str, Plain], after: dict[str, Plain]) -> Plain:
+        old, new = _at(before, self.text), _at(after, self.text)
+        is_longer = type(new) is str and (old is NOTHING or (type(old) is str and new.startswith(old)))
+        added = new[len(old) if type(old) is str else 0 :] if is_longer else ""
+        body: dict[str, Plain] = {"content": added} if is_longer and (added or old is NOTHING) else {}
+        before, after = dict(before), dict(after)
+        if is_longer:
+            before = _put(before, self.text, new)
+        before.pop("delta", None)
+        delta = after.pop("delta", None)
+        if delta != added:
+            body["delta"] = dict(_WHOLE) if type(delta) is str and delta == new else delta
+        for key in {**before, **after}:
+            self._note(body, key, before.get(key, NOTHING), after.get(key, NOTHING))
+        return body["content"] if body.keys() == {"content"} else body
+
+    def _note(self, body: dict[str, Plain], key: str, old: Plain, new: Plain) -> None:
+        change = changes(old, new)
+        if change is NOTHING:
+            return
+        is_short = new is NOTHING or key == "message" or len(json.dumps(change)) < len(json.dumps(new))
+        if is_short or key in _OWN:
+            body.setdefault("changes", {})[key] = change
+        else:
+            body[key] = new
+
+    def _after(self, before: dict[str, Plain], plain: Plain) -> dict[str, Plain]:
+        body = {"content": plain} if type(plain) is str else expect_dict(plain, self.tag)
+        added, after = body.get("content"), dict(before)
+        if added is not None:
+            old = _at(before, self.text)
+            if type(added) is not str or not (old is NOTHING or type(old) is str):
+                raise UnreadableValueError(self.tag, "expected content to put behind a text")
+            after = _put(after, self.text, ("" if old is NOTHING else old) + added)
+        after |= {key: item for key, item in body.items() if key not in _OWN}
+        for key, change in expect_dict(body.get("changes", {}), self.tag).items():
+            value = changed(after.get(key, NOTHING), change)
+            if value is NOTHING:
+                after.pop(key, None)
+            else:
+                after[key] = value
+        delta = body.get("delta", added or "")
+        after["delta"] = _at(after, self.text) if delta == _WHOLE else delta
+        return after
+
+    def codec(self) -> TypeCodec:
+        """Return how the chunks are written and read."""
+        return TypeCodec(
+            self.tag,
+            lambda value: type(value) is self.chunk,
+            self.write,
+            lambda plain, _: self.chunk(plain=plain),
+        )
+
+
+def _at(plain: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        plain = plain.get(key, NOTHING) if type(plain) is dict else NOTHING
+    return plain
+
+
+def _put(plain: dict[str, Plain], path: tuple[str, ...], value: Plain) -> dict[str, Plain]:
+    key, *rest = path
+    inner = plain.get(key)
+    return {**plain, key: _put(inner if type(inner) is dict else {}, tuple(rest), value) if rest else value}
+
+
+CHATS = Sort("$chat_chunk", ChatChunk, ChatResponse, _ASSISTANT, ("message", "content"))
+TEXTS = Sort("$text_chunk", TextChunk, CompletionResponse, {}, ("text",))
+"""The two sorts of streams."""
+
+CODECS = (CHATS.codec(), TEXTS.codec())
+"""How their chunks are written and read."""

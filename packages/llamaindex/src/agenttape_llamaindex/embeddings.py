@@ -1,0 +1,115 @@
+"""Substitute embedding models: of texts, of images, and sparse ones.
+
+Spans, events, the cache and the rate limiter of an embedding model are the framework's own, and happen on every replay.
+A model that embeds by another one is recorded as one call, its own: what it answers needs nothing of the other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding
+from llama_index.core.embeddings.multi_modal_base import MultiModalEmbedding
+
+from agenttape_core.codecs import packed
+from agenttape_core.integration import Boundary, Crossing, Position, Session, executing
+from agenttape_core.substitution import (
+    EMBEDDING_SETTINGS,
+    Cross,
+    Family,
+    Leaf,
+    Shape,
+    alias_for,
+    alias_of,
+    begin,
+    coroutine,
+    model_of,
+    named_arguments,
+    plain,
+    settings_of,
+)
+from agenttape_llamaindex._compat import within_decorators
+from agenttape_llamaindex.positions import own_span
+from agenttape_llamaindex.requests import embedding_body, image_embedding_body
+
+EmbeddingT = TypeVar("EmbeddingT", BaseEmbedding, BaseSparseEmbedding)
+
+EMBEDDING = Boundary("embeddings")
+
+_TEXTS = {
+    "_get_query_embedding": "query",
+    "_get_text_embedding": "text",
+    "_get_text_embeddings": "texts",
+    "_aget_query_embedding": "query",
+    "_aget_text_embedding": "text",
+    "_aget_text_embeddings": "texts",
+}
+_IMAGES = {
+    "_get_image_embedding": "img_file_path",
+    "_get_image_embeddings": "img_file_paths",
+    "_aget_image_embedding": "img_file_path",
+    "_aget_image_embeddings": "img_file_paths",
+}
+_ARGUMENTS = {**_TEXTS, **_IMAGES}
+_SINGLE = frozenset({"text", "img_file_path"})
+"""What one vector is returned for, and recorded in a list of one: a batch of one asks the same."""
+
+
+def tape_embedding(embedding: EmbeddingT) -> EmbeddingT:
+    """Return the taped alias of an embedding model; a taped one is returned as it is."""
+    return alias_of(embedding, _embedding_alias)
+
+
+@functools.cache
+def _embedding_alias(cls: type) -> type:
+    return alias_for(cls, SPARSE_EMBEDDINGS if issubclass(cls, BaseSparseEmbedding) else EMBEDDINGS, _embedding_alias)
+
+
+def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    outer = executing()
+    if outer is not None and outer.boundary is EMBEDDING:
+        return None
+    argument = _ARGUMENTS[name]
+    given = named_arguments(getattr(type(self), name), (argument,), args, kwargs)
+    what = given.pop(argument, "")
+    make = image_embedding_body if name in _IMAGES else embedding_body
+    settings = {**embedding_settings(self), **given}
+
+    def place(session: Session) -> Position | None:
+        return own_span(session, self, name)
+
+    body = [what] if argument in _SINGLE else what
+    return begin(EMBEDDING, self, type(self).__name__, lambda _: make(body, settings), place)
+
+
+def embedding_settings(embedding: Any) -> Mapping[str, Any]:
+    """Return what the provider is told besides the texts, as far as the object says it in so many words."""
+    model = {key: name for key, name in model_of(embedding).items() if name != "unknown"}
+    sparse = {"sparse": True} if isinstance(embedding, BaseSparseEmbedding) else {}
+    return {**model, **sparse, **settings_of(embedding, EMBEDDING_SETTINGS)}
+
+
+def _shape(name: str) -> Shape:
+    made = coroutine if name.startswith("_a") else plain
+    if _ARGUMENTS[name] in _SINGLE:
+        shape = functools.partial(made, pack=lambda vector: [packed(vector)], unpack=lambda vectors: vectors[0])
+    else:
+        shape = functools.partial(made, pack=packed)
+
+    def inside(real: Any, cross: Cross) -> Any:
+        return within_decorators(real, lambda function: shape(function, cross))
+
+    return inside
+
+
+def _leaves(names: Mapping[str, str]) -> dict[str, Leaf]:
+    return {name: Leaf(_shape(name), functools.partial(_cross, name)) for name in names}
+
+
+EMBEDDINGS = Family(BaseEmbedding, _leaves(_ARGUMENTS), delegating=(MultiModalEmbedding,))
+"""Every embedding model."""
+SPARSE_EMBEDDINGS = Family(BaseSparseEmbedding, _leaves(_TEXTS))
+"""Every sparse embedding model."""

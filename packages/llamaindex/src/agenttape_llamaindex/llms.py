@@ -1,0 +1,99 @@
+"""Substitute the leaf calls of LLMs.
+
+Only the function inside the framework's decorators is served: spans, events, callbacks and the rate limiter are the
+framework's own, and happen on every replay. Where a class of the framework implements one leaf method by another, as
+`CustomLLM` does, that runs for real, and the call that it makes is the one that is recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+from llama_index.core.base.llms.base import BaseLLM
+from llama_index.core.llms.custom import CustomLLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import LLM
+from llama_index.core.llms.structured_llm import StructuredLLM
+
+from agenttape_core.integration import Boundary, Crossing, Position, Session, below
+from agenttape_core.substitution import Family, Leaf, alias_for, alias_of, begin, named_arguments, state_of
+from agenttape_llamaindex._compat import within_decorators
+from agenttape_llamaindex.codec import CHATS, TEXTS
+from agenttape_llamaindex.handing_on import handed_to
+from agenttape_llamaindex.positions import LEAVES, own_span
+from agenttape_llamaindex.requests import chat_body, completion_body, llm_params
+from agenttape_llamaindex.shapes import async_stream, coroutine, plain, stream, untaped
+from agenttape_llamaindex.usage import usage_of
+
+LLMT = TypeVar("LLMT", bound=BaseLLM)
+
+
+CHAT = Boundary("chat", join=CHATS.join, split=CHATS.split, usage=usage_of)
+COMPLETION = Boundary("completion", join=TEXTS.join, split=TEXTS.split, usage=usage_of)
+
+
+def tape_llm(llm: LLMT) -> LLMT:
+    """Return the taped alias of an LLM; a taped one is returned as it is."""
+    if isinstance(llm, StructuredLLM):
+        return llm.model_copy(update={"llm": tape_llm(llm.llm)})  # it only asks another LLM
+    return alias_of(llm, _llm_alias)
+
+
+@functools.cache
+def _llm_alias(cls: type) -> type:
+    return alias_for(cls, LLMS, _llm_alias)
+
+
+def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    is_chat = LEAVES[name] == "chat"
+    around = handed_to(state_of(self))
+    if around is not None and not around.is_taken:
+        return around.take()
+
+    def body(_: Session) -> dict[str, Any]:
+        names = ("messages",) if is_chat else ("prompt", "formatted")
+        given = named_arguments(getattr(type(self), name), names, args, kwargs)
+        if is_chat:
+            messages = given.pop("messages", ())
+            return chat_body(messages, llm_params(self, given))
+        prompt, formatted = given.pop("prompt", ""), given.pop("formatted", False)
+        return completion_body(str(prompt), llm_params(self, {**given, "formatted": formatted or None}))
+
+    def place(session: Session) -> Position | None:
+        return own_span(session, self, name)
+
+    boundary = CHAT if is_chat else COMPLETION
+    if around is None:
+        return begin(boundary, self, type(self).__name__, body, place)
+    session = around.crossing.session  # what a method asks after it has handed its call on is a call of its own
+    position = place(session) or below(session, type(self).__name__)
+    return session.cross(boundary, type(self).__name__, body(session), position=position, owner=state_of(self))
+
+
+def _inherited(self: Any, _: tuple[Any, ...], __: dict[str, Any]) -> Crossing | None:
+    around = handed_to(state_of(self))
+    return around.take() if around is not None and not around.is_taken else None
+
+
+def _leaf(name: str) -> Leaf:
+    """Return a leaf whose shape goes around the function inside the decorators of the method."""
+    kind = (name, CHATS if LEAVES[name] == "chat" else TEXTS)
+    if "stream" in name:
+        shape: Any = async_stream if name.startswith("a") else stream
+    else:
+        shape = coroutine if name.startswith("a") else plain
+    return Leaf(
+        lambda real, cross: within_decorators(real, lambda function: shape(untaped(function), cross, kind)),
+        functools.partial(_cross, name),
+        _inherited,
+    )
+
+
+LLMS = Family(
+    BaseLLM,
+    {name: _leaf(name) for name in LEAVES},
+    is_boundary=lambda cls: not issubclass(cls, StructuredLLM),
+    delegating=(LLM, FunctionCallingLLM, CustomLLM),
+)
+"""Every LLM."""

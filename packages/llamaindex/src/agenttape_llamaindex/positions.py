@@ -1,0 +1,174 @@
+"""LlamaIndex's spans as positions of AgentTape: the address of a call is the path of spans around it.
+
+The framework begins a span for each of its methods that matter: a query, a retrieval, a call of a model, a workflow and
+each step of it. A handler follows them, and swallows nothing that matters: what it raises, the framework ignores.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from llama_index.core.base.llms.base import BaseLLM
+from llama_index_instrumentation.span_handlers import NullSpanHandler
+from workflows import Workflow
+
+from agenttape_core.integration import (
+    Position,
+    Session,
+    current_session,
+    executing,
+    here,
+    register_place,
+    task_branch,
+)
+from agenttape_llamaindex._compat import current_span_id, span_name
+
+LEAVES = {
+    "chat": "chat",
+    "achat": "chat",
+    "stream_chat": "chat",
+    "astream_chat": "chat",
+    "complete": "complete",
+    "acomplete": "complete",
+    "stream_complete": "complete",
+    "astream_complete": "complete",
+}
+"""The leaf methods of LLMs, and what they are called in addresses: those that ask the same have one name."""
+
+Spans = dict[str, "Span"]
+
+
+@dataclass(slots=True)
+class Span:
+    """A span that has begun.
+
+    Args:
+        position: Where it stands.
+        instance: The object whose method it is, while the method runs.
+        is_run: Whether it is the run of a workflow, whose steps are its children.
+    """
+
+    position: Position
+    instance: Any
+    is_run: bool
+
+
+def spans_of(session: Session) -> Spans:
+    """Return the spans that have begun in a session, by id."""
+    spans: Spans = session.keepsake("llamaindex.spans", dict)
+    return spans
+
+
+def current_span(session: Session) -> Span | None:
+    """Return the span that the caller's code runs in."""
+    span_id = current_span_id()
+    return spans_of(session).get(span_id) if span_id is not None else None
+
+
+def own_span(session: Session, owner: Any, method: str) -> Position | None:
+    """Return the position of the span that the framework has begun for this very call, if it has.
+
+    Args:
+        session: The session.
+        owner: The object that is called.
+        method: The method.
+    """
+    span_id = current_span_id()
+    span = spans_of(session).get(span_id) if span_id is not None else None
+    if span_id is None or span is None or span.instance is not owner:
+        return None
+    return span.position if span_name(span_id).endswith(f".{method}") else None
+
+
+class SpanTree(NullSpanHandler):
+    """Follows the spans of all sessions of this process, in whatever thread or task they happen."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name that the framework shows."""
+        return "AgentTapeSpanTree"
+
+    def span_enter(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any | None = None,
+        parent_id: str | None = None,
+        tags: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Begin a span."""
+        session = current_session()
+        if session is None:
+            return
+        spans = spans_of(session)
+        parent = spans.get(parent_id) if parent_id is not None else None
+        above = _above(session, parent)
+        branch = task_branch(above)
+        label = span_label(span_name(id_), instance)
+        if parent is not None and parent.is_run and instance is None:
+            position = above.child(label)  # a step: the n-th of its name, in whichever task the workflow runs it
+            position.branch = branch
+        else:
+            position = above.child(label, branch=branch)
+        spans[id_] = Span(position, instance, isinstance(instance, Workflow))
+
+    def span_exit(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any | None = None,
+        result: Any | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """End a span; its position stays, for the stream that it may have returned."""
+        _ended(id_)
+
+    def span_drop(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any | None = None,
+        err: BaseException | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """End a span that raised."""
+        _ended(id_)
+
+
+def _ended(id_: str) -> None:
+    session = current_session()
+    span = spans_of(session).get(id_) if session is not None else None
+    if span is not None:
+        span.instance = None
+
+
+def _above(session: Session, parent: Span | None) -> Position:
+    """Return what a span begins below: the span around it, or the crossing or the place of another framework."""
+    above = parent.position if parent is not None else here(session)
+    outer = executing()
+    if outer is not None and outer.session is session and len(outer.position.order) > len(above.order):
+        return outer.position
+    return above
+
+
+def span_label(name: str, instance: Any) -> str:
+    """Return what a span is called in addresses: by one name, whether it is awaited or not."""
+    cls, dot, method = name.rpartition(".")
+    if not dot:
+        return name
+    if isinstance(instance, BaseLLM) and method in LEAVES:
+        return f"{cls}.{LEAVES[method]}"
+    plain = f"_{method[2:]}" if method.startswith("_a") else method.removeprefix("a")
+    return f"{cls}.{plain}" if instance is not None and plain != method and hasattr(type(instance), plain) else name
+
+
+def _place(session: Session) -> Position | None:
+    """Return the position of the innermost span whose code is executing here."""
+    span = current_span(session)
+    return span.position if span is not None else None
+
+
+register_place(_place)

@@ -1,0 +1,48 @@
+"""Substitute node postprocessors: rerankers, and what filters or shortens nodes."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+
+from agenttape_core.integration import Crossing
+from agenttape_core.substitution import Family, Leaf, alias_of, begin, model_of, named_arguments
+from agenttape_llamaindex._compat import static
+from agenttape_llamaindex.ownership import is_boundary
+from agenttape_llamaindex.part_requests import method_body
+from agenttape_llamaindex.parts import part_alias_for, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.retrievers import RETRIEVAL, query_of, search_settings
+
+PostprocessorT = TypeVar("PostprocessorT", bound=BaseNodePostprocessor)
+
+_METHOD = "postprocess_nodes"
+
+
+def tape_postprocessor(postprocessor: PostprocessorT) -> PostprocessorT:
+    """Return the taped alias of a node postprocessor; a taped one is returned as it is."""
+    return alias_of(postprocessor, _postprocessor_alias)
+
+
+@functools.cache
+def _postprocessor_alias(cls: type) -> type:
+    return part_alias_for(cls, POSTPROCESSORS, _postprocessor_alias)
+
+
+def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    asked = named_arguments(static(type(self), method), ("nodes", "query_bundle"), args, kwargs)
+    arguments = {"nodes": asked.pop("nodes", None), "query": query_of(asked.pop("query_bundle", None)), **asked}
+    settings = {**model_of(self), **search_settings(self)}
+    return begin(RETRIEVAL, self, type(self).__name__, lambda _: method_body(_METHOD, arguments, settings))
+
+
+POSTPROCESSORS = Family(
+    BaseNodePostprocessor,
+    {
+        "_postprocess_nodes": Leaf(spanned_plain, functools.partial(_cross, "_postprocess_nodes")),
+        "_apostprocess_nodes": Leaf(spanned_coroutine, functools.partial(_cross, "_apostprocess_nodes")),
+    },
+    is_boundary=is_boundary,
+)
+"""Every node postprocessor; those of LlamaIndex's own classes only where they are taped by hand."""

@@ -1,0 +1,69 @@
+"""Substitute the search of retrievers. Events, and what is retrieved through found objects, are the framework's."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import QueryBundle
+
+from agenttape_core.integration import Boundary, Crossing
+from agenttape_core.substitution import SEARCH_SETTINGS, Family, Leaf, alias_of, begin, named_arguments, settings_of
+from agenttape_llamaindex._compat import static
+from agenttape_llamaindex.ownership import is_boundary
+from agenttape_llamaindex.part_requests import retrieval_body
+from agenttape_llamaindex.parts import part_alias_for, spanned_coroutine, spanned_plain
+
+RetrieverT = TypeVar("RetrieverT", bound=BaseRetriever)
+
+RETRIEVAL = Boundary("retrieval")
+
+_SETTINGS = (*SEARCH_SETTINGS, *(f"_{name}" for name in ("similarity_top_k", "sparse_top_k", "hybrid_top_k", "alpha")))
+
+
+def tape_retriever(retriever: RetrieverT) -> RetrieverT:
+    """Return the taped alias of a retriever; a taped one is returned as it is."""
+    return alias_of(retriever, _retriever_alias)
+
+
+@functools.cache
+def _retriever_alias(cls: type) -> type:
+    return part_alias_for(cls, RETRIEVERS, _retriever_alias)
+
+
+def search_settings(value: Any) -> dict[str, Any]:
+    """Return what an object says of how it searches, under public names."""
+    found = settings_of(value, (*_SETTINGS, "similarity_top_k", "choice_batch_size"))
+    return {name.removeprefix("_"): setting for name, setting in found.items()}
+
+
+def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    asked = named_arguments(static(type(self), method), ("query_bundle",), args, kwargs)
+    query = asked.pop("query_bundle", None)
+    settings = {**search_settings(self), **asked}
+    return begin(RETRIEVAL, self, type(self).__name__, lambda _: retrieval_body(query_of(query), settings))
+
+
+def query_of(query: Any) -> Any:
+    """Return what is looked for: a text, or the parts of a query that has more."""
+    if not isinstance(query, QueryBundle):
+        return query
+    more = {
+        "image_path": query.image_path,
+        "embedding_strings": query.custom_embedding_strs,
+        "embedding": query.embedding,
+    }
+    more = {name: part for name, part in more.items() if part is not None}
+    return {"text": query.query_str, **more} if more else query.query_str
+
+
+RETRIEVERS = Family(
+    BaseRetriever,
+    {
+        "_retrieve": Leaf(spanned_plain, functools.partial(_cross, "_retrieve")),
+        "_aretrieve": Leaf(spanned_coroutine, functools.partial(_cross, "_aretrieve")),
+    },
+    is_boundary=is_boundary,
+)
+"""Every retriever; those of LlamaIndex's own classes only where they are taped by hand."""

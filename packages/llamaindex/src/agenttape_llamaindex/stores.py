@@ -1,0 +1,170 @@
+"""Substitute what keeps things elsewhere: stores of vectors, of graphs, of keys and values, of chats, and memories.
+
+What is read by a search is a retrieval, all else is memory. A write is recorded and served like a read: a replay needs
+no store. What LlamaIndex keeps in the process is the process's own, and runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from llama_index.core.graph_stores.types import PropertyGraphStore
+from llama_index.core.memory import BaseMemory
+from llama_index.core.storage.chat_store import BaseChatStore
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+from llama_index.core.storage.kvstore.types import BaseKVStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
+
+from agenttape_core import ConfigurationError
+from agenttape_core.integration import Boundary, Crossing
+from agenttape_core.substitution import STORE_SETTINGS, Family, Leaf, alias_of, begin, named_arguments, settings_of
+from agenttape_llamaindex._compat import is_in_process, static
+from agenttape_llamaindex.ownership import is_boundary, is_boundary_but
+from agenttape_llamaindex.part_requests import method_body
+from agenttape_llamaindex.parts import part_alias_for, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.retrievers import RETRIEVAL
+from agenttape_llamaindex.wholes import tape_whole
+
+MEMORY = Boundary("memory")
+
+Methods = Mapping[str, tuple[str, ...]]
+"""The methods of an interface, and how it names their positional arguments."""
+
+_ASYNC_NAMES = {"add": "async_add", "add_message": "async_add_message"}
+
+VECTOR_SEARCHES: Methods = {"query": ("query",), "get_nodes": ("node_ids", "filters")}
+VECTOR_WRITES: Methods = {
+    "add": ("nodes",),
+    "delete": ("ref_doc_id",),
+    "delete_nodes": ("node_ids", "filters"),
+    "clear": (),
+}
+GRAPH_SEARCHES: Methods = {
+    "get": ("properties", "ids"),
+    "get_triplets": ("entity_names", "relation_names", "properties", "ids"),
+    "get_rel_map": ("graph_nodes", "depth", "limit", "ignore_rels"),
+    "get_llama_nodes": ("node_ids",),
+    "structured_query": ("query", "param_map"),
+    "vector_query": ("query",),
+    "get_schema": ("refresh",),
+    "get_schema_str": ("refresh",),
+}
+GRAPH_WRITES: Methods = {
+    "upsert_nodes": ("nodes",),
+    "upsert_relations": ("relations",),
+    "upsert_llama_nodes": ("llama_nodes",),
+    "delete": ("entity_names", "relation_names", "properties", "ids"),
+    "delete_llama_nodes": ("node_ids", "ref_doc_ids"),
+}
+KEY_VALUE_METHODS: Methods = {
+    "put": ("key", "val", "collection"),
+    "put_all": ("kv_pairs", "collection", "batch_size"),
+    "get": ("key", "collection"),
+    "get_all": ("collection",),
+    "delete": ("key", "collection"),
+}
+CHAT_METHODS: Methods = {
+    "set_messages": ("key", "messages"),
+    "get_messages": ("key",),
+    "add_message": ("key", "message"),
+    "delete_messages": ("key",),
+    "delete_message": ("key", "idx"),
+    "delete_last_message": ("key",),
+    "get_keys": (),
+}
+DATABASE_METHODS: Methods = {
+    "get_messages": ("key", "status", "limit", "offset"),
+    "count_messages": ("key", "status"),
+    "add_message": ("key", "message", "status"),
+    "add_messages": ("key", "messages", "status"),
+    "set_messages": ("key", "messages", "status"),
+    "delete_message": ("key", "idx"),
+    "delete_messages": ("key", "status"),
+    "delete_oldest_messages": ("key", "n"),
+    "archive_oldest_messages": ("key", "n"),
+    "get_keys": (),
+}
+"""The methods of a chat store in a database, all of them asynchronous."""
+MEMORY_METHODS: Methods = {
+    "get": ("input",),
+    "get_all": (),
+    "put": ("message",),
+    "put_messages": ("messages",),
+    "set": ("messages",),
+    "reset": (),
+}
+
+
+def _cross(  # noqa: PLR0917 - the first three are bound for each method
+    boundary: Boundary, names: tuple[str, ...], method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Crossing | None:
+    if is_in_process(self):
+        return None
+    arguments = named_arguments(static(type(self), method), names, args, kwargs)
+    settings = settings_of(self, STORE_SETTINGS)
+    return begin(boundary, self, type(self).__name__, lambda _: method_body(method, arguments, settings))
+
+
+def _leaves(boundary: Boundary, methods: Methods) -> dict[str, Leaf]:
+    leaves = {}
+    for method, names in methods.items():
+        cross = functools.partial(_cross, boundary, names, method)
+        leaves[method] = Leaf(spanned_plain, cross)
+        leaves[_ASYNC_NAMES.get(method, f"a{method}")] = Leaf(spanned_coroutine, cross)
+    return leaves
+
+
+def _database_leaves() -> dict[str, Leaf]:
+    crossings = {name: functools.partial(_cross, MEMORY, names, name) for name, names in DATABASE_METHODS.items()}
+    return {name: Leaf(spanned_coroutine, cross) for name, cross in crossings.items()}
+
+
+def _family(base: type, leaves: dict[str, Leaf]) -> Family:
+    """Return a family in which what an interface does of itself counts too, as long as it does anything."""
+    there = {name: static(base, name) for name in leaves}
+    own = frozenset(
+        name
+        for name, method in there.items()
+        if callable(method) and not getattr(method, "__isabstractmethod__", False)
+    )
+    return Family(base, leaves, defaults=own, is_boundary=is_boundary)
+
+
+VECTOR_STORES = _family(
+    BasePydanticVectorStore, {**_leaves(RETRIEVAL, VECTOR_SEARCHES), **_leaves(MEMORY, VECTOR_WRITES)}
+)
+GRAPH_STORES = _family(PropertyGraphStore, {**_leaves(RETRIEVAL, GRAPH_SEARCHES), **_leaves(MEMORY, GRAPH_WRITES)})
+KEY_VALUE_STORES = _family(BaseKVStore, _leaves(MEMORY, KEY_VALUE_METHODS))
+CHAT_STORES = _family(BaseChatStore, _leaves(MEMORY, CHAT_METHODS))
+MEMORIES = _family(BaseMemory, _leaves(MEMORY, MEMORY_METHODS))
+CHAT_DATABASES = Family(
+    AsyncDBChatStore, _database_leaves(), is_boundary=is_boundary_but(AsyncDBChatStore, SQLAlchemyChatStore)
+)
+
+FAMILIES = (VECTOR_STORES, GRAPH_STORES, KEY_VALUE_STORES, CHAT_STORES, CHAT_DATABASES, MEMORIES)
+"""Every store; those of LlamaIndex's own classes run, except a chat store in a database elsewhere."""
+
+
+def tape_store(store: Any) -> Any:
+    """Return the taped alias of a store; a taped one is returned as it is.
+
+    Raises:
+        ConfigurationError: If it keeps what it keeps in the process.
+    """
+    if isinstance(store, BaseMemory) and not is_boundary(type(store)):
+        return tape_whole(store)
+    if is_in_process(store):
+        raise ConfigurationError(
+            f"cannot tape {type(store).__module__}.{type(store).__qualname__}: it keeps its messages in the process, "
+            "where a replay finds them as a recording did\n  use it as it is"
+        )
+    return alias_of(store, _store_alias)
+
+
+@functools.cache
+def _store_alias(cls: type) -> type:
+    family = next(family for family in FAMILIES if issubclass(cls, family.base))
+    return part_alias_for(cls, family, _store_alias)

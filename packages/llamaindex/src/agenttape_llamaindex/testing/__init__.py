@@ -1,0 +1,7 @@
+"""For authors of LlamaIndex packages: what must hold for an LLM and for an embedding model, as tests."""
+
+from agenttape_core.testing import PointResult, run_conformance
+from agenttape_llamaindex.testing.conformance import EmbeddingConformance, LLMConformance
+from agenttape_llamaindex.testing.llm_hooks import Weather
+
+__all__ = ["EmbeddingConformance", "LLMConformance", "PointResult", "Weather", "run_conformance"]

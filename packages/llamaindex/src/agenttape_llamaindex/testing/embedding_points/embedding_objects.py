@@ -1,0 +1,66 @@
+"""What an embedding model is as an object: what it says of itself, copies, other processes, its cache."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+from llama_index.core.storage.kvstore import SimpleKVStore
+
+from agenttape_core.testing import expect
+from agenttape_llamaindex.testing.embedding_hooks import EmbeddingHooks
+from agenttape_llamaindex.testing.llm_points.objects import COPIES
+from agenttape_llamaindex.testing.suite import needs, point
+
+
+class EmbeddingObjectPoints(EmbeddingHooks):
+    """The points about the object itself."""
+
+    @point
+    def test_model_has_a_name(self) -> None:
+        """`model_name` is a text that says which model it is."""
+        name = self.make().model_name
+        expect(isinstance(name, str) and name != "unknown", f"the name of the model is {name!r}")
+
+    @point
+    def test_payload_is_safe(self) -> None:
+        """`to_payload` is data that JSON holds, names the class, and tells no secret."""
+        model = self.make()
+        payload = model.to_payload()
+        text = json.dumps(payload)
+        expect(payload.get("class_name") == model.class_name(), f"the payload names {payload.get('class_name')!r}")
+        expect(not any(secret in text for secret in self.secrets), "the payload tells a secret")
+
+    @point
+    def test_description_names_the_class(self) -> None:
+        """`to_dict` and `to_json` name the class by `class_name`, and JSON holds what they say."""
+        model = self.make()
+        for way, found in (("to_dict", model.to_dict()), ("to_json", json.loads(model.to_json()))):
+            named = found.get("class_name")
+            expect(named == model.class_name(), f"{way} names {named!r}, class_name() says {model.class_name()!r}")
+
+    @point
+    def test_copies_embed_the_same(self) -> None:
+        """A copy, deep or not, gives the vectors of the original."""
+        for way, copied in COPIES.items():
+            first = self.make().get_text_embedding(self.texts[0])
+            second = copied(self.make()).get_text_embedding(self.texts[0])
+            self.expect_same(f"the original, then {way}", first, second)
+
+    @point
+    def test_pickled_embeds_the_same(self) -> None:
+        """What another process gets of it gives the vectors of the original."""
+        needs(self.pickles, "cannot be pickled")
+        sent = pickle.loads(pickle.dumps(self.make()))  # noqa: S301 - what was pickled on the line itself
+        first, second = (model.get_text_embedding(self.texts[0]) for model in (self.make(), sent))
+        self.expect_same("the original, then the pickled one", first, second)
+
+    @point
+    def test_cache_is_asked_first(self) -> None:
+        """With an `embeddings_cache`, a text that was embedded before has the vector that is kept there."""
+        model = self.make()
+        model.embeddings_cache = SimpleKVStore()
+        kept = [1.0] * len(model.get_text_embedding(self.texts[0]))
+        model.embeddings_cache.put(key=self.texts[0], val={"any": kept}, collection="embeddings")
+        found = model.get_text_embedding(self.texts[0]), model.get_text_embedding_batch([self.texts[0]])[0]
+        expect(found == (kept, kept), "a text that is in the cache was embedded again")

@@ -1,0 +1,1 @@
+"""The points about LLMs, by what they are about."""

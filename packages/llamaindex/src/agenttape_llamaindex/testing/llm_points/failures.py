@@ -1,0 +1,72 @@
+"""What an LLM does when its service does not do its part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.callbacks.schema import CBEventType
+
+from agenttape_core.testing import expect
+from agenttape_llamaindex.testing.asking import read
+from agenttape_llamaindex.testing.hearing import CallbackEar, listening
+from agenttape_llamaindex.testing.llm_hooks import LLMHooks
+from agenttape_llamaindex.testing.llm_points.events import family
+from agenttape_llamaindex.testing.llm_points.streams import EVERYTHING
+from agenttape_llamaindex.testing.suite import point
+
+
+class FailurePoints(LLMHooks):
+    """The points about errors: skipped without `make_failing` and `make_breaking`."""
+
+    @point
+    def test_error_reaches_the_caller(self) -> None:
+        """An error of the service reaches the caller of each call: the same type for the same failure."""
+        types = {}
+        for call in self.calls:
+            error = self._raised(self.make_failing(), call)
+            expect(error is not None, f"{call} answered although the service fails")
+            types[call] = type(error).__name__
+        expect(len(set(types.values())) == 1, f"the same failure raised {types}")
+
+    @point
+    def test_error_ends_what_was_begun(self) -> None:
+        """After an error no span is open, every callback has ended, and no end event says that there is an answer."""
+        for call in self.calls:
+            llm, ear = self.make_failing(), CallbackEar()
+            llm.callback_manager = CallbackManager([ear])
+            with listening() as heard:
+                self._raised(llm, call)
+            still = [span for span, how in heard.spans.items() if how == "open"]
+            expect(not still, f"{call}: still open after the error: {still}")
+            # LlamaIndex tells of an exception as of an event that begins, and never ends.
+            begun = Counter(event for event, kind in ear.begun if kind != CBEventType.EXCEPTION)
+            expect(begun == Counter(ear.ended), f"{call}: {begun.total()} callbacks began, {len(ear.ended)} ended")
+            events = heard.shape(family(call))
+            expect(f"{family(call)}EndEvent" not in events, f"{call}: fired {events} although it failed")
+
+    @point
+    def test_broken_stream_keeps_its_chunks(self) -> None:
+        """Of a stream that breaks, the reader gets the chunks before the error, then the error, and no end event."""
+        for call in self.streaming():
+            llm = self.make_breaking()
+            chunks: list[Any] = []
+            with listening() as heard:
+                error = self._raised(llm, call, chunks)
+            expect(chunks, f"{call}: no chunk came before the error {error!r}")
+            expect(error is not None, f"{call}: the stream ended after {len(chunks)} chunks without an error")
+            events = heard.shape(family(call), "Exception")
+            expect(f"{family(call)}EndEvent" not in events, f"{call}: fired {events} although it broke")
+            expect("ExceptionEvent" in events, f"{call}: fired {events}, and no event tells of the error")
+
+    def _raised(self, llm: Any, call: str, chunks: list[Any] | None = None) -> Exception | None:
+        kept: list[Any] = [] if chunks is None else chunks
+        try:
+            if "stream" in call:
+                read(self.begin(llm, call), EVERYTHING, kept.append)
+            else:
+                self.ask(llm, call)
+        except Exception as error:  # noqa: BLE001 - whatever the service's client raises
+            return error
+        return None

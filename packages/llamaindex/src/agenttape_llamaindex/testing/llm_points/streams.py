@@ -1,0 +1,108 @@
+"""What an LLM streams: chunks that grow, and say what is new in each."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from copy import deepcopy
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatResponse, MessageRole
+
+from agenttape_core.testing import expect
+from agenttape_llamaindex.testing.asking import COMPLETIONS, read
+from agenttape_llamaindex.testing.comparing import said, text_of
+from agenttape_llamaindex.testing.llm_hooks import LLMHooks
+from agenttape_llamaindex.testing.suite import point, shown
+
+EVERYTHING = 1_000_000
+"""More chunks than a stream has."""
+
+
+class StreamPoints(LLMHooks):
+    """The points about streams."""
+
+    @point
+    def test_streams_are_generators(self) -> None:
+        """Streaming calls return generators; the asynchronous ones are coroutines that return them."""
+        for call in self.streaming():
+            began = self.begin(self.make(), call)
+            if call.startswith("a"):
+                awaited = inspect.isawaitable(began)
+                read(_checked(began, call), EVERYTHING) if awaited else None
+                expect(awaited, f"{call} returned a {type(began).__name__}, which cannot be awaited")
+            else:
+                expect(isinstance(began, Iterator), f"{call} returned a {type(began).__name__}")
+                read(began, EVERYTHING)
+
+    @point
+    def test_chunks_are_cumulative(self) -> None:
+        """The text of each chunk is the sum of all deltas so far."""
+        for call in self.streaming():
+            chunks = self.ask(self.make(), call)
+            expect(chunks, f"{call} streams nothing")
+            total = ""
+            for number, chunk in enumerate(chunks, 1):
+                total += chunk.delta or ""
+                where = f"{call}, chunk {number} of {len(chunks)}"
+                expect(text_of(chunk) == total, f"{where}: says {text_of(chunk)!r}, the deltas make {total!r}")
+
+    @point
+    def test_chunks_are_of_the_assistant(self) -> None:
+        """Each chunk of a chat is a `ChatResponse` whose message is the assistant's."""
+        for call in self.calls_of("stream_chat", "astream_chat"):
+            for chunk in self.ask(self.make(), call):
+                expect(isinstance(chunk, ChatResponse), f"{call} streams a {type(chunk).__name__}")
+                expect(chunk.message.role == MessageRole.ASSISTANT, f"{call}: the role is {chunk.message.role!r}")
+
+    @point
+    def test_last_chunk_is_the_whole_answer(self) -> None:
+        """The last chunk says what the call answers that does not stream."""
+        for call in self.streaming():
+            plain = "complete" if call in COMPLETIONS else "chat"
+            chunks = self.ask(self.make(), call)
+            expect(chunks, f"{call} streams nothing")
+            self.expect_same(f"{plain}, then the last chunk of {call}", self.ask(self.make(), plain), chunks[-1])
+
+    @point
+    def test_async_streams_are_the_same(self) -> None:
+        """`astream_chat` streams the chunks of `stream_chat`, `astream_complete` those of `stream_complete`."""
+        for call in self.calls_of("stream_chat", "stream_complete"):
+            first, second = self.ask(self.make(), call), self.ask(self.make(), f"a{call}")
+            self.expect_same(f"{call}, then a{call}", first, second)
+
+    @point
+    def test_chunks_stay_as_they_are(self) -> None:
+        """What was handed out is not changed by what comes after it."""
+        for call in self.streaming():
+            kept = Kept()
+            chunks = read(self.begin(self.make(), call), EVERYTHING, kept)
+            for number, (first, last) in enumerate(zip(kept.said, chunks, strict=True), 1):
+                changed = f"{call}: chunk {number} said {shown(first)}, and {shown(said(last))} later"
+                expect(first == said(last), changed)
+
+    @point
+    def test_stream_can_be_closed_early(self) -> None:
+        """A stream that is closed after its first chunk ends there, and the next call is answered."""
+        for call in self.streaming():
+            llm = self.make()
+            chunks = read(self.begin(llm, call), 1)
+            expect(len(chunks) == 1, f"{call} streams nothing")
+            expect(self.ask(llm, call), f"{call} streams nothing after a stream was closed early")
+
+
+class Kept:
+    """Keeps what each chunk says when it arrives."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+
+    def __call__(self, chunk: Any) -> None:
+        """Keep it."""
+        self.said.append(deepcopy(said(chunk)))
+
+
+async def _checked(began: Any, call: str) -> Any:
+    stream = await began
+    expect(isinstance(stream, AsyncIterator), f"awaiting {call} gave a {type(stream).__name__}")
+    return stream

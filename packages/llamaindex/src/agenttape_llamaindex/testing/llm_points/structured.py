@@ -1,0 +1,52 @@
+"""How an LLM answers with an instance of a class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core.prompts import PromptTemplate
+
+from agenttape_core.testing import expect
+from agenttape_llamaindex.testing.asking import finished
+from agenttape_llamaindex.testing.llm_hooks import LLMHooks
+from agenttape_llamaindex.testing.suite import needs, point, shown
+
+
+class StructuredPoints(LLMHooks):
+    """The points about structured output."""
+
+    @point
+    def test_structured_predict_gives_an_instance(self) -> None:
+        """`structured_predict` and `astructured_predict` return the same instance of the class."""
+        first, second = (self._structured(call) for call in ("structured_predict", "astructured_predict"))
+        for call, found in (("structured_predict", first), ("astructured_predict", second)):
+            expect(isinstance(found, self.output_class), f"{call} returned {shown(found)}")
+        self.expect_same("structured_predict, then astructured_predict", first, second)
+
+    @point
+    def test_stream_structured_predict_ends_with_it(self) -> None:
+        """`stream_structured_predict` and `astream_structured_predict` end with what `structured_predict` returns."""
+        needs(self.streams, "does not stream")
+        whole = self._structured("structured_predict")
+        for call in ("stream_structured_predict", "astream_structured_predict"):
+            found = self._structured(call)
+            expect(found, f"{call} streams nothing")
+            last = found[-1]
+            expect(isinstance(last, self.output_class), f"{call} ends with {shown(last)}")
+            self.expect_same(f"structured_predict, then the end of {call}", whole, last)
+
+    @point
+    def test_structured_llm_gives_an_instance(self) -> None:
+        """The `raw` of what `as_structured_llm` answers is the instance, and its text is the instance as JSON."""
+        for call in self.calls_of("chat", "achat", "complete", "acomplete"):
+            needs(self.structures, "has no structured output")
+            answer = self.ask(self.make().as_structured_llm(self.output_class), call, self.tool_question)
+            expect(isinstance(answer.raw, self.output_class), f"{call}: the raw answer is {shown(answer.raw)}")
+            text = answer.text if "complete" in call else answer.message.content
+            read = self.output_class.model_validate_json(text)
+            expect(read == answer.raw, f"{call}: the text says {shown(read)}, the instance is {shown(answer.raw)}")
+
+    def _structured(self, call: str) -> Any:
+        needs(self.structures, "has no structured output")
+        prompt = PromptTemplate("{question}")
+        return finished(getattr(self.make(), call)(self.output_class, prompt, question=self.tool_question))

@@ -1,0 +1,248 @@
+"""Step through a recorded workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from agenttape_core import Step, UnreadableValueError, open_cassette
+from agenttape_llamaindex.codec.changes import NOTHING, changed
+from agenttape_llamaindex.workflows.recording import INTERRUPT, TICK
+
+_TOLD = {"step_result", "add_event", "timeout", "waiter_timeout", "cancel_run"}
+"""The ticks that are steps to a reader; the others belong to the step before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A recorded tick, whole again.
+
+    Args:
+        seq: Its number in the journal of the run.
+        kind: What sort it is.
+        name: What it is about.
+        waits: Whether the run waits for an event after it.
+        plain: The tick as plain data; nothing if it could not be recorded.
+        state: The state of the run after it.
+        published: The events that were written to the stream since the tick before.
+        note: What of it could not be recorded, and why.
+        outside: Whether it is an event that the run did not send to itself.
+    """
+
+    seq: int
+    kind: str
+    name: str
+    waits: bool
+    plain: Any
+    state: Any
+    published: list[Any] = field(default_factory=list)
+    note: str = ""
+    outside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """An event of a workflow, as it was recorded.
+
+    Args:
+        name: Its class, without the module.
+        fields: What it says, as plain data.
+    """
+
+    name: str
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """A step of a recorded workflow: a step function that has ended, or an event that came from outside.
+
+    Args:
+        number: Which one of its run, from 1.
+        run: The run: its address in the tree of the cassette.
+        name: The step function; for an event from outside, its class.
+        kind: `step`, `start` (the event that began the run), `answer` (an event that came from outside later),
+            `timeout` or `cancel`.
+        status: How it ended: `ended`, `failed`, or `waiting` for an event.
+        input: The event that was given to it.
+        outputs: The events that it returned or sent; of one that waits, what it asks.
+        published: The events that were written to the stream meanwhile.
+        state: The values of the context's store after it.
+        error: What it failed with.
+        note: What of it could not be recorded, and why.
+    """
+
+    number: int
+    run: str
+    name: str
+    kind: str
+    status: str
+    input: RecordedEvent | None
+    outputs: list[RecordedEvent]
+    published: list[RecordedEvent]
+    state: Any
+    error: Any = None
+    note: str = ""
+
+
+@dataclass(slots=True)
+class RecordedRun:
+    """A recorded run of a workflow.
+
+    Args:
+        address: Where it stands.
+        snapshot: What it began with, if it did not begin anew.
+        ticks: What drove it, in order.
+    """
+
+    address: str
+    snapshot: Any = None
+    ticks: list[Tick] = field(default_factory=list)
+
+    def steps(self) -> list[tuple[RecordedStep, int]]:
+        """Return the steps, each with how many ticks there are until it has ended.
+
+        What it has returned is then on its way: the ticks that bring it to the next steps come after.
+        """
+        told: list[tuple[RecordedStep, int]] = []
+        for count, tick in enumerate(self.ticks, 1):
+            step = _step_of(self, tick, len(told) + 1) if tick.kind in _TOLD else None
+            if step is not None:
+                told.append((step, count))
+            elif told:
+                last, ended = told[-1]
+                told[-1] = (replace(last, published=[*last.published, *_events(tick.published)]), ended)
+        return told
+
+
+def steps_of(cassette: str | Path, *, run: int | None = None) -> list[RecordedStep]:
+    """Return the steps of the workflows that a cassette has recorded.
+
+    A step is there when a session recorded the workflow, or a `TapeEventHandler` observed it.
+
+    Args:
+        cassette: The cassette: a path or a URL.
+        run: Only the steps of this run: 0 is the first of the cassette, -1 the last. By default all, one run after the
+            other.
+
+    Raises:
+        CassetteNotFoundError: If there is no such file.
+        CassetteError: If it cannot be read.
+        IndexError: If there is no such run.
+    """
+    runs = recorded_runs(cassette)
+    chosen = runs if run is None else [runs[run]]
+    return [step for each in chosen for step, _ in each.steps()]
+
+
+def recorded_runs(cassette: str | Path) -> list[RecordedRun]:
+    """Return the recorded runs of workflows, in the order in which they began."""
+    runs: dict[str, _Reader] = {}
+    for record in open_cassette(cassette).records():
+        if isinstance(record, Step) and isinstance(record.data, dict) and TICK in record.data:
+            runs.setdefault(record.address, _Reader(RecordedRun(record.address))).read(record)
+    return [reader.run for reader in runs.values()]
+
+
+class _Reader:
+    """Puts the ticks of a run together again."""
+
+    def __init__(self, run: RecordedRun) -> None:
+        self.run = run
+        self._before: dict[str, Any] = {}
+
+    def read(self, record: Step) -> None:
+        data = record.data
+        try:
+            kind = data[TICK]
+            if "snapshot" in data:
+                self.run.snapshot = data["snapshot"]
+            plain = self._whole(f"{kind}:{record.name}", data.get("value", NOTHING))
+            state = self._whole("state", data.get("state", NOTHING))
+            tick = Tick(
+                data["seq"],
+                kind,
+                record.name,
+                record.kind == INTERRUPT,
+                plain,
+                state,
+                [
+                    self._whole(f"published:{one['event']}", one.get("value", NOTHING))
+                    for one in data.get("published", ())
+                ],
+                record.fidelity_note,
+                data.get("outside", False),
+            )
+        except (KeyError, TypeError) as error:
+            raise UnreadableValueError(
+                record.address, f"a tick of a workflow does not fit the one before: {error}"
+            ) from error
+        self.run.ticks.append(tick)
+
+    def _whole(self, key: str, change: Any) -> Any:
+        before = self._before.get(key, NOTHING)
+        after = self._before[key] = before if change is NOTHING else changed(before, change)
+        return None if after is NOTHING else after
+
+
+def _step_of(run: RecordedRun, tick: Tick, number: int) -> RecordedStep | None:
+    body = tick.plain or {}
+    kind, status, error = "step", "ended", None
+    if tick.kind == "step_result":
+        error = next(_errors(body), None)
+        status = "failed" if error is not None else "waiting" if tick.waits else "ended"
+    elif tick.kind == "add_event":
+        if not tick.outside:
+            return None
+        kind = "start" if number == 1 and run.snapshot is None else "answer"
+    else:
+        kind = "cancel" if tick.kind == "cancel_run" else "timeout"
+    is_step = tick.kind == "step_result"
+    return RecordedStep(
+        number=number,
+        run=run.address,
+        name=tick.name,
+        kind=kind,
+        status=status,
+        input=_event(body.get("event")) if is_step else None,
+        outputs=_events(_outputs(body) if is_step else [body.get("event")]),
+        published=_events(tick.published),
+        state=_values(tick.state),
+        error=error,
+        note=tick.note,
+    )
+
+
+def _events(plain: Iterable[Any]) -> list[RecordedEvent]:
+    return [event for event in map(_event, plain) if event is not None]
+
+
+def _event(plain: Any) -> RecordedEvent | None:
+    if not isinstance(plain, dict):
+        return None
+    fields = plain.get("value", {})
+    own = {key: item for key, item in fields.items() if key != "_data"}
+    return RecordedEvent(str(plain.get("qualified_name", "")).rpartition(".")[2], {**own, **fields.get("_data", {})})
+
+
+def _outputs(body: dict[str, Any]) -> Iterator[Any]:
+    for result in body.get("result", ()):
+        event = result.get("result") if result.get("type") == "result" else result.get("waiter_event")
+        if event is not None:
+            yield event
+    for sent in body.get("sends", ()):
+        yield sent.get("event")
+
+
+def _errors(body: dict[str, Any]) -> Iterator[Any]:
+    return (result.get("exception") for result in body.get("result", ()) if result.get("type") == "failed")
+
+
+def _values(state: Any) -> Any:
+    data = state.get("state_data") if isinstance(state, dict) else None
+    if not isinstance(data, dict):
+        return data
+    values = data.get("_data", data.get("_whole"))
+    return values.get("value") if isinstance(values, dict) and values.get("__is_pydantic") else values

@@ -1,0 +1,89 @@
+"""How the events and the state of workflows are written, and how they are read without importing what a file names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from llama_index.core.memory import BaseMemory
+from workflows import Workflow
+from workflows.context.serializers import JsonSerializer
+
+from agenttape_core.integration import class_name, loaded_class
+from agenttape_llamaindex.workflows.memories import MEMORY, Messages, read_memory, write_memory
+
+MISSING = "$missing"
+"""Stands for a value of the state that has no JSON form."""
+HELD = "$held"
+"""Stands for an object of this process, in the state of a context that has not begun to run."""
+
+
+class WritingSerializer(JsonSerializer):
+    """Writes values as the framework does, and what it leaves out as well as can be.
+
+    Args:
+        memories: The messages of the memories that are written, by the identity of the memory: reading them takes an
+            event loop, and writing cannot wait for one.
+    """
+
+    def __init__(self, memories: Mapping[int, Messages] | None = None) -> None:
+        super().__init__()
+        self._memories = memories or {}
+        self.left_out: list[str] = []
+
+    def serialize_value(self, value: Any) -> Any:
+        """Write a value."""
+        if isinstance(value, BaseMemory) and id(value) in self._memories:
+            return write_memory(value, self._memories[id(value)])
+        return super().serialize_value(value)
+
+    def missing(self, value: Any) -> str:
+        """Return what stands for a value that cannot be written."""
+        self.left_out.append(class_name(type(value)))
+        return json.dumps({MISSING: class_name(type(value))})
+
+
+class ReadingSerializer(JsonSerializer):
+    """Reads what was recorded: of classes that this program has loaded only.
+
+    Args:
+        workflow: The workflow whose events are read.
+    """
+
+    def __init__(self, workflow: Workflow) -> None:
+        super().__init__()
+        self._events = {f"{event.__module__}.{event.__name__}": event for event in workflow.events}
+        self._held: list[Any] = []
+
+    def hold(self, value: Any) -> str:
+        """Return what stands for an object of this process."""
+        self._held.append(value)
+        return json.dumps({HELD: len(self._held) - 1})
+
+    def resolve_class(self, qualified_name: str) -> type[Any]:
+        """Return the class that a recording names; it is not imported for that.
+
+        Raises:
+            ValueError: If no module of this program has it.
+        """
+        module, _, name = qualified_name.rpartition(".")
+        found = self._events.get(qualified_name) or loaded_class(f"{module}:{name}")
+        if found is None:
+            raise ValueError(f"the recording needs the class {qualified_name}, which this program has not imported")
+        return found
+
+    def serialize(self, value: Any) -> str:
+        """Write a value for the same process to read."""
+        try:
+            return super().serialize(value)
+        except ValueError:
+            return self.hold(value)
+
+    def deserialize_value(self, data: Any) -> Any:
+        """Read a value."""
+        if isinstance(data, dict) and MEMORY in data:
+            return read_memory(data)
+        if isinstance(data, dict) and HELD in data:
+            return self._held[data[HELD]]
+        return super().deserialize_value(data)

@@ -1,0 +1,302 @@
+"""A scripted world for agents and engines of LlamaIndex: a model and an embedding that count how they are reached.
+
+Everything that answers here says how many calls were made before, so no two answers are alike and an equal one was
+served. A world that is `gone` refuses, and remembers who tried: a framework that eats the error does not hide it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    CompletionResponse,
+    LLMMetadata,
+    ToolCallBlock,
+)
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.tools import BaseTool
+
+
+class Outside:
+    """What lies outside the agent."""
+
+    def __init__(self) -> None:
+        self.reached: list[str] = []
+        self.trespasses: list[str] = []
+        self.gone = False
+        self._lock = threading.Lock()
+
+    def reach(self, what: str) -> int:
+        """Note that something really happens; returns its number.
+
+        Raises:
+            AssertionError: If the world is gone.
+        """
+        with self._lock:
+            if self.gone:
+                self.trespasses.append(what)
+                raise AssertionError(f"{what} was really executed although the world is gone")
+            self.reached.append(what)
+            return len(self.reached)
+
+
+class Reversing:
+    """Lets calls that wait for each other answer in the reverse of the order in which they came.
+
+    Args:
+        calls: How many there are.
+    """
+
+    def __init__(self, calls: int) -> None:
+        self._calls = calls
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def __call__(self) -> None:
+        """Wait for all of them, and then for those that came later."""
+        loop = asyncio.get_running_loop()
+        mine: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(mine)
+        if len(self._waiting) == self._calls:
+            self._waiting[-1].set_result(None)
+        await mine
+        self._waiting.remove(mine)
+        if self._waiting:  # what comes of this answer has its time, as with a real service
+            loop.call_later(0.01, self._waiting[-1].set_result, None)
+
+
+async def at_once() -> None:
+    """Wait for nothing."""
+
+
+Call: TypeAlias = tuple[str, dict[str, Any]]
+"""A tool call: the tool and its arguments."""
+Reply: TypeAlias = str | list[Call]
+"""What a model says: a text, or calls of tools."""
+Script: TypeAlias = Callable[[Sequence[ChatMessage], Sequence[str]], Reply]
+"""What a model says to a conversation, given the names of the tools that it may call."""
+
+
+def echo(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Reply:
+    """Repeat the last line of the conversation."""
+    return f"You said: {(messages[-1].content or '').strip().splitlines()[-1][:80]}"
+
+
+def arguments_of(schema: dict[str, Any], fill: Callable[[str, dict[str, Any]], Any]) -> dict[str, Any]:
+    """Return arguments for a tool's schema, each made by `fill` of its name and its schema."""
+    return {name: fill(name, field) for name, field in schema.get("properties", {}).items()}
+
+
+class ScriptedLLM(FunctionCallingLLM):
+    """A model that says what its script says, in words that stream, with the number of the call at the end.
+
+    Args:
+        world: What each call reaches.
+        script: Says what it answers.
+        wait: What an awaited answer waits for.
+        model: What it is called.
+        function_calling: Whether it says that it can call tools.
+    """
+
+    model: str = "scripted-1"
+    function_calling: bool = True
+    _world: Outside = PrivateAttr()
+    _script: Script = PrivateAttr()
+    _wait: Callable[[], Awaitable[None]] = PrivateAttr()
+
+    def __init__(
+        self, world: Outside, script: Script = echo, wait: Callable[[], Awaitable[None]] = at_once, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self._wait = wait
+        self._world = world
+        self._script = script
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return its name in payloads."""
+        return "scripted_llm"
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        """Say that it chats."""
+        return LLMMetadata(
+            is_chat_model=True,
+            is_function_calling_model=self.function_calling,
+            model_name=self.model,
+            context_window=8000,
+        )
+
+    def _said(self, messages: Sequence[ChatMessage], kwargs: dict[str, Any]) -> tuple[Reply, int]:
+        names = [tool["function"]["name"] for tool in kwargs.get("tools") or ()]
+        number = self._world.reach("llm")
+        return self._script(messages, names), number
+
+    def _whole(self, reply: Reply, number: int) -> ChatResponse:
+        raw = {"number": number, "usage": {"prompt_tokens": number, "completion_tokens": 2, "total_tokens": number + 2}}
+        if isinstance(reply, str):
+            text = reply if reply.rstrip().endswith(("}", "]", ">")) else f"{reply} ({number})"
+            return ChatResponse(message=ChatMessage(role="assistant", content=text), raw=raw)
+        blocks = [
+            ToolCallBlock(tool_call_id=f"call-{number}-{index}", tool_name=name, tool_kwargs=arguments)
+            for index, (name, arguments) in enumerate(reply)
+        ]
+        return ChatResponse(message=ChatMessage(role="assistant", blocks=blocks), raw=raw)
+
+    def _streamed(self, reply: Reply, number: int) -> Iterator[ChatResponse]:
+        whole = self._whole(reply, number)
+        if not isinstance(reply, str):
+            yield whole.model_copy(update={"delta": ""})
+            return
+        said = ""
+        for word in (whole.message.content or "").split(" "):
+            delta = f" {word}" if said else word
+            said += delta
+            message = ChatMessage(role="assistant", content=said)
+            yield ChatResponse(message=message, delta=delta, raw={"number": number, "word": word})
+
+    @llm_chat_callback()
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        """Answer."""
+        return self._whole(*self._said(messages, kwargs))
+
+    @llm_chat_callback()
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        """Answer."""
+        said = self._said(messages, kwargs)
+        await self._wait()
+        return self._whole(*said)
+
+    @llm_chat_callback()
+    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Iterator[ChatResponse]:
+        """Answer word by word."""
+        said = self._said(messages, kwargs)
+
+        def words() -> Iterator[ChatResponse]:
+            yield from self._streamed(*said)
+
+        return words()
+
+    @llm_chat_callback()
+    async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> AsyncIterator[ChatResponse]:
+        """Answer word by word."""
+        said = self._said(messages, kwargs)
+
+        async def words() -> AsyncIterator[ChatResponse]:
+            for chunk in self._streamed(*said):
+                yield chunk
+
+        return words()
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        """Answer a prompt."""
+        whole = self._whole(*self._said([ChatMessage(role="user", content=prompt)], kwargs))
+        return CompletionResponse(text=whole.message.content or "", raw=whole.raw)
+
+    @llm_completion_callback()
+    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        """Answer a prompt."""
+        said = self._said([ChatMessage(role="user", content=prompt)], kwargs)
+        await self._wait()
+        whole = self._whole(*said)
+        return CompletionResponse(text=whole.message.content or "", raw=whole.raw)
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
+        """Answer a prompt word by word."""
+        said = self._said([ChatMessage(role="user", content=prompt)], kwargs)
+
+        def words() -> Iterator[CompletionResponse]:
+            for chunk in self._streamed(*said):
+                yield CompletionResponse(text=chunk.message.content or "", delta=chunk.delta, raw=chunk.raw)
+
+        return words()
+
+    @llm_completion_callback()
+    async def astream_complete(
+        self, prompt: str, formatted: bool = False, **kwargs: Any
+    ) -> AsyncIterator[CompletionResponse]:
+        """Answer a prompt word by word."""
+        said = self._said([ChatMessage(role="user", content=prompt)], kwargs)
+
+        async def words() -> AsyncIterator[CompletionResponse]:
+            for chunk in self._streamed(*said):
+                yield CompletionResponse(text=chunk.message.content or "", delta=chunk.delta, raw=chunk.raw)
+
+        return words()
+
+    def _prepare_chat_with_tools(  # noqa: PLR0917 - the framework's signature
+        self,
+        tools: Sequence[BaseTool],
+        user_msg: str | ChatMessage | None = None,
+        chat_history: list[ChatMessage] | None = None,
+        verbose: bool = False,
+        allow_parallel_tool_calls: bool = False,
+        tool_required: bool = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        messages = list(chat_history or [])
+        if isinstance(user_msg, str):
+            user_msg = ChatMessage(role="user", content=user_msg)
+        if user_msg is not None:
+            messages.append(user_msg)
+        spelled = [tool.metadata.to_openai_tool(skip_length_check=True) for tool in tools]
+        return {
+            "messages": messages,
+            "tools": spelled,
+            "tool_choice": "required" if tool_required else "auto",
+            **kwargs,
+        }
+
+    def get_tool_calls_from_response(
+        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+    ) -> list[ToolSelection]:
+        """Read the tool calls of an answer."""
+        blocks = [block for block in response.message.blocks if isinstance(block, ToolCallBlock)]
+        if not blocks and error_on_no_tool_call:
+            raise ValueError("Expected at least one tool call, but got 0 tool calls.")
+        return [
+            ToolSelection(
+                tool_id=block.tool_call_id or "",
+                tool_name=block.tool_name,
+                tool_kwargs=block.tool_kwargs if isinstance(block.tool_kwargs, dict) else json.loads(block.tool_kwargs),
+            )
+            for block in blocks
+        ]
+
+
+class ScriptedEmbedding(BaseEmbedding):
+    """An embedding that knows a text by its letters; each call reaches the world."""
+
+    _world: Outside = PrivateAttr()
+
+    def __init__(self, world: Outside, **kwargs: Any) -> None:
+        super().__init__(**{"model_name": "scripted-embedding", **kwargs})
+        self._world = world
+
+    def _vector(self, text: str) -> list[float]:
+        self._world.reach("embedding")
+        letters = [float(text.lower().count(letter)) for letter in "aeiourstln"]
+        return [value / (sum(letters) or 1.0) for value in letters]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._vector(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._vector(query)
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._vector(text)
+
+    async def _aget_text_embedding(self, text: str) -> list[float]:
+        return self._vector(text)

@@ -1,0 +1,300 @@
+"""LLMs of every base class, taped by hand and met by ambient sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import Settings
+from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRole, TextBlock, ToolCallBlock
+from llama_index.core.llms import MockLLM
+from llama_index.core.llms.mock import MockFunctionCallingLLM
+from llama_index.core.llms.utils import resolve_llm
+from llama_index.core.program.utils import get_program_for_llm
+from llama_index.core.rate_limiter import TokenBucketRateLimiter
+from pydantic import BaseModel
+
+from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
+from agenttape_llamaindex import tape
+
+from .fakes import CALLS, HELLO, CallingLLM, DelegatingLLM, FakeLLM, LeafLLM, PromptingLLM, PromptLLM, hearing
+from .scripted import Outside
+
+CLASSES: list[Callable[[Outside], Any]] = [LeafLLM, DelegatingLLM, PromptingLLM, PromptLLM, CallingLLM]
+
+
+@pytest.fixture
+def world() -> Outside:
+    """Return a world that nobody has reached."""
+    return Outside()
+
+
+def done(value: Any) -> Any:
+    """Return a value, awaited if it must be."""
+    return asyncio.run(value) if inspect.isawaitable(value) else value
+
+
+def heard(call: Callable[[], Any]) -> tuple[Any, list[Any]]:
+    """Return what a call gives, and the events that happened."""
+    with hearing() as events:
+        value = done(call())
+    return value, events
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+def test_replay_equals_the_recording(
+    tmp_path: Path, world: Outside, cls: Callable[[Outside], Any], name: str, *, ambient: bool
+) -> None:
+    """A leaf call of any class gives the same and tells the same events unrecorded, recorded and replayed."""
+    _, plain = heard(lambda: CALLS[name](cls(Outside())))
+    llm = cls(world) if ambient else tape(cls(world))
+    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=ambient):
+        recorded, told = heard(lambda: CALLS[name](llm))
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml", ambient=ambient) as replay:
+        served, told_again = heard(lambda: CALLS[name](llm))
+    assert served == recorded
+    assert told_again == told
+    assert told == plain, "recording must not change what is told"
+    assert [type(item) for item in served] == [type(item) for item in recorded]
+    assert len(replay.interactions) == len(world.reached) == 1
+    assert world.trespasses == []
+
+
+@pytest.mark.parametrize(("recorded", "asked"), [("achat", "chat"), ("stream_chat", "achat"), ("chat", "astream_chat")])
+def test_one_recording_serves_every_form(tmp_path: Path, world: Outside, recorded: str, asked: str) -> None:
+    """A chat that was recorded in one form serves the others, at the same place."""
+    llm = tape(LeafLLM(world))
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        first = done(CALLS[recorded](llm))
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        second = done(CALLS[asked](llm))
+    ends = [value[-1] if isinstance(value, list) else value for value in (first, second)]
+    assert ends[0].message == ends[1].message
+    assert [served.rung for served in replay.report.served] == ["exact"]
+
+
+@pytest.mark.parametrize("asked", ["achat", "astream_chat"])
+@pytest.mark.parametrize("recorded", ["chat", "stream_chat"])
+def test_handed_on_serves_who_does_not(tmp_path: Path, world: Outside, recorded: str, asked: str) -> None:
+    """A chat that was handed on to a completion serves a method that asks a chat itself."""
+    llm = tape(PromptingLLM(world))
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        first = done(CALLS[recorded](llm))
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml"):
+        second = done(CALLS[asked](llm))
+    ends = [value[-1] if isinstance(value, list) else value for value in (first, second)]
+    assert ends[0].message == ends[1].message
+    assert world.trespasses == []
+
+
+def test_taped_is_of_the_same_class(world: Outside) -> None:
+    """A taped LLM answers as the original to whoever asks what it is, and shares its state."""
+    original = CallingLLM(world, system_prompt="Be kind.")
+    taped = tape(original)
+    assert tape(taped) is taped
+    assert isinstance(taped, CallingLLM)
+    assert type(taped).__name__ == "CallingLLM"
+    assert (taped.metadata, taped.to_dict(), taped.to_payload()) == (
+        original.metadata,
+        original.to_dict(),
+        original.to_payload(),
+    )
+    assert taped.class_name() == original.class_name()
+    assert inspect.signature(type(taped)._prepare_chat_with_tools) == inspect.signature(
+        CallingLLM._prepare_chat_with_tools
+    )
+    taped.system_prompt = "Be brief."
+    assert original.system_prompt == "Be brief."
+
+
+def test_copies_stay_taped(tmp_path: Path) -> None:
+    """What pydantic, `copy` and `pickle` make of a taped LLM is taped."""
+    taped = tape(MockLLM(max_tokens=2))
+    for n, twin in enumerate(
+        [taped.model_copy(), copy.copy(taped), copy.deepcopy(taped), pickle.loads(pickle.dumps(taped))]
+    ):
+        with use_cassette(tmp_path / f"{n}.yaml", mode="all", ambient=False) as cassette:
+            assert twin.complete("x").text == "text text"
+        assert len(cassette.interactions) == 1
+
+
+def test_outside_of_sessions_nothing_changes(world: Outside) -> None:
+    """Without a session a taped LLM calls its provider each time."""
+    llm = tape(LeafLLM(world))
+    assert llm.complete("a").text == "text 1"
+    assert llm.complete("a").text == "text 2"
+
+
+def test_request_is_what_the_provider_receives(tmp_path: Path, world: Outside) -> None:
+    """A request names model, sampling, messages, tools and results in the terms of all cassettes."""
+    picture = ImageBlock(image=b"\x89PNG", image_mimetype="image/png")
+    history = [
+        ChatMessage(role="user", blocks=[TextBlock(text="Look"), picture]),
+        ChatMessage(
+            role="assistant",
+            blocks=[ToolCallBlock(tool_call_id="t1", tool_name="add", tool_kwargs='{"a": 1}')],
+        ),
+        ChatMessage(role="tool", content="1", additional_kwargs={"tool_call_id": "t1", "name": "add"}),
+    ]
+    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False):
+        tape(LeafLLM(world)).chat(history, stop=["."], stream=True)
+    request = next(iter(open_cassette(tmp_path / "c.yaml").records())).request
+    assert request["model"] == "fake-1"
+    assert request["temperature"] == 0.5
+    assert request["stop"] == ["."]
+    assert request.keys() == {"model", "temperature", "stop", "messages"}
+    look, call, result = request["messages"]
+    assert (look["role"], look["content"][0], look["content"][1]["type"]) == (
+        "user",
+        {"type": "text", "text": "Look"},
+        "image_url",
+    )
+    assert call == {"role": "assistant", "content": "", "tool_calls": [{"name": "add", "args": {"a": 1}, "id": "t1"}]}
+    assert result == {"role": "tool", "content": "1", "tool_call_id": "t1", "name": "add"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda llm: llm.chat([ChatMessage(role="user", content="Other")]),
+        lambda llm: llm.chat(HELLO, temperature=0.9),
+        lambda llm: llm.chat([HELLO[1], HELLO[0]]),
+        lambda llm: llm.complete("user: Hello"),
+    ],
+    ids=["message", "temperature", "order", "completion"],
+)
+def test_another_question_is_a_miss(tmp_path: Path, world: Outside, change: Callable[[Any], Any]) -> None:
+    """What the provider would receive differently is not served."""
+    llm = tape(LeafLLM(world))
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        llm.chat(HELLO)
+    world.gone = True
+    with pytest.raises(CassetteMissError), use_cassette(tmp_path / "c.yaml"):
+        change(llm)
+    assert world.trespasses == []
+
+
+@pytest.mark.parametrize("name", ["chat", "achat", "stream_chat", "astream_chat", "complete"])
+def test_errors_are_raised_again(tmp_path: Path, world: Outside, name: str) -> None:
+    """An error of the provider is recorded and raised again, with the same events."""
+    llm = tape(LeafLLM(world, fails=True))
+    with use_cassette(tmp_path / "c.yaml", mode="all"), hearing() as told, pytest.raises(ValueError, match="refused"):
+        done(CALLS[name](llm))
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml"), hearing() as again, pytest.raises(ValueError, match="refused"):
+        done(CALLS[name](llm))
+    assert [event[:2] for event in again] == [event[:2] for event in told]
+
+
+def test_ambient_records_a_taped_one_once(tmp_path: Path, world: Outside) -> None:
+    """A taped LLM under an ambient session is recorded once."""
+    with use_cassette(tmp_path / "c.yaml", mode="all") as cassette:
+        tape(DelegatingLLM(world)).chat(HELLO)
+        LeafLLM(world).chat(HELLO)
+    assert len(cassette.interactions) == 2
+
+
+def test_not_ambient_leaves_others_alone(tmp_path: Path, world: Outside) -> None:
+    """Where a session is not ambient, only taped LLMs take part."""
+    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as cassette:
+        LeafLLM(world).chat(HELLO)
+        tape(LeafLLM(world)).complete("Once")
+    assert [interaction.kind for interaction in cassette.interactions] == ["completion"]
+
+
+def test_classes_are_left_as_they_were(tmp_path: Path) -> None:
+    """After the session every class has its own methods again."""
+    before = {name: inspect.getattr_static(LeafLLM, name) for name in CALLS}
+    with use_cassette(tmp_path / "c.yaml", mode="all", unused="ignore"):
+        assert inspect.getattr_static(LeafLLM, "chat") is not before["chat"]
+    assert {name: inspect.getattr_static(LeafLLM, name) for name in CALLS} == before
+
+
+def test_class_that_is_defined_meanwhile(tmp_path: Path, world: Outside) -> None:
+    """An ambient session meets classes that are defined while it is open."""
+    with use_cassette(tmp_path / "c.yaml", mode="all") as cassette:
+
+        class Late(LeafLLM):
+            def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+                return self._complete("late")
+
+        Late(world).complete("x")
+    assert [interaction.name for interaction in cassette.interactions] == ["Late"]
+
+
+def test_framework_takes_a_taped_one(world: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings and `resolve_llm` accept a taped LLM, and programs are chosen as for the original."""
+
+    class City(BaseModel):
+        name: str
+
+    taped, original = tape(CallingLLM(world)), CallingLLM(world)
+    monkeypatch.setattr(Settings, "_llm", None)
+    Settings.llm = taped
+    assert Settings.llm is taped
+    assert resolve_llm(taped) is taped
+    from llama_index.core.prompts import PromptTemplate
+
+    programs = [get_program_for_llm(City, PromptTemplate("x"), llm) for llm in (taped, original)]
+    assert type(programs[0]) is type(programs[1])
+
+
+def test_rate_limiter_does_not_wait_for_what_is_served(tmp_path: Path, world: Outside) -> None:
+    """A rate limiter lets through in a replay what it would hold up for a minute."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        for number in range(3):
+            tape(LeafLLM(world)).complete(str(number))
+    llm = tape(LeafLLM(world))
+    llm.rate_limiter = TokenBucketRateLimiter(requests_per_minute=1)
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert [llm.complete(str(number)).text for number in range(3)] == ["text 1", "text 2", "text 3"]
+    assert len(replay.report.served) == 3
+
+
+def test_concurrent_calls_find_their_own(tmp_path: Path, world: Outside) -> None:
+    """Equal questions of concurrent tasks are told apart by the order in which they began."""
+
+    async def ask(llm: FakeLLM) -> list[Any]:
+        return await asyncio.gather(*(llm.achat(HELLO) for _ in range(4)))
+
+    llm = LeafLLM(world)
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = asyncio.run(ask(llm))
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert asyncio.run(ask(llm)) == recorded
+    assert {served.rung for served in replay.report.served} == {"exact"}
+
+
+def test_secrets_are_redacted_and_come_back(tmp_path: Path) -> None:
+    """A secret that the program sends is not in the file, and in the answer again where the program has it."""
+    secret = "sk-" + "proj-" + "a1B2c3D4e5F6g7H8i9J0k1L2"
+    llm = tape(
+        MockFunctionCallingLLM(
+            response_generator=lambda messages, **_: messages[-1].model_copy(update={"role": MessageRole.ASSISTANT})
+        )
+    )
+    asked = [ChatMessage(role="user", content=f"My key is {secret}, keep it.")]
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = llm.chat(asked)
+    assert secret not in (tmp_path / "c.yaml").read_text("utf-8")
+    with use_cassette(tmp_path / "c.yaml"):
+        assert llm.chat(asked) == recorded
+
+
+def test_whatever_else_is_refused() -> None:
+    """What is nothing of LlamaIndex cannot be taped, and the error says what can."""
+    with pytest.raises(ConfigurationError, match=r"cannot tape builtins\.object"):
+        tape(object())

@@ -1,0 +1,578 @@
+"""A handler observes a run as a session would have recorded it, and what it observed can be replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import Document, MockEmbedding, PromptTemplate, VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.llms import ChatMessage, CompletionResponse, MockLLM
+from llama_index.core.llms.callbacks import llm_completion_callback
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.tools import FunctionTool
+from llama_index_instrumentation.base import BaseEvent
+from llama_index_instrumentation.dispatcher import instrument_tags
+
+from agenttape_core import Interaction, Step, UnrecordableValueError, open_cassette, recover, use_cassette
+from agenttape_llamaindex import TapeEventHandler
+
+from .acceptance import FRAMEWORK_WARNINGS
+from .programs import PROGRAMS
+from .scripted import Outside, ScriptedEmbedding, ScriptedLLM
+
+pytestmark = FRAMEWORK_WARNINGS
+
+RUN_SPECIFIC = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{64}|[0-9a-f]{32}")
+SAID = [ChatMessage(role="user", content="Rain?")]
+Work = Callable[[Outside], Any]
+
+
+@pytest.fixture
+def handler(tmp_path: Path) -> Iterator[TapeEventHandler]:
+    """A handler with a file to write, which must have recorded everything."""
+    handler = TapeEventHandler(tmp_path / "seen.yaml")
+    yield handler
+    handler.close()
+    assert handler.errors == []
+
+
+def interactions(path: Any) -> list[Interaction]:
+    """The interactions of a cassette."""
+    return [record for record in open_cassette(path).records() if isinstance(record, Interaction)]
+
+
+def steps(path: Any, *kinds: str) -> list[Step]:
+    """The steps of a cassette, but for what it says nobody could see."""
+    found = open_cassette(path).steps()
+    return [step for step in found if step.kind != "gap" and (not kinds or step.kind in kinds)]
+
+
+def asked(path: Any) -> Counter[Any]:
+    """What was asked, and what came back."""
+    return Counter((i.kind, i.name, i.fingerprint, i.outcome.status, i.outcome.ended) for i in interactions(path))
+
+
+def place(interaction: Interaction) -> str:
+    """The address of an interaction, with what runs at once called like what runs one after the other."""
+    return interaction.address.replace("~1", "#2")
+
+
+def drained(stream: Any) -> list[Any]:
+    """Read a stream to its end."""
+    return list(stream)
+
+
+async def adrained(stream: Any) -> list[Any]:
+    """Read a stream to its end."""
+    return [item async for item in await stream]
+
+
+def nothing_open() -> Any:
+    """How many handlers the root dispatcher has."""
+    root = get_dispatcher()
+    return len(root.event_handlers), len(root.span_handlers)
+
+
+# -- every shape of a call --------------------------------------------------------------------------------------------
+
+CALLS: dict[str, Work] = {
+    "chat": lambda world: ScriptedLLM(world).chat(SAID, temperature=0.5),
+    "achat": lambda world: asyncio.run(ScriptedLLM(world).achat(SAID)),
+    "stream_chat": lambda world: drained(ScriptedLLM(world).stream_chat(SAID)),
+    "astream_chat": lambda world: asyncio.run(adrained(ScriptedLLM(world).astream_chat(SAID))),
+    "complete": lambda world: ScriptedLLM(world).complete("Rain?", formatted=True),
+    "acomplete": lambda world: asyncio.run(ScriptedLLM(world).acomplete("Rain?")),
+    "stream_complete": lambda world: drained(ScriptedLLM(world).stream_complete("Rain?")),
+    "astream_complete": lambda world: asyncio.run(adrained(ScriptedLLM(world).astream_complete("Rain?"))),
+    "predict": lambda world: ScriptedLLM(world).predict(PromptTemplate("Say {x}"), x=1),
+    "chat_with_tools": lambda world: ScriptedLLM(world).chat_with_tools([FunctionTool.from_defaults(_add)], "Rain?"),
+    "closed early": lambda world: _read_one(ScriptedLLM(world).stream_chat(SAID)),
+    "never read": lambda world: _drop(ScriptedLLM(world).stream_chat(SAID)),
+    "handed on": lambda _: asyncio.run(adrained(Passing(max_tokens=2).astream_complete("a b c"))),
+    "delegated chat": lambda _: MockLLM(max_tokens=2).chat(SAID),
+    "delegated stream": lambda _: asyncio.run(adrained(MockLLM(max_tokens=2).astream_chat(SAID))),
+    "query embedding": lambda world: ScriptedEmbedding(world).get_query_embedding("a"),
+    "async query embedding": lambda world: asyncio.run(ScriptedEmbedding(world).aget_query_embedding("a")),
+    "text embedding": lambda world: ScriptedEmbedding(world).get_text_embedding("a"),
+    "async text embedding": lambda world: asyncio.run(ScriptedEmbedding(world).aget_text_embedding("a")),
+    "batch": lambda world: ScriptedEmbedding(world, embed_batch_size=2).get_text_embedding_batch(["a", "e", "i"]),
+    "async batch": lambda world: asyncio.run(ScriptedEmbedding(world).aget_text_embedding_batch(["a", "e"])),
+    "own batch": lambda world: Batches(world, embed_batch_size=2).get_text_embedding_batch(["a", "e", "i"]),
+    "own async batch": lambda world: asyncio.run(Batches(world).aget_text_embedding_batch(["a", "e"])),
+    "retriever": lambda world: Shelf(world).retrieve("rain"),
+    "async retriever": lambda world: asyncio.run(Shelf(world).aretrieve("rain")),
+    "own async retriever": lambda world: asyncio.run(AsyncShelf(world).aretrieve("rain")),
+    "tool": lambda world: FunctionTool.from_defaults(world.reach, name="reach").call(what="it"),
+    "async tool": lambda world: asyncio.run(FunctionTool.from_defaults(world.reach, name="reach").acall(what="it")),
+    "called tool": lambda world: FunctionTool.from_defaults(world.reach, name="reach")("it"),
+}
+
+
+def _add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+class Passing(MockLLM):
+    """Streams asynchronously by streaming."""
+
+    @llm_completion_callback()
+    async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        async def passed() -> Any:
+            for response in self.stream_complete(prompt, formatted=formatted, **kwargs):
+                yield response
+
+        return passed()
+
+
+def _read_one(stream: Any) -> Any:
+    first = next(stream)
+    stream.close()
+    return first
+
+
+def _drop(stream: Any) -> None:
+    del stream
+
+
+class Batches(ScriptedEmbedding):
+    """An embedding model that embeds several texts at once, for which the framework begins no span."""
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return [self._vector(text) for text in texts]
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return [self._vector(text) for text in texts]
+
+
+class Shelf(BaseRetriever):
+    """Finds one page, never the same."""
+
+    def __init__(self, world: Outside) -> None:
+        super().__init__()
+        self._world = world
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        page = f"page {self._world.reach('shelf')} on {query_bundle.query_str}"
+        return [NodeWithScore(node=TextNode(id_="n", text=page), score=0.5)]
+
+
+class AsyncShelf(Shelf):
+    """Has an asynchronous search of its own, for which the framework begins no span."""
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        await ScriptedEmbedding(self._world).aget_query_embedding(query_bundle.query_str)
+        return self._retrieve(query_bundle)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_is_what_a_session_records(call: str, handler: TapeEventHandler, tmp_path: Path) -> None:
+    """An observed call has the request, the address and the outcome of a recorded one; tasks at once are counted."""
+    with handler:
+        CALLS[call](Outside())
+    with use_cassette(tmp_path / "recorded.yaml", mode="all"):
+        CALLS[call](Outside())
+    seen, recorded = interactions(handler.path), interactions(tmp_path / "recorded.yaml")
+    assert seen
+    assert [(place(i), i.fingerprint, i.request, i.outcome, i.fidelity) for i in seen] == [
+        (place(i), i.fingerprint, i.request, i.outcome, i.fidelity) for i in recorded
+    ]
+    assert [i.parent for i in seen] == [i.parent for i in recorded]
+
+
+FAILURES: dict[str, Work] = {
+    "chat": lambda world: ScriptedLLM(world, _fail).chat(SAID),
+    "achat": lambda world: asyncio.run(ScriptedLLM(world, _fail).achat(SAID)),
+    "stream at once": lambda world: ScriptedLLM(world, _fail).stream_chat(SAID),
+    "stream midway": lambda _: drained(Breaking(max_tokens=3).stream_complete("a b c d")),
+    "handed on": lambda _: HandedOn(max_tokens=3).complete("a b c d"),
+    "embedding": lambda _: BrokenEmbedding(embed_dim=2).get_query_embedding("q"),
+    "own batch": lambda _: BrokenEmbedding(embed_dim=2, embed_batch_size=1).get_text_embedding_batch(["ok", "no"]),
+    "tool": lambda _: FunctionTool.from_defaults(_divide, name="divide").call(by=0),
+    "retriever": lambda _: BrokenShelf().retrieve("rain"),
+}
+
+
+def _fail(*_: Any) -> str:
+    raise ValueError("the model is down")
+
+
+def _divide(by: int) -> float:
+    """Divide."""
+    return 1 / by
+
+
+class Breaking(MockLLM):
+    """Breaks its streams midway."""
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        def broken() -> Iterator[Any]:
+            yield CompletionResponse(text="a", delta="a")
+            raise ValueError("the line is cut")
+
+        return broken()
+
+
+class HandedOn(MockLLM):
+    """Asks its base class, and is not content with the answer."""
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        super().complete(prompt, formatted=formatted, **kwargs)
+        raise ValueError("the answer is no good")
+
+
+class BrokenEmbedding(MockEmbedding):
+    """Knows only one text."""
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        raise ValueError("no such text")
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        if texts != ["ok"]:
+            raise ValueError("no such text")
+        return [[1.0, 0.0]]
+
+
+class BrokenShelf(BaseRetriever):
+    """Finds nothing."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        raise ValueError("the shelf is empty")
+
+
+@pytest.mark.parametrize("call", FAILURES)
+def test_failures_are_what_a_session_records(call: str, handler: TapeEventHandler, tmp_path: Path) -> None:
+    """A call that fails is recorded with its error, as a session does, and the caller gets the error."""
+    outcomes = []
+    for recording in (handler, use_cassette(tmp_path / "recorded.yaml", mode="all", on_error="keep")):
+        with pytest.raises((ValueError, ZeroDivisionError)), recording:
+            FAILURES[call](Outside())
+        found = interactions(recording.path if recording is handler else tmp_path / "recorded.yaml")
+        outcomes.append([(i.address, i.fingerprint, i.request, i.outcome) for i in found])
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0]
+
+
+def test_cancelled_call_is_no_interaction(handler: TapeEventHandler) -> None:
+    """What is cancelled has no outcome; the step says that it is missing."""
+
+    class Slow(MockLLM):
+        async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+            await asyncio.Event().wait()
+
+    async def run() -> None:
+        task = asyncio.create_task(Slow().acomplete("a"))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with handler:
+        asyncio.run(run())
+    assert interactions(handler.path) == []
+    (step,) = steps(handler.path, "model")
+    assert step.fidelity == "missing"
+    assert "cancelled" in step.fidelity_note
+
+
+# -- whole programs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "agent_with_structured_output",
+        "handoff",
+        "tool_that_asks_a_human",
+        "react_agent",
+        "rag",
+        "extraction",
+        "human_input",
+    ],
+)
+async def test_observed_program_replays(name: str, tmp_path: Path) -> None:
+    """What was observed of agents, engines and workflows replays without the world, and gives the same."""
+    with TapeEventHandler(tmp_path / "seen.yaml") as handler:
+        observed = await PROGRAMS[name](Outside())
+    assert handler.errors == []
+    gone = Outside()
+    gone.gone = True
+    with use_cassette(tmp_path / "seen.yaml"):
+        replayed = await PROGRAMS[name](gone)
+    assert gone.trespasses == []
+    assert RUN_SPECIFIC.sub("ID", repr(replayed)) == RUN_SPECIFIC.sub("ID", repr(observed))
+
+
+def test_observed_run_replays_in_another_process(tmp_path: Path) -> None:
+    """Another process replays what was observed, with objects whose every real call fails."""
+    with TapeEventHandler(tmp_path / "seen.yaml"):
+        answer = str(engine(Outside()).query("What is in Paris?"))
+    here = Path(__file__)
+    code = (
+        "import sys; sys.path.insert(0, {root!r})\n"
+        "from tests.llamaindex.test_observation import engine, Outside\n"
+        "from agenttape_core import use_cassette\n"
+        "gone = Outside(); gone.gone = True\n"
+        "with use_cassette({path!r}): print(engine(gone).query('What is in Paris?'))\n"
+    ).format(root=str(here.parents[2]), path=str(tmp_path / "seen.yaml"))
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.strip() == answer
+
+
+def engine(world: Outside) -> Any:
+    """A query engine over two documents."""
+    documents = [Document(text="The Louvre is in Paris.", id_="d1"), Document(text="The Spree is in Berlin.", id_="d2")]
+    index = VectorStoreIndex.from_documents(documents, embed_model=ScriptedEmbedding(world))
+    return index.as_query_engine(llm=ScriptedLLM(world), similarity_top_k=1)
+
+
+def test_the_tree_of_a_query(handler: TapeEventHandler) -> None:
+    """The spans around the calls are steps, and the outermost has what it was given and what it gave."""
+    query = engine(Outside())
+    with handler:
+        query.query("What is in Paris?")
+    outermost = next(step for step in steps(handler.path) if step.address == "RetrieverQueryEngine.query")
+    assert outermost.kind == "chain"
+    assert outermost.input == {"str_or_query_bundle": "What is in Paris?"}
+    assert outermost.output is not None
+    assert [step.name for step in steps(handler.path, "retriever")] == ["VectorIndexRetriever.retrieve"]
+    header = open_cassette(handler.path).header
+    assert header.input == outermost.input
+    (gap,) = (step for step in open_cassette(handler.path).steps() if step.kind == "gap")
+    assert "memory" in gap.data
+
+
+def test_own_events_and_tags(handler: TapeEventHandler) -> None:
+    """Events of the program's own are steps, and its instrumentation tags stand at the outermost span that has them."""
+
+    class Paid(BaseEvent):
+        amount: int
+
+    with handler, instrument_tags({"customer": "c-7"}):
+        get_dispatcher("shop").event(Paid(amount=3))
+        MockLLM().predict(PromptTemplate("Say {x}"), x=1)
+    (event,) = steps(handler.path, "event")
+    assert event.name == "Paid"
+    assert event.data["amount"] == 3
+    (predict,) = steps(handler.path, "chain")
+    assert predict.metadata == {"customer": "c-7"}
+    assert [i.metadata for i in interactions(handler.path)] == [{}]
+
+
+# -- many at once -----------------------------------------------------------------------------------------------------
+
+
+def test_threads_and_tasks(handler: TapeEventHandler) -> None:
+    """Runs in threads and in tasks are observed at once, each call with its own answer."""
+    world = Outside()
+    llm = ScriptedLLM(world)
+
+    async def many(tag: str) -> None:
+        await asyncio.gather(*(llm.acomplete(f"{tag} {number}") for number in range(5)))
+
+    def work(tag: str) -> None:
+        asyncio.run(many(tag))
+        drained(llm.stream_complete(f"{tag} streamed"))
+
+    with handler:
+        threads = [threading.Thread(target=work, args=(f"thread {number}",)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found = interactions(handler.path)
+    assert len(found) == len(world.reached) == 24
+    for interaction in found:
+        prompt = interaction.request["prompts"][0]
+        assert f"You said: {prompt}" in str(interaction.outcome).replace("'} {", " ") or interaction.outcome.chunks
+    assert len({i.request["prompts"][0] for i in found}) == 24
+
+
+@pytest.mark.parametrize("call", ["complete", "stream_chat", "handed on", "tool", "own async retriever", "own batch"])
+def test_several_handlers_see_the_same(call: str, tmp_path: Path) -> None:
+    """Two handlers at once write two cassettes of one run, also beside a session that records, which feels nothing."""
+    with use_cassette(tmp_path / "alone.yaml", mode="all"):
+        CALLS[call](Outside())
+    with (
+        use_cassette(tmp_path / "recorded.yaml", mode="all"),
+        TapeEventHandler(tmp_path / "one.yaml") as one,
+        TapeEventHandler(tmp_path / "two.yaml") as two,
+    ):
+        CALLS[call](Outside())
+    assert one.errors == two.errors == []
+    assert asked(one.path) == asked(two.path) == asked(tmp_path / "recorded.yaml") == asked(tmp_path / "alone.yaml")
+    metadata = [[i.metadata for i in interactions(tmp_path / f"{name}.yaml")] for name in ("alone", "recorded", "one")]
+    assert metadata[0] == metadata[1] == metadata[2]
+
+
+def test_a_served_run_is_observed_too(tmp_path: Path) -> None:
+    """A replay can be observed: what is served looks as it did when it was executed."""
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "recorded.yaml", mode=mode), TapeEventHandler(tmp_path / f"{mode}.yaml"):
+            drained(ScriptedLLM(Outside()).stream_chat(SAID))
+    assert asked(tmp_path / "all.yaml") == asked(tmp_path / "none.yaml") != Counter()
+
+
+# -- attaching --------------------------------------------------------------------------------------------------------
+
+
+def test_attaching_is_idempotent_and_leaves_nothing(handler: TapeEventHandler) -> None:
+    """Attaching twice observes once; detaching leaves the dispatcher as it was, and later calls unseen."""
+    before = nothing_open()
+    handler.attach()
+    handler.attach()
+    assert nothing_open() == (before[0] + 1, before[1] + 1)
+    MockLLM().complete("a")
+    handler.detach()
+    handler.detach()
+    assert nothing_open() == before
+    MockLLM().complete("b")
+    handler.close()
+    assert [i.request["prompts"] for i in interactions(handler.path)] == [["a"]]
+
+
+def test_one_dispatcher_only(handler: TapeEventHandler) -> None:
+    """A handler that is attached to one dispatcher sees what that is told, and nothing else."""
+    handler.attach(get_dispatcher("llama_index.core.base.embeddings.base"))
+    MockLLM().complete("a")
+    ScriptedEmbedding(Outside()).get_text_embedding_batch(["a"])
+    handler.close()
+    assert {step.name for step in steps(handler.path)} == {"ScriptedEmbedding.get_text_embedding_batch"}
+
+
+def test_both_handlers_by_hand(handler: TapeEventHandler) -> None:
+    """The framework's own way of adding handlers does as well as `attach`."""
+    dispatcher = get_dispatcher()
+    dispatcher.add_event_handler(handler)
+    dispatcher.add_span_handler(handler.span_handler)
+    drained(MockLLM(max_tokens=2).stream_complete("a b"))
+    handler.detach(dispatcher)
+    handler.close()
+    assert [len(i.outcome.chunks or ()) for i in interactions(handler.path)] == [2]
+
+
+# -- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+class Opaque:
+    """A value without a codec."""
+
+
+def _opaque() -> Opaque:
+    """Return one."""
+    return Opaque()
+
+
+def test_errors_of_ours_never_reach_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A value that cannot be written is logged, kept in `errors` and marked as missing, and the run goes on."""
+    with TapeEventHandler(tmp_path / "seen.yaml") as handler:
+        output = FunctionTool.from_defaults(_opaque, name="opaque").call()
+        MockLLM().complete("a")
+    assert isinstance(output.raw_output, Opaque)
+    assert [type(error) for error in handler.errors] == [UnrecordableValueError]
+    assert "could not record a call" in caplog.text
+    assert [i.kind for i in interactions(handler.path)] == ["completion"]
+    (step,) = steps(handler.path, "tool")
+    assert "could not be recorded" in step.fidelity_note
+
+
+def test_an_argument_that_is_read_once(tmp_path: Path) -> None:
+    """An observer does not read what only the call may read; it says that the call is missing."""
+    seen = []
+
+    class Reads(BaseRetriever):
+        def _retrieve(self, query_bundle: Any) -> list[NodeWithScore]:
+            seen.extend(query_bundle)
+            return []
+
+    with TapeEventHandler(tmp_path / "seen.yaml"):
+        Reads()._retrieve(iter(["a", "b"]))
+    assert seen == ["a", "b"]
+    (step,) = steps(tmp_path / "seen.yaml")
+    assert "read only once" in step.fidelity_note
+
+
+def test_a_cache_hides_what_was_asked(tmp_path: Path) -> None:
+    """Where a cache of the framework may have answered, nothing is invented: the call is missing."""
+    from llama_index.core.storage.kvstore import SimpleKVStore
+
+    embedding = Batches(Outside(), embeddings_cache=SimpleKVStore())
+    with TapeEventHandler(tmp_path / "seen.yaml"):
+        embedding.get_text_embedding_batch(["a", "e"])
+    assert interactions(tmp_path / "seen.yaml") == []
+    (step,) = steps(tmp_path / "seen.yaml")
+    assert step.fidelity == "missing"
+    assert "cache" in step.fidelity_note
+
+
+def test_secrets_never_reach_the_file(tmp_path: Path) -> None:
+    """Secrets in prompts, answers, tags and inputs are pseudonyms in the file, also where chunks have cut them."""
+    secret = "sk-" + "proj-" + "Zx9" * 12
+    with TapeEventHandler(tmp_path / "seen.jsonl"), instrument_tags({"note": secret}):
+        drained(MockLLM(max_tokens=9).stream_complete(f"My key is {secret}"))
+        MockLLM().predict(PromptTemplate("Say {x}"), x=secret)
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert secret.encode() not in written
+    assert b"[REDACTED:" in written
+
+
+def test_a_crash_loses_nothing(tmp_path: Path) -> None:
+    """After a kill, everything that had ended can be recovered from the journal."""
+    code = (
+        "import os\n"
+        "from llama_index.core.llms import MockLLM\n"
+        "from agenttape_llamaindex import TapeEventHandler\n"
+        "TapeEventHandler('seen.yaml').attach()\n"
+        "MockLLM().complete('a')\n"
+        "stream = MockLLM().stream_complete('b')\n"
+        "next(stream)\n"
+        "MockLLM().complete('c')\n"
+        "os._exit(9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False, cwd=tmp_path)
+    (journal,) = tmp_path.glob(".*.journal")
+    found = [*interactions(tmp_path / "seen.yaml"), *interactions(recover(journal))]
+    assert [i.request["prompts"] for i in found] == [["a"], ["c"]]
+
+
+def test_closing_cuts_off_what_goes_on(tmp_path: Path) -> None:
+    """A stream that is still read when the handler closes is marked as missing, and the reader goes on undisturbed."""
+    handler = TapeEventHandler(tmp_path / "seen.yaml").attach()
+    stream = MockLLM(max_tokens=3).stream_complete("a b c")
+    next(stream)
+    handler.close()
+    assert len(drained(stream)) == 2
+    (step,) = steps(handler.path)
+    assert step.status == "open"
+    assert "when the observation was closed" in step.fidelity_note
+
+
+@get_dispatcher().span
+def _ask(times: int) -> None:
+    """Ask so many questions in one run."""
+    for number in range(times):
+        MockLLM(max_tokens=1).complete(f"question {number}")
+
+
+def test_the_file_grows_as_the_run_does(tmp_path: Path) -> None:
+    """A thousand calls take about ten times the bytes of a hundred, and leave nothing behind in the handler."""
+    sizes = []
+    for count in (100, 1000):
+        with TapeEventHandler(tmp_path / f"{count}.jsonl") as handler:
+            _ask(count)
+        sizes.append((tmp_path / f"{count}.jsonl").stat().st_size)
+        assert not handler._observing._open
+        assert not handler._observing._frames
+    assert sizes[1] < sizes[0] * 11

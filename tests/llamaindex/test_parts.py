@@ -1,0 +1,337 @@
+"""Retrievers, rerankers, stores and memories: whose are recorded, what comes back, and the stand-in for a retriever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import QueryBundle, VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
+from llama_index.core.memory import ChatMemoryBuffer, Memory
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import QueryFusionRetriever, VectorIndexRetriever
+from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.storage.chat_store import BaseChatStore
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
+from llama_index.core.storage.kvstore.types import BaseKVStore
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryResult
+from pydantic import PrivateAttr
+
+from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
+from agenttape_llamaindex import ReplayRetriever, tape
+
+from .acceptance import FRAMEWORK_WARNINGS, record_and_replay, run
+from .programs import close, documents, librarian, shown, shown_response, vector_index
+from .scripted import Outside, ScriptedEmbedding, ScriptedLLM
+
+pytestmark = FRAMEWORK_WARNINGS
+
+
+class Service(BaseRetriever):
+    """A retriever of a service."""
+
+    def __init__(self, world: Outside, similarity_top_k: int = 2) -> None:
+        super().__init__()
+        self.world = world
+        self.similarity_top_k = similarity_top_k
+
+    def _found(self, query: QueryBundle) -> list[NodeWithScore]:
+        number = self.world.reach("service")
+        nodes = [TextNode(text=f"{query.query_str} {number} {place}", metadata={"n": number}) for place in "abc"]
+        return [NodeWithScore(node=node, score=0.5) for node in nodes[: self.similarity_top_k]]
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._found(query_bundle)
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._found(query_bundle)
+
+
+class Reranker(BaseNodePostprocessor):
+    """A reranker of a service."""
+
+    top_n: int = 1
+    _world: Outside = PrivateAttr()
+
+    def __init__(self, world: Outside, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._world = world
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        number = self._world.reach("rerank")
+        return [NodeWithScore(node=nodes[-1].node, score=float(number))][: self.top_n]
+
+
+async def service_rag(world: Outside) -> Any:
+    """Ask an engine whose retriever and reranker are services, each way."""
+    engine = RetrieverQueryEngine.from_args(
+        Service(world), llm=ScriptedLLM(world, librarian), node_postprocessors=[Reranker(world)]
+    )
+    return [shown_response(engine.query("Where?")), shown_response(await engine.aquery("When?"))]
+
+
+def test_parts_of_services_are_recorded_whole(tmp_path: Path) -> None:
+    """Nodes with their ids, scores and metadata are served, inside their spans and events."""
+    recorded, replayed = record_and_replay(service_rag, tmp_path / "service.yaml")
+    assert replayed.value == recorded.value
+    assert replayed.log == recorded.log
+    kinds = [(item.kind, item.name) for item in recorded.cassette.interactions]
+    assert kinds[:3] == [("retrieval", "Service"), ("retrieval", "Reranker"), ("chat", "ScriptedLLM")]
+
+
+def test_parts_of_the_framework_run(tmp_path: Path) -> None:
+    """A retriever of the framework's over others is no boundary; what it asks is recorded."""
+
+    async def program(world: Outside) -> Any:
+        fusion = QueryFusionRetriever(
+            [Service(world), vector_index(world).as_retriever(similarity_top_k=1)],
+            llm=ScriptedLLM(world, lambda *_: "one\ntwo"),
+            num_queries=3,
+            use_async=True,
+        )
+        found = [*fusion.retrieve("Rome"), *await fusion.aretrieve("Paris")]
+        return [(node.node.node_id, node.text, node.score) for node in found]
+
+    recorded, replayed = record_and_replay(program, tmp_path / "fusion.yaml")
+    assert replayed.value == recorded.value
+    assert replayed.multiset == recorded.multiset
+    assert {item.name for item in recorded.cassette.interactions} == {"Service", "ScriptedLLM", "ScriptedEmbedding"}
+
+
+def test_a_taped_part_of_the_framework_is_served_whole(tmp_path: Path) -> None:
+    """Taped by hand, a search in memory is a retrieval, and its embedding belongs to it."""
+    world = Outside()
+    index = vector_index(world)
+
+    def program(world: Outside) -> Any:
+        retriever = tape(index.as_retriever(similarity_top_k=2))
+        assert type(retriever) is not VectorIndexRetriever
+        assert isinstance(retriever, VectorIndexRetriever)
+        return [(node.node.node_id, node.score) for node in retriever.retrieve("Rome")]
+
+    path = tmp_path / "taped.yaml"
+    recorded = run(program, world, path, "once")
+    world.gone = True
+    replayed = run(program, world, path, "none")
+    assert replayed.value == recorded.value
+    assert [(item.kind, item.parent) for item in recorded.cassette.interactions] == [
+        ("retrieval", None),
+        ("embeddings", 1),
+    ]
+
+
+def test_settings_of_a_search_are_part_of_what_is_asked(tmp_path: Path) -> None:
+    """A retriever that looks for more is another request."""
+    world, path = Outside(), tmp_path / "settings.yaml"
+    with use_cassette(path, mode="once"):
+        Service(world).retrieve("Where?")
+    with pytest.raises(CassetteMissError, match="similarity_top_k"), use_cassette(path, unused="ignore"):
+        Service(world, similarity_top_k=3).retrieve("Where?")
+
+
+def test_a_stand_in_retrieves_what_was_recorded(tmp_path: Path) -> None:
+    """`ReplayRetriever` needs no session and no service, and chooses among several by name."""
+    world, path = Outside(), tmp_path / "stand_in.yaml"
+    with use_cassette(path, mode="once"):
+        recorded = Service(world).retrieve("Where?")
+    world.gone = True
+    stand_in = ReplayRetriever(path, name="Service")
+    assert stand_in.retrieve("Where?") == recorded
+    assert str(stand_in.report) == "1 served, 0 executed"
+    engine = RetrieverQueryEngine.from_args(ReplayRetriever(path), llm=ScriptedLLM(Outside(), librarian))
+    assert [node.node for node in engine.query("Where?").source_nodes] == [node.node for node in recorded]
+    with pytest.raises(ConfigurationError, match="Other"):
+        ReplayRetriever(path, name="Other")
+
+
+# -- stores -----------------------------------------------------------------------------------------------------------
+
+
+class VectorService(BasePydanticVectorStore):
+    """A vector store of a service."""
+
+    stores_text: bool = True
+    collection_name: str = "cities"
+    _world: Outside = PrivateAttr()
+    _nodes: list[Any] = PrivateAttr(default_factory=list)
+
+    def __init__(self, world: Outside, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._world = world
+
+    @property
+    def client(self) -> None:
+        return None
+
+    def add(self, nodes: list[Any], **kwargs: Any) -> list[str]:
+        self._world.reach("add")
+        self._nodes += nodes
+        return [node.node_id for node in nodes]
+
+    def delete(self, ref_doc_id: str, **kwargs: Any) -> None:
+        self._world.reach("delete")
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        number = self._world.reach("query")
+        nodes = self._nodes[: query.similarity_top_k]
+        return VectorStoreQueryResult(
+            nodes=nodes, similarities=[float(number)] * len(nodes), ids=[n.node_id for n in nodes]
+        )
+
+
+class KeyValueService(BaseKVStore):
+    """A key-value store of a service, which only counts that it is asked."""
+
+    def __init__(self, world: Outside) -> None:
+        self.world = world
+        self.held: dict[str, dict[str, Any]] = {}
+
+    def put(self, key: str, val: dict[str, Any], collection: str = "data") -> None:
+        self.world.reach("put")
+        self.held.setdefault(collection, {})[key] = val
+
+    async def aput(self, key: str, val: dict[str, Any], collection: str = "data") -> None:
+        self.put(key, val, collection)
+
+    def get(self, key: str, collection: str = "data") -> dict[str, Any] | None:
+        self.world.reach("get")
+        return self.held.get(collection, {}).get(key)
+
+    async def aget(self, key: str, collection: str = "data") -> dict[str, Any] | None:
+        return self.get(key, collection)
+
+    def get_all(self, collection: str = "data") -> dict[str, dict[str, Any]]:
+        self.world.reach("get_all")
+        return dict(self.held.get(collection, {}))
+
+    async def aget_all(self, collection: str = "data") -> dict[str, dict[str, Any]]:
+        return self.get_all(collection)
+
+    def delete(self, key: str, collection: str = "data") -> bool:
+        self.world.reach("delete")
+        return self.held.get(collection, {}).pop(key, None) is not None
+
+    async def adelete(self, key: str, collection: str = "data") -> bool:
+        return self.delete(key, collection)
+
+
+class ChatService(BaseChatStore):
+    """A chat store of a service."""
+
+    _world: Outside = PrivateAttr()
+    _held: dict[str, list[ChatMessage]] = PrivateAttr(default_factory=dict)
+
+    def __init__(self, world: Outside, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._world = world
+
+    def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
+        self._world.reach("set")
+        self._held[key] = list(messages)
+
+    def get_messages(self, key: str) -> list[ChatMessage]:
+        self._world.reach("get")
+        return list(self._held.get(key, []))
+
+    def add_message(self, key: str, message: ChatMessage, idx: int | None = None) -> None:
+        self._world.reach("add")
+        self._held.setdefault(key, []).append(message)
+
+    def delete_messages(self, key: str) -> list[ChatMessage] | None:
+        return self._held.pop(key, None)
+
+    def delete_message(self, key: str, idx: int) -> ChatMessage | None:
+        return self._held[key].pop(idx)
+
+    def delete_last_message(self, key: str) -> ChatMessage | None:
+        return self._held[key].pop()
+
+    def get_keys(self) -> list[str]:
+        return list(self._held)
+
+
+async def service_stores(world: Outside) -> Any:
+    """Ingest into stores of services, ask them, and chat with a memory in one."""
+    embedding = ScriptedEmbedding(world)
+    pipeline = IngestionPipeline(
+        transformations=[embedding],
+        vector_store=VectorService(world),
+        docstore=KVDocumentStore(KeyValueService(world)),
+        docstore_strategy=DocstoreStrategy.UPSERTS,
+    )
+    nodes = await pipeline.arun(documents=documents())
+    index = VectorStoreIndex.from_vector_store(pipeline.vector_store, embed_model=embedding)
+    found = await index.as_retriever(similarity_top_k=2).aretrieve("Rome")
+    memory = ChatMemoryBuffer.from_defaults(chat_store=ChatService(world), chat_store_key="ada")
+    await memory.aput(ChatMessage(role="user", content="Hello"))
+    memory.put(ChatMessage(role="assistant", content="Hi"))
+    return [
+        [node.node_id for node in nodes],
+        [(node.node.node_id, node.score) for node in found],
+        [shown(message) for message in await memory.aget()],
+    ]
+
+
+def test_stores_of_services_are_recorded(tmp_path: Path) -> None:
+    """What is written is not written again, and what is read is served, whatever the framework makes of the stores."""
+    recorded, replayed = record_and_replay(service_stores, tmp_path / "stores.yaml")
+    assert replayed.value == recorded.value
+    assert replayed.log == recorded.log
+    kinds = {(item.kind, item.name) for item in recorded.cassette.interactions}
+    assert kinds == {
+        ("embeddings", "ScriptedEmbedding"),
+        ("memory", "VectorService"),
+        ("retrieval", "VectorService"),
+        ("memory", "KeyValueService"),
+        ("memory", "ChatService"),
+    }
+
+
+@pytest.mark.parametrize("store", [VectorService, KeyValueService, ChatService])
+def test_a_taped_store_is_recorded_by_itself(store: Any, tmp_path: Path) -> None:
+    """`tape` gives a store of the same kind that takes part in a session that is not ambient."""
+
+    def program(world: Outside) -> Any:
+        taped = tape(store(world))
+        assert isinstance(taped, store)
+        if store is VectorService:
+            return [taped.add([TextNode(id_="a", text="x")]), taped.query(VectorStoreQuery(similarity_top_k=1)).ids]
+        if store is KeyValueService:
+            taped.put("a", {"b": 1})
+            return taped.get("a")
+        taped.add_message("a", ChatMessage(role="user", content="x"))
+        return [shown(message) for message in taped.get_messages("a")]
+
+    recorded, replayed = record_and_replay(program, tmp_path / "taped.yaml", ambient=False)
+    assert replayed.value == recorded.value
+    assert recorded.value
+
+
+def test_what_is_kept_in_the_process_is_no_boundary(tmp_path: Path) -> None:
+    """Stores in memory run; nothing of them is recorded, and a chat store in memory is refused by `tape`."""
+
+    async def program(world: Outside) -> Any:
+        store = SimpleVectorStore()
+        store.add([TextNode(text="x", embedding=[1.0])])
+        SimpleDocumentStore().add_documents(documents())
+        memory = Memory.from_defaults(session_id="ada")
+        await memory.aput_messages([ChatMessage(role="user", content=str(number)) for number in range(3)])
+        await memory.aput(ChatMessage(role="assistant", content="last"))
+        world.reach("nothing else")
+        with pytest.raises(ConfigurationError, match="in the process"):
+            tape(memory.sql_store)
+        told = [message.content for message in await memory.aget()]
+        await close(memory)
+        return told
+
+    recorded = run(program, Outside(), tmp_path / "nothing.yaml", "once")
+    assert not recorded.cassette.interactions
+    assert recorded.value == ["0", "1", "2", "last"]  # sorted by moments, of which no two are equal

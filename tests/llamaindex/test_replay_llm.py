@@ -1,0 +1,92 @@
+"""LLMs made of a cassette: no provider, no key, no network."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import ChatMessage
+
+from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, use_cassette
+from agenttape_llamaindex import ReplayEmbedding, ReplayLLM, tape
+
+from .fakes import CALLS, HELLO, LeafLLM, PromptLLM, hearing
+from .scripted import Outside
+
+
+def done(value: Any) -> Any:
+    """Return a value, awaited if it must be."""
+    return asyncio.run(value) if inspect.isawaitable(value) else value
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("cls", [LeafLLM, PromptLLM], ids=lambda cls: cls.__name__)
+def test_every_leaf_call(tmp_path: Path, cls: type[LeafLLM], name: str) -> None:
+    """A stand-in gives what the recorded LLM gave, and tells of its call as every LLM does."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"), hearing() as told:
+        recorded = done(CALLS[name](cls(Outside())))
+    llm = ReplayLLM(tmp_path / "c.yaml")
+    with hearing() as again:
+        assert done(CALLS[name](llm)) == recorded
+    assert {event[0] for event in again} == {event[0] for event in told}
+    assert llm.metadata.model_name == "fake-1"
+    assert len(llm.report.served) == 1
+
+
+def test_no_session_records_it(tmp_path: Path) -> None:
+    """A stand-in takes no part in a session, taped or ambient: nothing real is behind it."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        LeafLLM(Outside()).chat(HELLO)
+    llm = ReplayLLM(tmp_path / "c.yaml")
+    assert tape(llm) is llm
+    with use_cassette(tmp_path / "other.yaml", mode="all", unused="ignore") as other:
+        llm.chat(HELLO)
+    assert other.interactions == []
+
+
+def test_one_of_several_models(tmp_path: Path) -> None:
+    """Where a cassette holds several models, one is chosen by its name."""
+    world = Outside()
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        for temperature in (0.1, 0.9):
+            LeafLLM(world, temperature=temperature).chat(HELLO)
+    llm = ReplayLLM(tmp_path / "c.yaml", model="fake-1")
+    assert [llm.chat(HELLO).raw["id"] for _ in range(2)] == ["chatcmpl-1", "chatcmpl-2"]
+    assert ReplayLLM(tmp_path / "c.yaml").chat(HELLO, temperature=0.9).raw["id"] == "chatcmpl-2"
+    with pytest.raises(ConfigurationError, match="it holds calls of 'fake-1'"):
+        ReplayLLM(tmp_path / "c.yaml", model="other")
+
+
+def test_asked_more_often_than_recorded(tmp_path: Path) -> None:
+    """One answer more than was recorded is a miss, or the last one again where that is asked for."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        LeafLLM(Outside()).chat(HELLO)
+    llm, again = ReplayLLM(tmp_path / "c.yaml"), ReplayLLM(tmp_path / "c.yaml", exhausted="last")
+    llm.chat(HELLO)
+    with pytest.raises(CassetteMissError, match="once more"):
+        llm.chat(HELLO)
+    assert again.chat(HELLO) == again.chat(HELLO)
+
+
+def test_other_question_is_a_miss(tmp_path: Path) -> None:
+    """What was not asked has no answer."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        LeafLLM(Outside()).chat(HELLO)
+    llm = ReplayLLM(tmp_path / "c.yaml")
+    with pytest.raises(CassetteMissError):
+        llm.chat([ChatMessage(role="user", content="Other")])
+    with pytest.raises(CassetteMissError):
+        llm.complete("Once")
+
+
+def test_errors_of_making_one(tmp_path: Path) -> None:
+    """A cassette that is missing, or holds nothing of the sort, is refused when the stand-in is made."""
+    with pytest.raises(CassetteNotFoundError):
+        ReplayLLM(tmp_path / "none.yaml")
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        LeafLLM(Outside()).chat(HELLO)
+    with pytest.raises(ConfigurationError, match="holds no embeddings"):
+        ReplayEmbedding(tmp_path / "c.yaml")

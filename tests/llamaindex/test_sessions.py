@@ -1,0 +1,220 @@
+"""Everything that a session can do, done to LLMs and embedding models of LlamaIndex."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.llms.callbacks import llm_chat_callback
+
+from agenttape_core import (
+    CassetteMissError,
+    DriftError,
+    UnrecordableValueError,
+    UnusedInteractionsError,
+    open_cassette,
+    use_cassette,
+)
+from agenttape_llamaindex import tape
+
+from .fakes import HELLO, CallingLLM, FakeEmbedding, LeafLLM, PromptLLM
+from .scripted import Outside
+
+OTHER = [ChatMessage(role="user", content="Other")]
+
+
+@pytest.fixture
+def world() -> Outside:
+    """Return a world that nobody has reached."""
+    return Outside()
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, world: Outside) -> Path:
+    """Return a cassette of a chat and an embedding."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        LeafLLM(world).chat(HELLO)
+        FakeEmbedding(world).get_text_embedding("t")
+    return tmp_path / "c.yaml"
+
+
+def test_matching_by_address(recorded: Path) -> None:
+    """Where it is asked for, a changed request is served by what was recorded at its place."""
+    with use_cassette(recorded, match_on="address", unused="ignore") as replay:
+        assert LeafLLM(Outside()).chat(OTHER).raw["id"] == "chatcmpl-1"
+    assert [served.rung for served in replay.report.served] == ["address"]
+
+
+def test_miss_is_returned_where_asked(recorded: Path) -> None:
+    """With `on_miss="return"` a call without recording raises an error that a program can handle."""
+    with use_cassette(recorded, on_miss="return", unused="ignore") as replay:
+        with pytest.raises(DriftError):
+            LeafLLM(Outside()).chat(OTHER)
+        with pytest.raises(DriftError):
+            list(LeafLLM(Outside()).stream_chat(OTHER))
+    assert len(replay.report.drift) == 2
+
+
+def test_miss_cannot_be_eaten(recorded: Path, world: Outside) -> None:
+    """A miss is no `Exception`, and explains itself."""
+    world.gone = True
+    miss = pytest.raises(CassetteMissError, match="no recording for chat LeafLLM")
+    with miss, use_cassette(recorded), suppress(Exception):
+        LeafLLM(world).chat(OTHER)
+    assert world.trespasses == []
+
+
+def test_live_is_executed_and_derives(recorded: Path) -> None:
+    """What is live is executed in a replay, and written to a cassette of its own."""
+    fresh, before = Outside(), recorded.read_bytes()
+    with use_cassette(recorded, live=["embeddings"]) as replay:
+        LeafLLM(fresh).chat(HELLO)
+        FakeEmbedding(fresh).get_text_embedding("t")
+    assert fresh.reached == ["text"]
+    assert recorded.read_bytes() == before
+    assert [record.kind for record in open_cassette(replay.written).records()] == ["chat", "embeddings"]
+
+
+def test_frozen_is_never_executed(recorded: Path) -> None:
+    """What is frozen is served while everything else is recorded anew."""
+    fresh = Outside()
+    with use_cassette(recorded, mode="all", frozen=["LeafLLM"]):
+        assert LeafLLM(fresh).chat(HELLO).raw["id"] == "chatcmpl-1"
+        FakeEmbedding(fresh).get_text_embedding("t")
+    assert fresh.reached == ["text"]
+
+
+def test_new_episodes_and_unused(recorded: Path) -> None:
+    """New calls are added to what there is; what is never asked for fails a replay."""
+    fresh = Outside()
+    with use_cassette(recorded, mode="new_episodes", unused="ignore"):
+        LeafLLM(fresh).chat(HELLO)
+        LeafLLM(fresh).chat(OTHER)
+    assert fresh.reached == ["chat"]
+    with pytest.raises(UnusedInteractionsError, match="embeddings FakeEmbedding"), use_cassette(recorded):
+        LeafLLM(fresh).chat(HELLO)
+        LeafLLM(fresh).chat(OTHER)
+
+
+def test_ids_in_requests_are_mapped_into_answers(tmp_path: Path) -> None:
+    """An id that the program makes anew in each run does not matter, and the answer names the new one."""
+
+    class Echo(LeafLLM):
+        @llm_chat_callback()
+        def chat(self, messages: Any, **kwargs: Any) -> ChatResponse:
+            return ChatResponse(message=ChatMessage(role="assistant", content=messages[-1].content))
+
+    llm = tape(Echo(Outside()))
+    for mode in ("all", "none"):
+        document = str(uuid.uuid4())
+        with use_cassette(tmp_path / "c.yaml", mode=mode, freeze=()):
+            answer = llm.chat([ChatMessage(role="user", content=f"Use {document}")])
+            assert answer.message.content == f"Use {document}"
+
+
+def test_growing_history_is_stored_as_what_is_new(tmp_path: Path, world: Outside) -> None:
+    """A conversation of twice the turns takes about twice the space, although each call sends all of it."""
+    sizes = []
+    for turns in (20, 40):
+        history: list[ChatMessage] = []
+        with use_cassette(tmp_path / f"{turns}.yaml", mode="all"):
+            for turn in range(turns):
+                history.append(ChatMessage(role="user", content=f"question {turn}"))
+                history.append(LeafLLM(world).chat(history).message)
+        sizes.append((tmp_path / f"{turns}.yaml").stat().st_size)
+    assert sizes[1] < 2.3 * sizes[0]
+
+
+def test_threads_without_a_context(tmp_path: Path, world: Outside) -> None:
+    """A bare thread belongs to the only open session."""
+    answers = []
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode):
+            thread = threading.Thread(target=lambda: answers.append(LeafLLM(world).chat(HELLO)))
+            thread.start()
+            thread.join()
+        world.gone = True
+    assert answers[0] == answers[1]
+    assert world.trespasses == []
+
+
+def test_one_llm_inside_another(tmp_path: Path) -> None:
+    """An LLM that asks another one is one call, the other's is inside of it, and neither happens on replay."""
+    world = Outside()
+
+    class Outer(LeafLLM):
+        @llm_chat_callback()
+        def chat(self, messages: Any, **kwargs: Any) -> ChatResponse:
+            self._world.reach("outer")
+            inner = PromptLLM(self._world).complete("inner question")
+            return ChatResponse(message=ChatMessage(role="assistant", content=f"outer of {inner.text}"))
+
+    answers = []
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode):
+            answers.append(Outer(world).chat(HELLO))
+        world.gone = True
+    assert answers[0] == answers[1]
+    outer, inner = open_cassette(tmp_path / "c.yaml").records()
+    assert (inner.parent, inner.address) == (outer.number, f"{outer.address}/PromptLLM.complete")
+
+
+def test_cancelled_call_leaves_no_record(tmp_path: Path) -> None:
+    """A call that is cancelled is no outcome."""
+
+    class Slow(LeafLLM):
+        async def achat(self, messages: Any, **kwargs: Any) -> Any:
+            await asyncio.Event().wait()
+
+    async def cancel() -> None:
+        task = asyncio.ensure_future(Slow(Outside()).achat(HELLO))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with use_cassette(tmp_path / "c.yaml", mode="all") as session:
+        asyncio.run(cancel())
+        LeafLLM(Outside()).complete("after")
+    assert [interaction.kind for interaction in session.interactions] == ["completion"]
+
+
+def test_raw_without_a_codec(tmp_path: Path) -> None:
+    """A provider's object that nobody can write is refused, or kept as a stand-in where that is asked for."""
+
+    class Unwritable:
+        pass
+
+    class Odd(LeafLLM):
+        @llm_chat_callback()
+        def chat(self, messages: Any, **kwargs: Any) -> ChatResponse:
+            return ChatResponse(message=ChatMessage(role="assistant", content="x"), raw=Unwritable())
+
+    with pytest.raises(UnrecordableValueError), use_cassette(tmp_path / "a.yaml", mode="all"):
+        Odd(Outside()).chat(HELLO)
+    with use_cassette(tmp_path / "b.yaml", mode="all", opaque="keep"):
+        Odd(Outside()).chat(HELLO)
+    with use_cassette(tmp_path / "b.yaml"):
+        assert "Unwritable" in repr(Odd(Outside()).chat(HELLO).raw)
+
+
+def test_header_names_the_framework(recorded: Path) -> None:
+    """The header says with which versions of the framework a cassette was recorded."""
+    packages = open_cassette(recorded).header.volatile.packages
+    assert {"llama-index-core", "llama-index-workflows"} <= packages.keys()
+
+
+def test_tokens_are_counted(tmp_path: Path, world: Outside) -> None:
+    """The token counts of a provider are recorded, of a plain call and of a stream."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        LeafLLM(world).chat(HELLO)
+        CallingLLM(world).chat(HELLO)
+    usages = [record.outcome.usage for record in open_cassette(tmp_path / "c.yaml").records()]
+    assert (usages[0].input_tokens, usages[0].output_tokens) == (7, 1)
+    assert usages[1] is None

@@ -1,0 +1,163 @@
+"""Streams: closed early, broken midway, never read, and what of them is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock, ToolCallBlock
+from llama_index.core.llms.mock import MockFunctionCallingLLM
+
+from agenttape_core import open_cassette, use_cassette
+from agenttape_llamaindex import tape
+
+from .fakes import HELLO, LeafLLM, hearing
+from .scripted import Outside
+
+
+@pytest.fixture
+def world() -> Outside:
+    """Return a world that nobody has reached."""
+    return Outside()
+
+
+def first_two(llm: Any) -> list[Any]:
+    """Return the first two chunks of a stream, and close it."""
+    stream = llm.stream_chat(HELLO)
+    chunks = [next(stream), next(stream)]
+    stream.close()
+    return chunks
+
+
+async def afirst_two(llm: Any) -> list[Any]:
+    """Return the first two chunks of an async stream, and close it."""
+    stream = await llm.astream_chat(HELLO)
+    chunks = [await anext(stream), await anext(stream)]
+    await stream.aclose()
+    return chunks
+
+
+@pytest.mark.parametrize("read", [first_two, lambda llm: asyncio.run(afirst_two(llm))], ids=["sync", "async"])
+def test_closed_early(tmp_path: Path, world: Outside, read: Any) -> None:
+    """A stream that its reader closes is recorded as closed, and replays with the same events."""
+    llm = tape(LeafLLM(world))
+    with use_cassette(tmp_path / "c.yaml", mode="all"), hearing() as told:
+        recorded = read(llm)
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml"), hearing() as again:
+        assert read(llm) == recorded
+    outcome = next(iter(open_cassette(tmp_path / "c.yaml").records())).outcome
+    assert (outcome.status, outcome.ended, len(outcome.chunks)) == ("streamed", "closed", 2)
+    assert [event[:2] for event in again] == [event[:2] for event in told]
+
+
+def test_broken_midway(tmp_path: Path, world: Outside) -> None:
+    """What arrived before an error arrives again, and then the error."""
+    llm = tape(LeafLLM(world, fails_after=2))
+    got: list[list[ChatResponse]] = []
+    for mode in ("all", "none"):
+        got.append([])
+        with use_cassette(tmp_path / "c.yaml", mode=mode), pytest.raises(ConnectionError, match="broken 1"):
+            for chunk in llm.stream_chat(HELLO):
+                got[-1].append(chunk)
+        world.gone = True
+    assert got[0] == got[1]
+    assert len(got[0]) == 2
+
+
+def test_never_read(tmp_path: Path, world: Outside) -> None:
+    """A stream that nobody reads is a call all the same, and its replay reaches nothing."""
+    llm = tape(LeafLLM(world))
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode) as cassette:
+            llm.stream_chat(HELLO)
+    assert [served.kind for served in cassette.report.served] == ["chat"]
+
+
+def test_what_a_reader_changes_is_not_recorded(tmp_path: Path, world: Outside) -> None:
+    """Chunks are kept as they arrived, and each replay hands out fresh ones."""
+    llm = tape(LeafLLM(world))
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        for chunk in llm.stream_chat(HELLO):
+            chunk.message.blocks.append(TextBlock(text="changed"))
+    for _ in range(2):
+        with use_cassette(tmp_path / "c.yaml"):
+            chunks = list(llm.stream_chat(HELLO))
+            assert "changed" not in str(chunks)
+            chunks[0].message.blocks.append(TextBlock(text="changed"))
+
+
+def long_stream(pieces: int) -> Any:
+    """Return an LLM whose stream has so many chunks, each with all there is so far: text, and a growing tool call."""
+
+    def generate(messages: Any, **_: Any) -> Any:
+        for number in range(1, pieces + 1):
+            call = ToolCallBlock(tool_call_id="c", tool_name="write", tool_kwargs='{"text": "' + "word " * number)
+            yield ChatMessage(role="assistant", blocks=[TextBlock(text="word " * number), call])
+
+    return tape(MockFunctionCallingLLM(response_generator=generate))
+
+
+def test_storage_grows_with_what_is_new(tmp_path: Path) -> None:
+    """A stream of twice the chunks takes about twice the space, although each chunk says all there is so far."""
+    sizes, streams = [], []
+    for pieces in (100, 200):
+        llm = long_stream(pieces)
+        with use_cassette(tmp_path / f"{pieces}.jsonl", mode="all"):
+            recorded = list(llm.stream_chat(HELLO))
+        with use_cassette(tmp_path / f"{pieces}.jsonl"):
+            streams.append(list(llm.stream_chat(HELLO)) == recorded)
+        outcome = next(iter(open_cassette(tmp_path / f"{pieces}.jsonl").records())).outcome
+        sizes.append(len(str(outcome.chunks)))
+    assert streams == [True, True]
+    assert sizes[1] < 2.5 * sizes[0]
+
+
+def test_plain_text_is_stored_as_text(tmp_path: Path) -> None:
+    """A chunk that only adds text is stored as that text."""
+
+    def generate(messages: Any, **_: Any) -> Any:
+        text = ""
+        for piece in ("Hel", "lo", " you"):
+            text += piece
+            yield ChatMessage(role="assistant", content=text)
+
+    class Pieces(MockFunctionCallingLLM):
+        def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
+            before = ""
+            for message in generate(messages):
+                yield ChatResponse(message=message, delta=message.content[len(before) :])
+                before = message.content
+
+    llm = tape(Pieces())
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = list(llm.stream_chat(HELLO))
+    with use_cassette(tmp_path / "c.yaml"):
+        assert list(llm.stream_chat(HELLO)) == recorded
+    outcome = next(iter(open_cassette(tmp_path / "c.yaml").records())).outcome
+    assert outcome.chunks == [{"$chat_chunk": piece} for piece in ("Hel", "lo", " you")]
+
+
+def test_secret_that_is_split_between_chunks(tmp_path: Path) -> None:
+    """A secret is redacted that arrives in pieces, although each chunk says all there is so far."""
+    secret = "sk-" + "proj-" + "a1B2c3D4e5F6g7H8i9J0k1L2"
+
+    def generate(messages: Any, **_: Any) -> Any:
+        for end in range(4, len(secret) + 4, 4):
+            arguments = '{"key": "' + secret[:end]
+            call = ToolCallBlock(tool_call_id="c", tool_name="save", tool_kwargs=arguments)
+            yield ChatMessage(role="assistant", blocks=[TextBlock(text=f"It is {secret[:end]}"), call])
+
+    llm = tape(MockFunctionCallingLLM(response_generator=generate))
+    asked = [ChatMessage(role="user", content=f"Save {secret}")]
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = list(llm.stream_chat(asked))
+    text = (tmp_path / "c.yaml").read_text("utf-8")
+    pieces = [secret[n : n + 4] for n in range(4, len(secret), 4)]
+    assert secret not in text
+    assert [piece for piece in pieces if f'"{piece}"' in text or f" {piece}\n" in text] == []
+    with use_cassette(tmp_path / "c.yaml"):
+        served = list(llm.stream_chat(asked))
+    assert served[-1].message == recorded[-1].message

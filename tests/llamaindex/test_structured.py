@@ -1,0 +1,128 @@
+"""Structured prediction in all its forms."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import ChatMessage, CompletionResponse
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.tools import FunctionTool
+from llama_index.core.types import PydanticProgramMode
+from pydantic import BaseModel
+
+from agenttape_core import use_cassette
+from agenttape_llamaindex import ReplayLLM, tape
+
+from .fakes import CallingLLM, PromptLLM, drained, hearing
+from .scripted import Outside
+
+PROMPT = PromptTemplate("Which city in {land}?")
+
+
+class City(BaseModel):
+    """A city."""
+
+    name: str
+    size: int
+
+
+def add(name: str, size: int) -> str:
+    """Add a city."""
+    return f"{name}:{size}"
+
+
+async def _astream(llm: Any) -> Any:
+    return dumped(await drained(await llm.astream_structured_predict(City, PROMPT, land="Spain")))
+
+
+def dumped(items: Any) -> list[Any]:
+    """Return objects as what they hold: the framework makes a new class for the unfinished ones of each stream."""
+    return [(type(item).__name__, item.model_dump()) for item in items]
+
+
+async def _astream_tools(llm: Any) -> Any:
+    return await drained(await llm.astream_chat_with_tools([FunctionTool.from_defaults(add)], user_msg="Add"))
+
+
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "structured_predict": lambda llm: llm.structured_predict(City, PROMPT, land="France"),
+    "astructured_predict": lambda llm: llm.astructured_predict(City, PROMPT, land="Italy"),
+    "stream_structured_predict": lambda llm: dumped(llm.stream_structured_predict(City, PROMPT, land="Malta")),
+    "astream_structured_predict": _astream,
+    "as_structured_llm": lambda llm: llm.as_structured_llm(City).chat([ChatMessage(role="user", content="Peru")]),
+    "structured complete": lambda llm: llm.as_structured_llm(City).acomplete("Chile"),
+    "structured stream": lambda llm: [
+        (str(chunk.message), chunk.raw.model_dump())
+        for chunk in llm.as_structured_llm(City).stream_chat([ChatMessage(role="user", content="Cuba")])
+    ],
+    "predict_and_call": lambda llm: str(llm.predict_and_call([FunctionTool.from_defaults(add)], "Add Paris")),
+    "chat_with_tools": lambda llm: llm.chat_with_tools([FunctionTool.from_defaults(add)], user_msg="Add"),
+    "achat_with_tools": lambda llm: llm.achat_with_tools([FunctionTool.from_defaults(add)], user_msg="Add"),
+    "stream_chat_with_tools": lambda llm: list(
+        llm.stream_chat_with_tools([FunctionTool.from_defaults(add)], user_msg="Add")
+    ),
+    "astream_chat_with_tools": _astream_tools,
+    "predict": lambda llm: llm.predict(PROMPT, land="Norway"),
+    "stream": lambda llm: "".join(llm.stream(PROMPT, land="Norway")),
+}
+
+
+def outcome_of(form: str, llm: Any) -> tuple[Any, list[Any]]:
+    """Return what a form gives, and which events happen at it."""
+    with hearing() as events:
+        value = FORMS[form](llm)
+        value = asyncio.run(value) if inspect.isawaitable(value) else value
+    return value, [event[:2] for event in events]
+
+
+@pytest.mark.filterwarnings("ignore:The `json` method is deprecated")  # StructuredLLM calls it
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+def test_replay_equals_the_recording(tmp_path: Path, form: str, *, ambient: bool) -> None:
+    """Every form gives the same and tells the same events recorded and replayed, and made of a cassette."""
+    world = Outside()
+    llm = CallingLLM(world) if ambient else tape(CallingLLM(world))
+    plain = outcome_of(form, CallingLLM(Outside()))
+    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=ambient):
+        recorded = outcome_of(form, llm)
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml", ambient=ambient):
+        served = outcome_of(form, llm)
+    assert served == recorded == plain
+    alone = ReplayLLM(tmp_path / "c.yaml", is_chat_model=True, is_function_calling_model=True)
+    assert outcome_of(form, alone)[0] == recorded[0]
+    assert world.trespasses == []
+
+
+class JsonLLM(PromptLLM):
+    """Says JSON, with the number of the call."""
+
+    def _complete(self, what: str) -> CompletionResponse:
+        return CompletionResponse(text=f'{{"name": "Oslo", "size": {self._world.reach(what)}}}')
+
+
+@pytest.mark.parametrize("mode", [PydanticProgramMode.LLM, PydanticProgramMode.DEFAULT])
+def test_text_programs(tmp_path: Path, mode: PydanticProgramMode) -> None:
+    """An LLM without functions is asked for JSON in its text, recorded, replayed and made of a cassette."""
+    world = Outside()
+    llm = tape(JsonLLM(world, pydantic_program_mode=mode))
+    for session_mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=session_mode) as cassette:
+            assert llm.structured_predict(City, PROMPT, land="Norway").size == 1
+        world.gone = True
+    assert [served.kind for served in cassette.report.served] == ["completion"]
+    alone = ReplayLLM(tmp_path / "c.yaml", is_chat_model=True, pydantic_program_mode=mode)
+    assert alone.structured_predict(City, PROMPT, land="Norway").size == 1
+
+
+def test_structured_llm_is_no_boundary(tmp_path: Path) -> None:
+    """A structured LLM that is taped records the LLM that it asks, once."""
+    structured = tape(CallingLLM(Outside()).as_structured_llm(City))
+    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as cassette:
+        assert structured.chat([ChatMessage(role="user", content="Peru")]).raw.name == "Paris"
+    assert [interaction.name for interaction in cassette.interactions] == ["CallingLLM"]
