@@ -45,8 +45,8 @@ def tape(obj: T) -> T:
 
     Args:
         obj: An LLM, also a structured one; an embedding model; a tool, a retriever, a node postprocessor, a store; a
-            memory. A query engine, a chat engine, an index, a workflow, an agent and whatever else is made of parts runs
-            on every replay: what reaches outside from within it is taped, also where the session is not ambient.
+            memory. A query engine, a chat engine, an index, a workflow, an agent and whatever else is made of parts
+            runs on every replay: what reaches outside from within it is taped, also where the session is not ambient.
 
     Raises:
         ConfigurationError: If `obj` is nothing of that, or keeps its state where a taped one cannot share it.

@@ -351,8 +351,10 @@ class Session:
         with self._lock:
             if self._watched is not None and not self.closed:
                 self._watched.append((order, step))
-        kept = self._revise(step) if self._sink is not None and self._writes_steps else None
-        if self._sink is None or kept is None:
+        if self._sink is None or (self._watched is not None and not self._writes_steps):
+            return
+        kept = self._revise(step)
+        if kept is None:
             return
         with self._lock:
             if not self.closed:
