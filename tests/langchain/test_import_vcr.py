@@ -400,7 +400,7 @@ def test_all_forms_of_the_file(tmp_path: Path) -> None:
     """YAML, JSON, packed, and the form of `langchain-tests`, with bodies as text, bytes, base64, gzip and JSON."""
     plain = interaction(asked_of_gpt("Hi"), completion("Hello."))
     as_bytes = interaction(
-        json.dumps(asked_of_gpt("Hi")).encode(), gzip.compress(json.dumps(completion("Hello.")).encode())
+        json.dumps(asked_of_gpt("Hi")).encode(), gzip.compress(json.dumps(completion("Hello.")).encode(), mtime=0)
     )
     as_bytes["response"]["headers"]["Content-Encoding"] = ["gzip"]
     parsed = interaction(asked_of_gpt("Hi"), "")
@@ -412,7 +412,7 @@ def test_all_forms_of_the_file(tmp_path: Path) -> None:
         "bytes.yaml": yaml.dump({"version": 1, "interactions": [as_bytes]}).encode(),
         "parsed.yaml": yaml.dump({"version": 1, "interactions": [parsed]}).encode(),
         "plain.json": json.dumps({"version": 1, "interactions": [plain]}, indent=4).encode(),
-        "tests.yaml.gz": gzip.compress(yaml.safe_dump(tests).encode()),
+        "tests.yaml.gz": gzip.compress(yaml.safe_dump(tests).encode(), mtime=0),
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)

@@ -46,7 +46,7 @@ ANSWERS = {
     "/chunked": Answer([b"one ", b"two ", b"three"], TEXT),
     "/sse": Answer([b"data: one\n\n", b"data: two\n", b"\ndata: [DONE]\n\n"], SSE),
     "/split": Answer([b"caf\xc3", b"\xa9 \xe2", b"\x82", b"\xac", b" \xf0\x9f"], SSE),
-    "/gzip": Answer(gzip.compress(b'{"zipped": "text"}'), JSON | {"Content-Encoding": "gzip"}),
+    "/gzip": Answer(gzip.compress(b'{"zipped": "text"}', mtime=0), JSON | {"Content-Encoding": "gzip"}),
     "/gzip-empty": Answer(b"", JSON | {"Content-Encoding": "gzip"}),
     "/unknown-encoding": Answer(b"as it is", TEXT | {"Content-Encoding": "x-own"}),
     "/empty": Answer(b"", TEXT),

@@ -7,7 +7,7 @@ register what that is. This module knows none of them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +18,7 @@ from langchain_core.runnables import RunnableConfig
 
 from agenttape_core import ConfigurationError
 from agenttape_core.integration import Crossing
+from agenttape_core.schema import Outcome
 from agenttape_langchain._compat import InlineHandler, current_config, in_config
 
 Tell = Callable[[str, Any], None]
@@ -26,6 +27,10 @@ Tell = Callable[[str, Any], None]
 
 def _as_it_is(value: Any, _: Tell) -> Any:
     return value
+
+
+def _nothing(_: RunnableConfig) -> Mapping[str, Any]:
+    return {}
 
 
 @contextmanager
@@ -43,13 +48,15 @@ class Effects:
         watch: Returns what a call is given, a config or an argument, so that what is done through it is told.
         around: Sees to what is done through anything else while the call executes.
         asked: What reaches a call by the config of its run, and belongs to what is asked of it.
+        depends: Whether one of the outcomes of a request may have come about by what `asked` adds to it.
     """
 
     apply: Mapping[str, Callable[[Any], object]]
     aapply: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     watch: Callable[[Any, Tell], Any] = _as_it_is
     around: Callable[[Crossing, Tell], Any] = _unwatched
-    asked: Callable[[RunnableConfig], Mapping[str, Any]] = lambda _: {}
+    asked: Callable[[RunnableConfig], Mapping[str, Any]] = _nothing
+    depends: Callable[[Sequence[Outcome]], bool] = lambda _: True
 
 
 _registered: list[Effects] = []
@@ -98,6 +105,11 @@ def asked_of_run(config: RunnableConfig | None) -> dict[str, Any]:
         for effects in _registered:
             asked.update(effects.asked(config))
     return asked
+
+
+def depends_on_run(outcomes: Sequence[Outcome]) -> bool:
+    """Whether one of the outcomes of a request may have come about by what `asked_of_run` returns."""
+    return any(effects.depends(outcomes) for effects in _registered if effects.asked is not _nothing)
 
 
 # -- when it is served -------------------------------------------------------------------------------------------------

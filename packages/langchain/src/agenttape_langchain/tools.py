@@ -14,9 +14,9 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 
 from agenttape_core import DriftError
-from agenttape_core.integration import Boundary, Crossing, aintercept, current_session, executing, intercept
+from agenttape_core.integration import Boundary, Crossing, Session, aintercept, current_session, executing, intercept
 from agenttape_core.substitution import alias_class, alias_of
-from agenttape_langchain.effects import aapply, apply, asked_of_run, telling
+from agenttape_langchain.effects import aapply, apply, asked_of_run, depends_on_run, telling
 from agenttape_langchain.positions import enclosing_run
 from agenttape_langchain.requests import tool_body
 
@@ -58,11 +58,36 @@ def _cross(tool: BaseTool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cro
     run = enclosing_run(session)
     if run is None or run.tool != tool.name:  # called by hand, past `run`: the run around it is another's
         asked = {key: value for key, value in kwargs.items() if key not in {"config", "run_manager"}}
-        body = {**tool_body(tool.name, asked or list(args)), **asked_of_run(None)}
+        body = recorded_body(session, tool_body(tool.name, asked or list(args)))
         return session.cross(TOOL, tool.name, body, owner=tool.__dict__)
     ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
-    body = {**tool_body(tool.name, run.inputs), **asked_of_run(None)}
+    body = recorded_body(session, tool_body(tool.name, run.inputs))
     return session.cross(TOOL, tool.name, body, position=run.position, owner=tool.__dict__, ids=ids)
+
+
+def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
+    """Return the request of a tool with what reaches it by the run; where only an observed one was recorded, without.
+
+    Callbacks are told the arguments and nothing of what the run adds, such as the answers that a human has given in
+    the node. An observed call answers whoever calls the same, unless its outcome may have come about by them.
+
+    Args:
+        session: The session.
+        seen: The request as callbacks are told it.
+    """
+    body = {**seen, **asked_of_run(None)}
+    if body == seen or session.policy.replaces or session.times_recorded(TOOL, body) or not _was_observed(session):
+        return body
+    outcomes = session.outcomes_of(TOOL, seen)
+    return body if not outcomes or depends_on_run(outcomes) else seen
+
+
+def _was_observed(session: Session) -> bool:
+    """Whether there is something in the cassette that whoever wrote it could not see."""
+    found: bool = session.keepsake(
+        "langchain.was_observed", lambda: any(step.kind == "gap" for step in session.source.steps())
+    )
+    return found
 
 
 def finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:

@@ -21,6 +21,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
 from agenttape_core.integration import Crossing
+from agenttape_core.schema import Outcome
 from agenttape_langchain._compat import current_config, in_config
 from agenttape_langchain.effects import Effects, Tell
 from agenttape_langgraph._compat import (
@@ -38,6 +39,8 @@ from agenttape_langgraph._compat import (
     tool_call_writer,
 )
 from agenttape_langgraph.stores import aput_again, put_again
+
+_INTERRUPTED = "langgraph.errors:GraphInterrupt"
 
 
 def _telling(tell: Callable[[Any], None], real: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -293,6 +296,13 @@ def _asked(config: RunnableConfig) -> Mapping[str, Any]:
     return {"answers": answers} if answers else {}
 
 
+def asks(outcome: Outcome) -> bool:
+    """Whether a call has asked a human."""
+    if outcome.error is not None and outcome.error.type == _INTERRUPTED:
+        return True
+    return any(isinstance(effect.value, dict) and "interrupt" in effect.value for effect in outcome.effects)
+
+
 EFFECTS = Effects(
     apply={
         "store": put_again,
@@ -310,4 +320,5 @@ EFFECTS = Effects(
     watch=_watch,
     around=_around,
     asked=_asked,
+    depends=lambda outcomes: any(map(asks, outcomes)),
 )

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.integration import Happening, Session, Texts, plain_value, record_step
+from agenttape_core.integration import Happening, Session, Texts, executing, plain_value, record_step
 from agenttape_langchain.observed_runs import OpenRun
 from agenttape_langchain.positions import register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 WRITES = "$writes"
 """The tag of the values of a channel that a node wrote more than once."""
 
+_RUN_ID = re.compile("lc_run-")
+_UUID = re.compile(r"(?:lc_run-.*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
 _COUNT = re.compile(r"#\d+")
 _running_task: ContextVar[Any] = ContextVar("agenttape_langgraph_task", default=None)
 
@@ -148,9 +150,26 @@ class GraphSteps:
 def _shown(value: Any) -> Any:
     """Return a value as plain data; one that cannot even be looked at is told by its class."""
     try:
-        return plain_value(value)
+        return _without_run_ids(plain_value(value))
     except Exception:  # noqa: BLE001 - of the user's class, or too deep: a step is read, and the run goes on
         return f"<{type(value).__module__}.{type(value).__qualname__}>"
+
+
+def _without_run_ids(plain: Any) -> Any:
+    """Leave out the ids that the framework gives to messages without one, where they differ in every recording.
+
+    Those that LangChain makes of runs tell the time. Inside a boundary that is really executed, all are real.
+    """
+    return _without_ids(plain, _UUID if executing() is not None else _RUN_ID)
+
+
+def _without_ids(plain: Any, made: re.Pattern[str]) -> Any:
+    if isinstance(plain, list):
+        return [_without_ids(item, made) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    is_made = isinstance(plain.get("id"), str) and made.match(plain["id"]) is not None
+    return {key: _without_ids(item, made) for key, item in plain.items() if not (is_made and key == "id")}
 
 
 def _value(values: Sequence[Any]) -> Any:

@@ -221,6 +221,10 @@ class Recordings:
         """Return how many recordings there are of the fingerprint, used or not."""
         return len(self._by_fingerprint.numbers.get(fingerprint, ()))
 
+    def numbers(self, fingerprint: str) -> list[int]:
+        """Return the recordings of the fingerprint, used or not, in recorded order."""
+        return list(self._by_fingerprint.numbers.get(fingerprint, ()))
+
     def left(self, fingerprint: str) -> int:
         """Return how many of them were not handed out yet."""
         return sum(number not in self._taken for number in self._by_fingerprint.numbers.get(fingerprint, ()))

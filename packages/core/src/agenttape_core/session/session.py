@@ -301,6 +301,15 @@ class Session:
         """Return how often a request was recorded, whether or not its recordings are used already."""
         return self._recordings.recorded(self._canonical.question(boundary.kind, "", body).fingerprint)
 
+    def outcomes_of(self, boundary: Boundary, body: Mapping[str, Any]) -> list[Outcome]:
+        """Return what came back each time that a request was recorded, in recorded order.
+
+        Raises:
+            CassetteError: If one of them cannot be read.
+        """
+        fingerprint = self._canonical.question(boundary.kind, "", body).fingerprint
+        return [self.source.outcome(number) for number in self._recordings.numbers(fingerprint)]
+
     def times_left(self, boundary: Boundary, body: Mapping[str, Any]) -> int:
         """Return how many recordings of a request are not used yet."""
         return self._recordings.left(self._canonical.question(boundary.kind, "", body).fingerprint)

@@ -13,14 +13,13 @@ from typing import Any
 from agenttape_core import Interaction
 from agenttape_core.config import load_settings
 from agenttape_core.matching import Asked, Ignored, Matcher, Way, recorded_question
-from agenttape_core.schema import Outcome, Plain
+from agenttape_core.schema import Plain
 from agenttape_core.storage import Cassette
+from agenttape_langgraph.effects import asks
 from agenttape_langgraph.time_travel.plan import Plan
 
 ANSWERS = "answers"
 """The key of a request that has the answers that a human had given in the node of the call."""
-
-_INTERRUPTED = "langgraph.errors:GraphInterrupt"
 
 
 class BeforeTheQuestion:
@@ -72,13 +71,6 @@ class BeforeTheQuestion:
     def _without_answers(self, name: str, request: dict[str, Plain]) -> str:
         rest: dict[str, Any] = {key: value for key, value in request.items() if key != ANSWERS}
         return recorded_question("tool", name, rest, self._ignored).fingerprint
-
-
-def asks(outcome: Outcome) -> bool:
-    """Whether a call has asked a human."""
-    if outcome.error is not None and outcome.error.type == _INTERRUPTED:
-        return True
-    return any(isinstance(effect.value, dict) and "interrupt" in effect.value for effect in outcome.effects)
 
 
 def ways_to_match(cassette: Cassette, plan: Plan) -> tuple[Way | Matcher, ...]:
