@@ -96,7 +96,7 @@ class Story:
         text = path.read_text("utf-8")
         size = path.stat().st_size / 1000
         step(2, "THE CASSETTE", f"cassettes/{path.name}: {size:.0f} kB of YAML, to be read in reviews and kept in git")
-        _, _, tool, model, *_ = text.split("\n---\n")
+        _, _, tool, model, *_ = (part for part in text.split("\n---\n") if not part.startswith("step: "))
         print(indent(f"---\n{tool}", "    | "))
         request, _, _ = model.partition("\noutcome:")
         print(indent(f"---\n{request}", "    | "))

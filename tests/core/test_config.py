@@ -52,6 +52,7 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "freeze": ("[]", "", ()),
     "egress": ('["a.example"]', "a.example,", ("a.example",)),
     "tags": ('["x"]', " x ", ("x",)),
+    "prices": ('"prices.json"', "prices.json", "prices.json"),
 }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain.chat_models import init_chat_model
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnableBinding, RunnableLambda
@@ -16,7 +16,7 @@ from langchain_openai import ChatOpenAI
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import BaseModel, Field
 
-from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
+from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
 from agenttape_langchain import tape
 
 from .fakes import FAKES, DelegatingChat, FakeChat, NativeChat, StreamingChat, World, calling
@@ -517,3 +517,12 @@ def test_names_and_callbacks_are_not_asked(world: World, tmp_path: Path) -> None
     with use_cassette(path):
         renamed = model.with_config(tags=["new"], metadata={"user": "else"}, run_name="renamed")
         assert renamed.invoke(QUESTION).text == recorded.text
+
+
+def test_tools_that_a_model_knows_by_name(tmp_path: Path) -> None:
+    """A model may be bound to tools by their names, which are asked as they are."""
+    model = FakeListChatModel(responses=["yes"]).bind(tools=["look"])
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode):
+            assert model.invoke("Is it?").content == "yes"
+    assert open_cassette(tmp_path / "c.yaml").interaction(1).request["tools"] == ["look"]

@@ -21,7 +21,7 @@ from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.types import Command, interrupt
 
 from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
-from agenttape_langchain import tape
+from agenttape_langchain import TapeCallbackHandler, tape
 from agenttape_langchain.effects import apply
 
 from .fakes import StreamingChat, World, by_task
@@ -255,3 +255,34 @@ def test_a_tool_that_leaves_for_another_node_does_so_again(world: World, tmp_pat
         with use_cassette(tmp_path / "c.yaml", mode=mode, freeze=()):
             seen.append(builder.compile().invoke({"messages": [asking("work", n=1)]})["notes"])
     assert seen == [["left", "finished"]] * 2
+
+
+@pytest.mark.parametrize("asks", ["node", "tool"])
+def test_observed_tools_of_a_node_that_asked(asks: str, world: World, tmp_path: Path) -> None:
+    """Callbacks are not told answers: a tool that did not ask is served to the resumed node, one that did is a miss."""
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return str(world.reach("tool")) + (interrupt("sure?") if asks == "tool" else "")
+
+    def work(state: MessagesState) -> Any:
+        seen = look.invoke({})
+        return {"messages": [("ai", seen if asks == "tool" else seen + interrupt("sure?"))]}
+
+    def run(config: Any) -> Any:
+        builder = StateGraph(MessagesState).add_node("work", work).add_edge(START, "work")
+        graph = builder.compile(checkpointer=InMemorySaver())
+        graph.invoke({"messages": []}, config)
+        return graph.invoke(Command(resume="yes"), config)["messages"][-1].content
+
+    with TapeCallbackHandler(tmp_path / "c.yaml") as handler:
+        observed = run({**CONFIG, "callbacks": [handler]})
+    world.gone = True
+    if asks == "tool":
+        with pytest.raises(CassetteMissError, match="answers"), use_cassette(tmp_path / "c.yaml"):
+            run(CONFIG)
+        return
+    with use_cassette(tmp_path / "c.yaml") as session:
+        assert run(CONFIG) == observed
+    assert len(session.report.served) == 2

@@ -122,6 +122,8 @@ def test_what_cannot_be_exported(world: World, tmp_path: Path) -> None:
         export_thread(saver, {"configurable": {"thread_id": "nobody"}}, tmp_path / "runs.yaml", path)
     with pytest.raises(ConfigurationError, match="has no thread '42'"):
         export_thread(InMemorySaver(), CONFIG, tmp_path / "runs.yaml", path)
+    with pytest.raises(ConfigurationError, match="saver=None: expected a checkpointer"):
+        export_thread(approval(world).compile().checkpointer, CONFIG, tmp_path / "runs.yaml", path)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="expected one with a thread_id"):
         export_thread(saver, {}, tmp_path / "runs.yaml", path)
     assert not path.exists()

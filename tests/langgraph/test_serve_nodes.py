@@ -164,6 +164,12 @@ def test_a_name_that_no_node_has_is_refused(serves: Any, world: World) -> None:
         tape(graph(Nodes(world, is_async=False)), serve_nodes=serves).compile()
 
 
+def test_one_name_is_no_collection_of_letters(world: World) -> None:
+    """A bare text is the name of one node."""
+    with pytest.raises(ConfigurationError, match=r"no node 'modle'\n"):
+        tape(graph(Nodes(world, is_async=False)).compile(), serve_nodes="modle")
+
+
 def test_a_changed_input_is_a_miss(world: World, tmp_path: Path) -> None:
     """A node is asked with the state that it is given and the context of the run: another one has no recording."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -255,3 +256,40 @@ def test_a_taped_store_of_a_graph_is_served_to_nodes(world: World, tmp_path: Pat
             seen.append(builder.compile(store=tape(RemoteStore(world))).invoke({"messages": []})["messages"])
     assert seen[1] == seen[0]
     assert {item.kind for item in open_cassette(tmp_path / "c.yaml").interactions()} == {"memory"}
+
+
+def test_parallel_tools_that_search(world: World, tmp_path: Path) -> None:
+    """What a store in memory embeds for a tool belongs to the tool, also beside others: it is never asked for again."""
+
+    class Lengths(Embeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [self.embed_query(text) for text in texts]
+
+        def embed_query(self, text: str) -> list[float]:
+            world.reach("embeddings")
+            return [float(len(text)), 1.0]
+
+    beside = Barrier(2)
+
+    @tool
+    def recall(q: str, runtime: ToolRuntime) -> str:
+        """Search."""
+        beside.wait(timeout=10)
+        found = runtime.store.search(("facts",), query=q) if runtime.store else []
+        beside.wait(timeout=10)
+        return str([item.key for item in found])
+
+    calls: Any = [{"name": "recall", "args": {"q": q}, "id": q, "type": "tool_call"} for q in ("cat", "doggy")]
+    builder = StateGraph(MessagesState).add_node("tools", ToolNode([recall])).add_edge(START, "tools")
+    answers = []
+    for mode in ("all", "none"):
+        world.gone = mode == "none"
+        store = InMemoryStore(index={"dims": 2, "embed": Lengths()})
+        with use_cassette(tmp_path / "c.yaml", mode=mode):
+            store.put(("facts",), "a", {"text": "a fact"})
+            given: Any = {"messages": [AIMessage("", tool_calls=calls)]}
+            answers.append(builder.compile(store=store).invoke(given)["messages"][1:])
+            answers.append([item.score for item in store.search(("facts",), query="cat")])
+    assert answers[2:] == answers[:2]
+    inside = [item for item in open_cassette(tmp_path / "c.yaml").interactions() if item.parent is not None]
+    assert sorted(item.kind for item in inside) == ["embeddings", "embeddings"]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
-from llama_index.core import Document, SimpleDirectoryReader, SummaryIndex, VectorStoreIndex
+from llama_index.core import Document, SummaryIndex, VectorStoreIndex
 from llama_index.core.agent.workflow import AgentWorkflow, CodeActAgent, FunctionAgent, ReActAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
@@ -717,9 +717,3 @@ async def resumed_from_a_snapshot(world: Outside) -> Any:
     again = workflow.run(ctx=Context.from_dict(workflow, snapshot))
     again.ctx.send_event(Answer(text="eternal"))
     return {"events": events, "snapshot": snapshot, "resumed": await followed(again)}
-
-
-@program
-async def reader(world: Outside) -> Any:
-    """A reader of files that are there, without the network."""
-    return [document.text for document in SimpleDirectoryReader(input_files=[__file__]).load_data()][:1]

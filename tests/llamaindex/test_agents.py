@@ -32,3 +32,10 @@ def test_a_replayed_agent_is_the_same_run(name: str, tmp_path: Path) -> None:
     recorded, replayed = record_and_replay(PROGRAMS[name], tmp_path / "agent.yaml")
     assert replayed.value == recorded.value
     assert replayed.log == recorded.log
+
+
+def test_an_agent_that_is_a_tool_says_the_same(tmp_path: Path) -> None:
+    """An agent within another's tool is served with the tool: the events that are seen and the answer are equal."""
+    recorded, replayed = record_and_replay(PROGRAMS["agent_as_tool"], tmp_path / "agent.yaml")
+    assert replayed.value == recorded.value
+    assert "ask_expert" in {row.name for row in recorded.cassette.interactions}

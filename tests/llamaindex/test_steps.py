@@ -33,6 +33,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*was deleted before being closed:ResourceWarning"),
 ]
 
+NO_STEPS = r"record it with TapeEventHandler, or give the workflow runtime=TapeRuntime\(\.\.\.\)"
+
 
 class Named(Event):
     """What the person is called."""
@@ -183,13 +185,22 @@ async def test_several_runs_in_one_file(tmp_path: Path) -> None:
     [
         ({"step": 9}, "expected a step from 1 to 5, found 9"),
         ({"step": 0}, "expected a step from 1 to 5, found 0"),
-        ({"run": 4}, "1 runs of workflows"),
     ],
 )
 def test_no_such_step(arguments: dict[str, int], expected: str, seen: Path) -> None:
-    """A step or a run that is not there is refused, with those that are."""
+    """A step that is not there is refused, with those that are."""
     with pytest.raises(ConfigurationError, match=expected):
         context_at(seen, Greeter(), **arguments)
+
+
+@pytest.mark.parametrize("run", [1, 9, -2])
+def test_no_such_run(run: int, seen: Path) -> None:
+    """A run that is not there is refused, with those that are."""
+    expected = rf"expected a run from -1 to 0 .*, found {run}$"
+    with pytest.raises(ConfigurationError, match=expected):
+        steps_of(seen, run=run)
+    with pytest.raises(ConfigurationError, match=expected):
+        context_at(seen, Greeter(), run=run)
 
 
 def test_another_workflow(seen: Path) -> None:
@@ -199,11 +210,13 @@ def test_another_workflow(seen: Path) -> None:
 
 
 def test_a_cassette_without_workflows(tmp_path: Path) -> None:
-    """A cassette without workflows has no steps, and no way back."""
+    """Steps of a cassette that has none, and a way back in it, are refused, and it is said how to record them."""
     with use_cassette(tmp_path / "none.yaml", mode="all"):
         ScriptedLLM(Outside()).complete("a")
-    assert steps_of(tmp_path / "none.yaml") == []
-    with pytest.raises(ConfigurationError, match="no run of a workflow"):
+    for run in (None, 0):
+        with pytest.raises(ConfigurationError, match=NO_STEPS):
+            steps_of(tmp_path / "none.yaml", run=run)
+    with pytest.raises(ConfigurationError, match=NO_STEPS):
         context_at(tmp_path / "none.yaml", Greeter())
 
 
@@ -292,7 +305,8 @@ async def test_a_session_has_the_tree_and_no_ticks(tmp_path: Path) -> None:
     assert {step.kind for step in steps} == {"agent", "node"}
     assert [step.name for step in steps][1:4] == ["init_run", "setup_agent", "run_agent_step"]
     assert all(step.address.startswith(steps[0].address) for step in steps)
-    assert steps_of(tmp_path / "recorded.yaml") == []
+    with pytest.raises(ConfigurationError, match=NO_STEPS):
+        steps_of(tmp_path / "recorded.yaml")
 
 
 async def test_a_session_has_the_ticks_of_a_tape_runtime(tmp_path: Path) -> None:

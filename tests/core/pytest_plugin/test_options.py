@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from agenttape_core.integration import current_session
+
 from .conftest import Project
 
 SEVERAL = """
@@ -56,6 +58,7 @@ def test_two_tests_do_not_record_to_one_file(project: Project) -> None:
     result = project.run("--cassette-mode=all")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*was recorded by test_it.py::test_a in this run*"])
+    assert current_session() is None
 
 
 def test_nearer_options_win(project: Project) -> None:

@@ -126,6 +126,19 @@ def test_it():
     assert project.cassettes() == []
 
 
+def test_a_fixture_of_the_same_name(project: Project) -> None:
+    """A project that has a fixture `cassette` of its own keeps it, and its unmarked tests are left alone."""
+    project.tests("""
+@pytest.fixture
+def cassette():
+    return "theirs"
+
+def test_it(cassette):
+    assert (cassette, ask("hi")) == ("theirs", "hi! 1")
+""")
+    project.run().assert_outcomes(passed=1)
+
+
 def test_without_a_cassette_nothing_is_recorded(project: Project) -> None:
     """The default is to replay: a test without a cassette fails with the command that records it, and no traceback."""
     project.tests(KINDS["function"])

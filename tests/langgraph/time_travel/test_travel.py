@@ -291,3 +291,12 @@ def test_arguments_that_do_not_fit(
         arguments = {"to": recorded_loop}
     with pytest.raises(ConfigurationError, match=said):
         time_travel(recorded_loop, loop(world).compile(), **arguments)
+
+
+def test_what_is_no_graph_cannot_be_travelled_in(world: World, recorded_loop: Path) -> None:
+    """A builder that nobody compiled, or something else altogether, is refused as what it is."""
+    builder: Any = loop(world)
+    with pytest.raises(ConfigurationError, match="found a StateGraph; compile the builder first"):
+        time_travel(recorded_loop, builder)
+    with pytest.raises(ConfigurationError, match="expected a compiled graph, found a int"):
+        replay_thread(recorded_loop, 7)  # type: ignore[arg-type]

@@ -195,7 +195,7 @@ def _is_sent(key: str, value: Any, message: BaseMessage) -> bool:
 
 
 def _tool(tool: Any) -> Any:
-    if not isinstance(tool, Mapping):
+    if not isinstance(tool, Mapping | str):  # some models are bound to tools by their names
         tool = convert_to_openai_tool(tool)
     plain = _asked(tool)
     function = plain.get("function") if isinstance(plain, dict) else None

@@ -6,9 +6,12 @@ Read against langgraph 1.2; each function says what it relies on.
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableSequence
+from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langgraph._internal._constants import CONFIG_KEY_CALL as CALL
 from langgraph._internal._constants import CONFIG_KEY_CHECKPOINT_NS, NS_END, NS_SEP, RESUME
 from langgraph._internal._constants import CONFIG_KEY_RUNTIME as RUNTIME
@@ -22,10 +25,12 @@ from langgraph.pregel._messages import StreamMessagesHandler
 from langgraph.pregel._tools import StreamToolCallHandler
 from langgraph.pregel._tools import _tool_call_writer as tool_call_writer
 from langgraph.pregel.protocol import StreamProtocol
+from langgraph.store import memory
 from langgraph.types import interrupt
 from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
 __all__ = [
@@ -56,6 +61,7 @@ __all__ = [
     "name_of_task",
     "route_of",
     "runner",
+    "searching_in_context",
     "store_of",
     "tool_call_writer",
     "writer_of",
@@ -122,6 +128,21 @@ def name_of_task(func: Any) -> str:
     if hasattr(func, "__name__"):
         return str(func.__name__)
     return str(func.func.__name__ if hasattr(func, "func") else type(func).__name__)
+
+
+@contextmanager
+def searching_in_context() -> Iterator[None]:
+    """Let the threads in which an `InMemoryStore` embeds what it is asked know the context; by themselves they do not.
+
+    Relies on its module making them with `cf.ThreadPoolExecutor`, and using nothing else of `cf`.
+    """
+    module: Any = memory
+    real = module.cf
+    module.cf = SimpleNamespace(ThreadPoolExecutor=ContextThreadPoolExecutor)
+    try:
+        yield
+    finally:
+        module.cf = real
 
 
 def store_of(config: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agenttape_core.substitution import wrapping
+from agenttape_langgraph._compat import searching_in_context
 from agenttape_langgraph.steps import following
 from agenttape_langgraph.stores import STORES
 from agenttape_langgraph.strands import stranding
@@ -17,5 +18,5 @@ def integration() -> Iterator[None]:
 
     Models, tools and retrievers inside of graphs are LangChain's, whose integration is connected beside this one.
     """
-    with stranding(), following(), wrapping(STORES):
+    with stranding(), following(), wrapping(STORES), searching_in_context():
         yield

@@ -101,6 +101,7 @@ def export_thread(
             there already.
         CassetteError: If the cassette cannot be read, or the file cannot be written.
     """
+    _check(saver)
     export = _Export(config, cassette, path, redact)
     return export.write(saver.list(export.config))
 
@@ -114,6 +115,7 @@ async def aexport_thread(
     redact: bool | Sequence[Rule] = True,
 ) -> Path:
     """Do what `export_thread` does with the asynchronous methods of the saver."""
+    _check(saver)
     export = _Export(config, cassette, path, redact)
     return export.write([found async for found in _alist(saver, export.config)])
 
@@ -154,6 +156,11 @@ def _extract(database: Database, folder: Path) -> str:
             target.write_bytes(data)
         row = connection.execute("SELECT thread_id FROM export_thread").fetchone()
     return str(row[0])
+
+
+def _check(saver: Any) -> None:
+    if not isinstance(saver, BaseCheckpointSaver):
+        raise ConfigurationError(f"saver={saver!r}: expected a checkpointer, an instance of BaseCheckpointSaver")
 
 
 class _Export:

@@ -41,6 +41,8 @@ def tape(obj: T, *, serve_nodes: Serves = ()) -> T:
         raise ConfigurationError(
             f"serve_nodes={serve_nodes!r}: {type(obj).__qualname__} has no nodes; expected a graph or its builder"
         )
+    if isinstance(serve_nodes, str):
+        serve_nodes = {serve_nodes}
     if isinstance(obj, StateGraph):
         return tape_builder(obj, serve_nodes)
     if is_task(obj):

@@ -5,9 +5,10 @@ from agenttape_llamaindex.callbacks import TapeEventHandler
 from agenttape_llamaindex.codec import CODECS
 from agenttape_llamaindex.replay import ReplayEmbedding, ReplayLLM, ReplayRetriever
 from agenttape_llamaindex.taping import tape
-from agenttape_llamaindex.workflows import RecordedStep, TapeRuntime, context_at, steps_of
+from agenttape_llamaindex.workflows import RecordedEvent, RecordedStep, TapeRuntime, context_at, steps_of
 
 __all__ = [
+    "RecordedEvent",
     "RecordedStep",
     "ReplayEmbedding",
     "ReplayLLM",

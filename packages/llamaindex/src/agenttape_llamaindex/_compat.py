@@ -177,6 +177,16 @@ RUNNING_CONTEXT = InternalContext
 """What a context is inside of a step."""
 
 
+def is_step(member: Any) -> bool:
+    """Whether what stands in a class is a step function of a workflow."""
+    return hasattr(member, "_step_config")
+
+
+def decorated_by(decorator: Any) -> Any:
+    """Return what a decorator of a runtime, or of an adapter, decorates."""
+    return decorator._decorated
+
+
 def run_of(context: Any) -> Any:
     """Return what a context has in common with the others of its run: the run's id, or itself while nothing runs."""
     adapter = getattr(context._face, "_internal_adapter", None) or getattr(context._face, "_external_adapter", None)

@@ -29,7 +29,7 @@ from llama_index.core.workflow import Workflow
 
 from agenttape_core.integration import current_session, taking_part
 from agenttape_core.substitution import alias_class, alias_of
-from agenttape_llamaindex._compat import static, within_decorators
+from agenttape_llamaindex._compat import is_step, static, within_decorators
 
 WHOLES: tuple[type, ...] = (
     Workflow,
@@ -64,7 +64,7 @@ def _whole_alias(cls: type) -> type:
 def _entrances(cls: type) -> list[str]:
     """Return the methods by which a program enters an object: those that are public and are its class's own."""
     names = {name for parent in cls.__mro__ if not _is_foreign(parent) for name in vars(parent)}
-    steps = {name for name in names if hasattr(static(cls, name), "_step_config")}
+    steps = {name for name in names if is_step(static(cls, name))}
     return sorted(
         name for name in names - steps if (name[0] != "_" or name in _CALLED) and inspect.isroutine(static(cls, name))
     )

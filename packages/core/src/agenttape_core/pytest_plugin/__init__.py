@@ -81,9 +81,24 @@ def cassette_config() -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _cassette_of_the_test(request: pytest.FixtureRequest) -> Iterator[TestCassette | None]:
     """Open the cassette before the other fixtures of the test's scope are set up: they may call models too."""
-    if request.node.get_closest_marker(MARKER) is None and "cassette" not in request.fixturenames:
+    if request.node.get_closest_marker(MARKER) is None:
         yield None
-        return
+    else:
+        yield from _opened(request)
+
+
+@pytest.fixture
+def cassette(request: pytest.FixtureRequest, _cassette_of_the_test: TestCassette | None) -> Iterator[TestCassette]:
+    """Give the cassette of the test: what its agent has asked and got so far, and assertions about it.
+
+    Without a marker, it is opened here. A project may have a fixture of this name of its own; then this one is not.
+    """
+    for opened in [_cassette_of_the_test] if _cassette_of_the_test is not None else _opened(request):
+        opened.session.watch_steps()
+        yield opened
+
+
+def _opened(request: pytest.FixtureRequest) -> Iterator[TestCassette]:
     from agenttape_core.pytest_plugin.running import Running, plainly
 
     config = request.getfixturevalue("cassette_config")
@@ -91,13 +106,6 @@ def _cassette_of_the_test(request: pytest.FixtureRequest) -> Iterator[TestCasset
     request.node.stash[RUNNING] = running
     yield running.begin()
     running.give_up()  # unless the test was called, which has closed it
-
-
-@pytest.fixture
-def cassette(_cassette_of_the_test: TestCassette) -> TestCassette:
-    """Give the cassette of the test: what its agent has asked and got so far, and assertions about it."""
-    _cassette_of_the_test.session.watch_steps()
-    return _cassette_of_the_test
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -59,7 +59,11 @@ class Running:
         self._is_open = True
         self._cassette = TestCassette(session, self._item.nodeid)
         if session.policy.records and self._chosen.is_named:
-            plainly(self._refuse_second_recording)
+            try:
+                plainly(self._refuse_second_recording)
+            except BaseException:
+                self.give_up()
+                raise
         return self._cassette
 
     def pause(self) -> None:

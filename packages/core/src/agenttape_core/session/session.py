@@ -33,7 +33,7 @@ from agenttape_core.matching import (
     task_branch,
 )
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import KINDS, Interaction, Step, StepTiming, Timing, ValueCodec
+from agenttape_core.schema import KINDS, Interaction, Outcome, Step, StepTiming, Timing, ValueCodec
 from agenttape_core.session import current
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.crossing import Boundary, Crossing

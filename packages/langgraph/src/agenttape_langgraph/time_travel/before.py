@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.pregel import Pregel
 
 from agenttape_core import ConfigurationError
 from agenttape_langgraph.time_travel.recorded import THREAD, RecordedRun
@@ -23,9 +24,15 @@ class Before:
         run: The recorded run.
         saver: The saver that has the thread, if the user names one.
         graph: The graph, whose own saver is asked otherwise.
+
+    Raises:
+        ConfigurationError: If it is no compiled graph.
     """
 
     def __init__(self, run: RecordedRun, saver: BaseCheckpointSaver[Any] | None, graph: Any) -> None:
+        if not isinstance(graph, Pregel):
+            hint = "; compile the builder first" if hasattr(graph, "compile") else ""
+            raise ConfigurationError(f"graph: expected a compiled graph, found a {type(graph).__qualname__}{hint}")
         own = graph.checkpointer
         self.saver = saver if saver is not None else own if isinstance(own, BaseCheckpointSaver) else None
         self.config: RunnableConfig = {"configurable": {THREAD: run.plan.thread_id}}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agenttape_core import Step, UnreadableValueError, open_cassette
+from agenttape_core import ConfigurationError, Step, UnreadableValueError, open_cassette
 from agenttape_llamaindex.codec.changes import NOTHING, changed
 from agenttape_llamaindex.workflows.recording import INTERRUPT, TICK
 
@@ -120,7 +120,8 @@ class RecordedRun:
 def steps_of(cassette: str | Path, *, run: int | None = None) -> list[RecordedStep]:
     """Return the steps of the workflows that a cassette has recorded.
 
-    A step is there when a session recorded the workflow, or a `TapeEventHandler` observed it.
+    They are there if a `TapeEventHandler` observed the workflow, or a session recorded it on a `TapeRuntime`. A session
+    leaves them out otherwise.
 
     Args:
         cassette: The cassette: a path or a URL.
@@ -130,20 +131,42 @@ def steps_of(cassette: str | Path, *, run: int | None = None) -> list[RecordedSt
     Raises:
         CassetteNotFoundError: If there is no such file.
         CassetteError: If it cannot be read.
-        IndexError: If there is no such run.
+        ConfigurationError: If it has no steps of a workflow, or no such run.
     """
-    runs = recorded_runs(cassette)
-    chosen = runs if run is None else [runs[run]]
+    chosen = recorded_runs(cassette) if run is None else [recorded_run(cassette, run)]
     return [step for each in chosen for step, _ in each.steps()]
 
 
 def recorded_runs(cassette: str | Path) -> list[RecordedRun]:
-    """Return the recorded runs of workflows, in the order in which they began."""
+    """Return the recorded runs of workflows, in the order in which they began.
+
+    Raises:
+        ConfigurationError: If there is none.
+    """
     runs: dict[str, _Reader] = {}
     for record in open_cassette(cassette).records():
         if isinstance(record, Step) and isinstance(record.data, dict) and TICK in record.data:
             runs.setdefault(record.address, _Reader(RecordedRun(record.address))).read(record)
+    if not runs:
+        raise ConfigurationError(
+            f"{cassette} has no steps of a workflow; record it with TapeEventHandler, or give the workflow "
+            "runtime=TapeRuntime(...)"
+        )
     return [reader.run for reader in runs.values()]
+
+
+def recorded_run(cassette: str | Path, run: int) -> RecordedRun:
+    """Return a recorded run of a workflow: 0 is the first, -1 the last.
+
+    Raises:
+        ConfigurationError: If there is no such run.
+    """
+    runs = recorded_runs(cassette)
+    if not -len(runs) <= run < len(runs):
+        raise ConfigurationError(
+            f"{cassette}: expected a run from {-len(runs)} to {len(runs) - 1} (0 is the first, -1 the last), found {run}"
+        )
+    return runs[run]
 
 
 class _Reader:

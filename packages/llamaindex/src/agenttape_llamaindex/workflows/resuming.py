@@ -13,7 +13,7 @@ from workflows.plugins.basic import JournalRecord, basic_runtime
 
 from agenttape_core import ConfigurationError
 from agenttape_llamaindex._compat import step_names
-from agenttape_llamaindex.workflows.reading import RecordedRun, Tick, recorded_runs
+from agenttape_llamaindex.workflows.reading import RecordedRun, Tick, recorded_run
 from agenttape_llamaindex.workflows.recording import written_state
 from agenttape_llamaindex.workflows.serializing import MISSING, ReadingSerializer
 from agenttape_llamaindex.workflows.times import shifted
@@ -43,7 +43,7 @@ def context_at(
         CassetteError: If it cannot be read.
         ConfigurationError: If it has no such run or step, or one that could not be recorded whole.
     """
-    found = _run(cassette, run)
+    found = recorded_run(cassette, run)
     ticks = _ticks(cassette, found, step)
     _check_steps(cassette, workflow, ticks)
     serializer = ReadingSerializer(workflow)
@@ -59,15 +59,6 @@ def context_at(
         raise ConfigurationError(
             f"{cassette}: the recorded run does not fit the workflow {type(workflow).__name__}: {error}"
         ) from error
-
-
-def _run(cassette: str | Path, run: int) -> RecordedRun:
-    runs = recorded_runs(cassette)
-    try:
-        return runs[run]
-    except IndexError:
-        what = f"{len(runs)} runs of workflows, and none is number {run}" if runs else "no run of a workflow"
-        raise ConfigurationError(f"{cassette} has {what}; record it, or observe it with TapeEventHandler") from None
 
 
 def _ticks(cassette: str | Path, run: RecordedRun, step: int | None) -> list[Tick]:

@@ -16,6 +16,7 @@ from workflows.runtime.types.plugin import InternalRunAdapter, Runtime, as_snaps
 from workflows.runtime.types.results import AddWaiter
 from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, WorkflowTick
 
+from agenttape_llamaindex._compat import decorated_by
 from agenttape_llamaindex.workflows.memories import messages_of
 from agenttape_llamaindex.workflows.recording import Heard, RunRecord, TickTaker, read_state
 from agenttape_llamaindex.workflows.serializing import WritingSerializer
@@ -40,7 +41,7 @@ class TapeRuntime(BaseRuntimeDecorator):
 
     def get_internal_adapter(self, workflow: Workflow) -> InternalRunAdapter:
         """Return the adapter of the current run, which tells its ticks."""
-        return heard(self._decorated.get_internal_adapter(workflow), _of_taped)
+        return heard(decorated_by(self).get_internal_adapter(workflow), _of_taped)
 
 
 def heard(adapter: InternalRunAdapter, more: Sequence[TickTaker] = ()) -> InternalRunAdapter:
@@ -115,7 +116,7 @@ class _HeardAdapter(BaseInternalRunAdapterDecorator):
         return self._seq
 
     def _init_state(self) -> Any:
-        snapshottable = as_snapshottable_adapter(self._decorated)
+        snapshottable = as_snapshottable_adapter(decorated_by(self))
         return snapshottable.init_state if snapshottable is not None else None
 
     def _snapshot(self) -> Any:
