@@ -164,7 +164,8 @@ def recorded_run(cassette: str | Path, run: int) -> RecordedRun:
     runs = recorded_runs(cassette)
     if not -len(runs) <= run < len(runs):
         raise ConfigurationError(
-            f"{cassette}: expected a run from {-len(runs)} to {len(runs) - 1} (0 is the first, -1 the last), found {run}"
+            f"{cassette}: expected a run from {-len(runs)} to {len(runs) - 1} (0 is the first, -1 the last), "
+            f"found {run}"
         )
     return runs[run]
 
