@@ -22,6 +22,7 @@ from llama_index.core.postprocessor import LLMRerank, SimilarityPostprocessor
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.query_engine import CitationQueryEngine, RouterQueryEngine, SubQuestionQueryEngine
 from llama_index.core.question_gen import LLMQuestionGenerator
+from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.selectors import LLMSingleSelector, PydanticSingleSelector
 from llama_index.core.tools import FunctionTool, QueryEngineTool
 from llama_index.core.workflow import (
@@ -416,6 +417,47 @@ async def sub_questions(world: Outside) -> Any:
         verbose=False,
     )
     return [shown_response(engine.query("Compare the cities")), shown_response(await engine.aquery("Compare again"))]
+
+
+async def streamed(response: Any) -> tuple[str, list[str]]:
+    """Return which sort of response it is, and its tokens."""
+    if isinstance(response, AsyncStreamingResponse):
+        return "async", [token async for token in response.async_response_gen()]
+    assert isinstance(response, StreamingResponse)
+    return "sync", list(response.response_gen)
+
+
+@program
+async def streaming_router(world: Outside) -> Any:
+    """A router whose engines stream."""
+    llm = ScriptedLLM(world, librarian)
+    facts = vector_index(world).as_query_engine(llm=llm, streaming=True, similarity_top_k=1)
+    summary = SummaryIndex.from_documents(documents()).as_query_engine(
+        llm=llm, streaming=True, response_mode="tree_summarize"
+    )
+    tools = [
+        QueryEngineTool.from_defaults(facts, name="facts", description="Facts."),
+        QueryEngineTool.from_defaults(summary, name="summary", description="Summaries."),
+    ]
+    selector = LLMSingleSelector.from_defaults(llm=llm)
+    engine = RouterQueryEngine.from_defaults(query_engine_tools=tools, llm=llm, selector=selector)
+    asked = [engine.query("Where is the Louvre?"), await engine.aquery("Really?")]
+    return [await streamed(response) for response in asked]
+
+
+@program
+async def streaming_sub_questions(world: Outside) -> Any:
+    """A question in parts, whose answer is streamed."""
+    llm = ScriptedLLM(world, librarian)
+    engine = SubQuestionQueryEngine.from_defaults(
+        query_engine_tools=engine_tools(world, llm),
+        llm=llm,
+        question_gen=LLMQuestionGenerator.from_defaults(llm=llm),
+        response_synthesizer=get_response_synthesizer(llm=llm, streaming=True),
+        use_async=True,
+        verbose=False,
+    )
+    return await streamed(engine.query("Compare the cities"))
 
 
 @program
