@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
@@ -29,6 +30,7 @@ from .fakes import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterable
     from pathlib import Path
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}, "max_concurrency": 40}
@@ -45,6 +47,14 @@ class Gathered(TypedDict):
 
 def history(graph: Any) -> list[Any]:
     return list(graph.get_state_history(CONFIG))
+
+
+async def listed(items: AsyncIterable[Any]) -> list[Any]:
+    return [item async for item in items]
+
+
+async def ahistory(graph: Any) -> list[Any]:
+    return await listed(graph.aget_state_history(CONFIG))
 
 
 # -- six branches -----------------------------------------------------------------------------------------------------
@@ -155,6 +165,25 @@ def test_nested_interrupts(world: World, tmp_path: Path) -> None:
     assert replayed.facts == recorded.facts
 
 
+async def test_nested_interrupts_in_tasks(world: World, tmp_path: Path) -> None:
+    """Subgraphs that ask people likewise, streamed and resumed asynchronously."""
+
+    async def drive(_: str) -> Any:
+        graph = asking(world, InMemorySaver())
+        inputs: Any = {"messages": [("user", "Hello?")]}
+        parts = await listed(graph.astream(inputs, CONFIG, stream_mode=MODES, subgraphs=True))
+        seen = []
+        while interrupts := (await graph.aget_state(CONFIG)).interrupts:
+            seen.append((interrupts, await graph.aget_state(CONFIG, subgraphs=True)))
+            answers = {each.id: f"answer to {each.value}" for each in interrupts}
+            parts += await listed(graph.astream(Command(resume=answers), CONFIG, stream_mode=MODES, subgraphs=True))
+        return by_task(parts), seen, await graph.aget_state(CONFIG, subgraphs=True), await ahistory(graph)
+
+    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert [len(interrupts) for interrupts, _ in recorded.facts[1]] == [1, 2, 2]
+    assert replayed.facts == recorded.facts
+
+
 # -- agents -----------------------------------------------------------------------------------------------------------
 
 
@@ -198,6 +227,25 @@ def test_agents(kind: str, durability: Any, world: World, tmp_path: Path) -> Non
     assert ids == sorted(set(ids), reverse=True)
 
 
+@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("kind", ["create_agent", "create_react_agent"])
+async def test_agents_in_tasks(kind: str, durability: Any, world: World, tmp_path: Path) -> None:
+    """A ReAct agent likewise, streamed asynchronously."""
+
+    async def drive(_: str) -> Any:
+        graph = agent_of(kind, world, InMemorySaver())
+        options: Any = {"stream_mode": MODES, "subgraphs": True, "durability": durability}
+        parts = []
+        for question in ("Once?", "Again?"):
+            parts += await listed(graph.astream({"messages": [("user", question)]}, CONFIG, **options))
+        return by_task(parts), await graph.aget_state(CONFIG), await ahistory(graph)
+
+    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert recorded.facts[1].values["messages"][-1].text.startswith("done at")
+    assert replayed.facts == recorded.facts
+
+
 # -- the functional API -----------------------------------------------------------------------------------------------
 
 
@@ -236,5 +284,43 @@ def test_functional(world: World, tmp_path: Path) -> None:
         return by_task(parts), asked, graph.get_state(CONFIG), history(graph)
 
     recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert recorded.facts[2].values["answer"] == "yes"
+    assert replayed.facts == recorded.facts
+
+
+def aflow_of(world: World, turns: Turns, saver: Any) -> Any:
+    model = AsyncChat(world=world)
+
+    @task
+    async def inner(n: int) -> str:
+        return str((await model.ainvoke(f"inner {n}")).text)
+
+    @task
+    async def outer(n: int) -> str:
+        futures = [inner(10 * n), inner(10 * n + 1)]
+        await turns.atake(n)
+        return " and ".join(await asyncio.gather(*futures))
+
+    @entrypoint(checkpointer=saver)
+    async def flow(n: int) -> Any:
+        results = await asyncio.gather(*(outer(each) for each in range(n)))
+        answer = interrupt({"so far": results})
+        return {"results": results, "answer": answer, "last": await outer(99)}
+
+    return flow
+
+
+async def test_functional_in_tasks(world: World, tmp_path: Path) -> None:
+    """A workflow of asynchronous tasks likewise."""
+    orders = {"all": [0, 1, 2, 3, 99], "none": [2, 0, 3, 1, 99]}
+
+    async def drive(mode: str) -> Any:
+        graph = aflow_of(world, Turns(orders[mode]), InMemorySaver())
+        parts = await listed(graph.astream(4, CONFIG, stream_mode=MODES, subgraphs=True))
+        asked = await graph.aget_state(CONFIG)
+        parts += await listed(graph.astream(Command(resume="yes"), CONFIG, stream_mode=MODES, subgraphs=True))
+        return by_task(parts), asked, await graph.aget_state(CONFIG), await ahistory(graph)
+
+    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
     assert recorded.facts[2].values["answer"] == "yes"
     assert replayed.facts == recorded.facts
