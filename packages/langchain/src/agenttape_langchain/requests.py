@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import marshal
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,11 +10,10 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import BaseModel
 
-from agenttape_core import AgentTapeError
 from agenttape_core.codecs import Floats, packed
-from agenttape_core.integration import Keyed, class_name, value_codec
+from agenttape_core.integration import Keyed
+from agenttape_core.substitution import asked
 
 _AUTHORED = frozenset({HumanMessage, SystemMessage})
 _ANSWERED = frozenset({AIMessage, AIMessageChunk})
@@ -39,7 +37,7 @@ def chat_body(messages: Sequence[BaseMessage], params: Mapping[str, Any]) -> dic
         messages: The conversation.
         params: Everything else that is sent: model, sampling, tools, tool choice, response format, stop words.
     """
-    body = {key: _asked(value) for key, value in params.items() if key not in _NOT_ASKED and value is not None}
+    body = {key: asked(value) for key, value in params.items() if key not in _NOT_ASKED and value is not None}
     if "model" in body or "model_name" in body:
         body["model"] = body.get("model") or body["model_name"]
         body.pop("model_name", None)
@@ -56,7 +54,7 @@ def tool_body(name: str, arguments: Any) -> dict[str, Any]:
         name: The tool.
         arguments: Its arguments by name, or the bare string of a tool that takes one; nothing that is injected.
     """
-    return {"name": name, "arguments": _asked(arguments)}
+    return {"name": name, "arguments": asked(arguments)}
 
 
 def completion_body(prompts: Sequence[str], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +76,7 @@ def embedding_body(texts: str | Sequence[str], settings: Mapping[str, Any]) -> d
         texts: One text where a query is embedded, a list of them for documents: many models embed the two differently.
         settings: The model, the dimensions and what else is sent along.
     """
-    body = {key: _asked(value) for key, value in settings.items() if value is not None}
+    body = {key: asked(value) for key, value in settings.items() if value is not None}
     return {**body, "input": texts if isinstance(texts, str) else list(texts)}
 
 
@@ -90,7 +88,7 @@ def retrieval_body(query: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         settings: How: what the retriever and the call say of it. Callbacks are not told, so what they observed has
             none.
     """
-    return {"query": query, **({"settings": _asked(settings)} if settings else {})}
+    return {"query": query, **({"settings": asked(settings)} if settings else {})}
 
 
 def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +100,7 @@ def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str
         settings: Which store it is, of several of its class.
     """
     body = {"method": method, "arguments": {k: _argument(v) for k, v in arguments.items() if v is not None}}
-    return {**body, **({"settings": _asked(settings)} if settings else {})}
+    return {**body, **({"settings": asked(settings)} if settings else {})}
 
 
 def runnable_body(value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,22 +111,22 @@ def runnable_body(value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         options: What it is given by name, and the configurable fields that it has.
     """
     body = {"input": _argument(value)}
-    return {**body, **({"options": _asked(options)} if options else {})}
+    return {**body, **({"options": asked(options)} if options else {})}
 
 
 def _argument(value: Any) -> Any:
-    """Return a request value as `_asked` does, but see into messages and documents wherever they stand."""
+    """Return a request value as `asked` does, but see into messages and documents wherever they stand."""
     if isinstance(value, BaseMessage):
         return _plain_message(value)
     if isinstance(value, Document):
-        plain = {"content": value.page_content, "metadata": _asked(value.metadata)}
+        plain = {"content": value.page_content, "metadata": asked(value.metadata)}
         return plain if value.id is None else {**plain, "id": value.id}
     if type(value) in {list, tuple}:
         vector = packed(value)
         return vector if type(vector) is Floats else [_argument(item) for item in value]
     if type(value) is dict:
         return {str(key): _argument(item) for key, item in value.items()}
-    return _asked(value)
+    return asked(value)
 
 
 def _message_part(message: BaseMessage) -> Any:
@@ -164,20 +162,20 @@ def _exact(value: Any) -> bytes | None:
 
 
 def _plain_message(message: BaseMessage) -> dict[str, Any]:
-    plain: dict[str, Any] = {"role": _role(message), "content": _asked(message.content)}
+    plain: dict[str, Any] = {"role": _role(message), "content": asked(message.content)}
     if message.name:
         plain["name"] = message.name
     if isinstance(message, AIMessage) and message.tool_calls:
         plain["tool_calls"] = [
-            {"name": call["name"], "args": _asked(call["args"]), "id": call["id"]} for call in message.tool_calls
+            {"name": call["name"], "args": asked(call["args"]), "id": call["id"]} for call in message.tool_calls
         ]
     if isinstance(message, AIMessage) and message.invalid_tool_calls:
-        plain["invalid_tool_calls"] = _asked([dict(call) for call in message.invalid_tool_calls])
+        plain["invalid_tool_calls"] = asked([dict(call) for call in message.invalid_tool_calls])
     if isinstance(message, ToolMessage):
         plain["tool_call_id"] = message.tool_call_id
         if message.status != "success":
             plain["status"] = message.status
-    extra = {key: _asked(value) for key, value in message.additional_kwargs.items() if _is_sent(key, value, message)}
+    extra = {key: asked(value) for key, value in message.additional_kwargs.items() if _is_sent(key, value, message)}
     if extra:
         plain["additional_kwargs"] = extra
     return plain
@@ -197,39 +195,9 @@ def _is_sent(key: str, value: Any, message: BaseMessage) -> bool:
 def _tool(tool: Any) -> Any:
     if not isinstance(tool, Mapping | str):  # some models are bound to tools by their names
         tool = convert_to_openai_tool(tool)
-    plain = _asked(tool)
+    plain = asked(tool)
     function = plain.get("function") if isinstance(plain, dict) else None
     if isinstance(function, dict) and isinstance(function.get("description"), str):
         # Python 3.13 strips the indentation of docstrings when it compiles; earlier versions keep it.
         function["description"] = inspect.cleandoc(function["description"])
     return plain
-
-
-def _asked(value: Any) -> Any:
-    """Return a request value as plain data. What cannot be written stands for its type, never for its address."""
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    if isinstance(value, type):
-        return _asked_type(value)
-    if isinstance(value, Mapping | list | tuple | set | frozenset):
-        return _asked_items(value)
-    try:
-        value_codec().encode(value)
-    except AgentTapeError:
-        return {"type": class_name(type(value))}
-    return value
-
-
-def _asked_items(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): _asked(item) for key, item in value.items()}
-    items = [_asked(item) for item in value]
-    if isinstance(value, list | tuple):
-        return items
-    return sorted(items, key=lambda item: json.dumps(item, sort_keys=True, default=str))
-
-
-def _asked_type(cls: type) -> Any:
-    if issubclass(cls, BaseModel):
-        return {"name": cls.__name__, "schema": cls.model_json_schema()}
-    return {"name": cls.__qualname__}

@@ -10,7 +10,8 @@ from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, Query
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
 from agenttape_core.codecs import Floats, packed
-from agenttape_llamaindex.requests import asked, plain_message
+from agenttape_core.substitution import asked
+from agenttape_llamaindex.requests import plain_message
 
 
 def tool_body(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

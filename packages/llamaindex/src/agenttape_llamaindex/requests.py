@@ -13,9 +13,8 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 from pydantic import BaseModel
 
-from agenttape_core import AgentTapeError
-from agenttape_core.integration import Keyed, class_name, value_codec
-from agenttape_core.substitution import model_of, settings_of
+from agenttape_core.integration import Keyed
+from agenttape_core.substitution import asked, model_of, settings_of
 
 _NOT_ASKED = frozenset({"stream", "streaming", "stream_options"})  # how the answer travels, not what is asked
 _LLM_SETTINGS = (
@@ -260,29 +259,3 @@ def legacy_calls(calls: Any) -> list[dict[str, Any]]:
 
 def _get(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
-def asked(value: Any) -> Any:
-    """Return a request value as plain data. What cannot be written stands for its type, never for its address."""
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    if isinstance(value, type):
-        if issubclass(value, BaseModel):
-            return {"name": value.__name__, "schema": value.model_json_schema()}
-        return {"name": value.__qualname__}
-    if isinstance(value, Mapping | list | tuple | set | frozenset):
-        return _asked_items(value)
-    try:
-        value_codec().encode(value)
-    except AgentTapeError:
-        return {"type": class_name(type(value))}
-    return value
-
-
-def _asked_items(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): asked(item) for key, item in value.items()}
-    items = [asked(item) for item in value]
-    if isinstance(value, list | tuple):
-        return items
-    return sorted(items, key=lambda item: json.dumps(item, sort_keys=True, default=str))

@@ -37,6 +37,7 @@ from agenttape_core.substitution.object_settings import (
     model_of,
     settings_of,
 )
+from agenttape_core.substitution.request_values import asked
 from agenttape_core.substitution.subclasses import wrapping
 from agenttape_core.substitution.threads import forking_pools
 
@@ -52,6 +53,7 @@ __all__ = [
     "alias_class",
     "alias_for",
     "alias_of",
+    "asked",
     "async_generator",
     "begin",
     "coroutine",
