@@ -21,6 +21,7 @@ from agenttape_core.guard import register_tracer
 from agenttape_core.importing import Graded, Importing, ImportReport, Told
 from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, rank_name, task_branch
 from agenttape_core.observation import Observation
+from agenttape_core.observer import Observer, Unseen
 from agenttape_core.schema import TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.session import (
     Boundary,
@@ -64,12 +65,14 @@ __all__ = [
     "Importing",
     "Keyed",
     "Observation",
+    "Observer",
     "Position",
     "Recording",
     "Session",
     "Texts",
     "Told",
     "TypeCodec",
+    "Unseen",
     "Usage",
     "aintercept",
     "aintercept_stream",

@@ -102,14 +102,13 @@ class TapeCallbackHandler(Observing):
         run = self._open(run_id, parent_run_id, run_name(serialized, kwargs), kwargs)
         run.kind = run.chain_kind()
         if run.above is None:
-            with self._observing():
-                run.input = plain_value(inputs)
-                self._observation.note_input(run.input)
+            with self.noting():
+                run.input = self.input_of(inputs)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Record the step."""
         run = self._opened.get(run_id)
-        with self._observing():
+        with self.noting():
             if run is not None:
                 self._record(run, **(output_facts(outputs) if run.above is None else {}))
         self._end(run_id)
@@ -117,7 +116,7 @@ class TapeCallbackHandler(Observing):
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Record the step, which failed."""
         run = self._opened.get(run_id)
-        with self._observing():
+        with self.noting():
             if run is not None:
                 self._record(run, status="failed", error=error)
         self._end(run_id)
@@ -174,7 +173,7 @@ class TapeCallbackHandler(Observing):
         """Note a chunk."""
         run = self._opened.get(run_id)
         if run is not None and isinstance(run.call, ObservedModel):
-            with self._observing():
+            with self.noting():
                 run.call.arrived(chunk)
 
     def on_stream_event(self, event: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -258,7 +257,7 @@ class TapeCallbackHandler(Observing):
     ) -> None:
         """Record a call; one of which no interaction can be made is a step, which says what is missing."""
         run = self._opened.get(run_id)
-        with self._observing(again=run is not None and run.lost != ""):
+        with self.noting(again=run is not None and run.lost != ""):
             lacking = self._outcome(run, answer) if run is not None else None
             if run is not None and lacking is not None:
                 status = "failed" if error is not None else "ended"

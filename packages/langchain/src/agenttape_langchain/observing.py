@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from threading import RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,9 +12,9 @@ from agenttape_core.integration import (
     Boundary,
     Crossing,
     Happening,
-    Observation,
+    Observer,
     Position,
-    Session,
+    Unseen,
     plain_value,
     record_step,
 )
@@ -31,17 +27,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=ObservedCall)
 
-NOT_SEEN = ["embeddings", "memory", "http", "call"]
-"""The kinds of calls that LangChain tells no callbacks of."""
-_GAP = (
+_UNSEEN = Unseen(
+    "callbacks",
+    ("embeddings", "memory", "http", "call"),
     "the run was recorded by a callback handler, and LangChain tells callbacks of chat models, text models, tools and "
-    "retrievers only; record it with use_cassette instead"
+    "retrievers only; record it with use_cassette instead",
 )
 _NOT_ENDED = "it was cancelled, or went on beyond the run that it belongs to: its end was not told"
-_log = logging.getLogger("agenttape")
 
 
-class Observing(RunTree):
+class Observing(RunTree, Observer):
     """Follows the runs that callbacks tell of, and records each when it has ended. Thread-safe.
 
     Args:
@@ -53,59 +48,17 @@ class Observing(RunTree):
     raise_error = False
 
     def __init__(self, path: str | Path, *, redact: bool | Sequence[Rule], tags: Sequence[str]) -> None:
-        super().__init__(Position())
-        self._observation = Observation(path, redact=redact, tags=tags)
+        RunTree.__init__(self, Position())
+        Observer.__init__(self, "TapeCallbackHandler", path, _UNSEEN, redact=redact, tags=tags)
         self._opened: dict[UUID, OpenRun] = {}
-        self._gate = RLock()  # no run begins between the end of the last one and the writing of the file
-        self._has_told_gaps = False
-        self._must_flush = False
-        self.errors: list[Exception] = []
-        weakref.finalize(self, _finish, self._observation)
 
-    @property
-    def path(self) -> Path | str:
-        """The cassette."""
-        return self._observation.path
+    def is_busy(self) -> bool:
+        """Whether an observed run is open."""
+        return bool(self._opened)
 
-    def flush(self) -> None:
-        """Write all that was observed to the cassette: now, or when the observed runs that are open have ended.
-
-        Raises:
-            CassetteError: If it cannot be written; the message says where the recording is kept.
-        """
-        with self._gate:
-            self._must_flush = bool(self._opened)
-            if not self._must_flush:
-                self._observation.flush()
-
-    def close(self) -> None:
-        """Write all that was observed to the cassette, and observe no more. Runs that are open are cut off here.
-
-        Raises:
-            CassetteError: If it cannot be written; the message says where the recording is kept.
-        """
-        with self._gate:
-            self._abandon(list(self._opened.values()))
-            self._observation.close()
-
-    # -- errors ------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _observing(self, *, again: bool = False) -> Iterator[None]:
-        """Keep our errors out of the observed run, and not lose them.
-
-        Args:
-            again: Whether what fails here has failed before, and is known.
-        """
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is ours and not the run's
-            if not again:
-                self._note(error)
-
-    def _note(self, error: Exception) -> None:
-        self.errors.append(error)
-        _log.error("TapeCallbackHandler(%s) could not record a call: %s", self.path, error)
+    def cut_off(self) -> None:
+        """Give up the runs that are open."""
+        self._abandon(list(self._opened.values()))
 
     # -- runs --------------------------------------------------------------------------------------------------
 
@@ -138,10 +91,8 @@ class Observing(RunTree):
                 return run
             self._abandon([other for other in self._opened.values() if other.outermost is opened])
             if not self._opened:
-                with self._observing():
-                    write = self._observation.flush if self._must_flush else self._observation.run_ended
-                    self._must_flush = False
-                    write()
+                with self.noting():
+                    self.nothing_goes_on()
         return run
 
     def _abandon(self, runs: list[OpenRun]) -> None:
@@ -149,23 +100,14 @@ class Observing(RunTree):
         for run in runs:
             self._runs.pop(run.run_id, None)
             self._opened.pop(run.run_id, None)
-            with self._observing(again=run.lost != ""):
+            with self.noting(again=run.lost != ""):
                 self._record(run, status="open", missing=_NOT_ENDED if run.call is not None else run.lost)
 
     # -- recording ---------------------------------------------------------------------------------------------
 
-    def _session(self) -> Session:
-        session = self._observation.session
-        with self._gate:
-            if not self._has_told_gaps:
-                self._has_told_gaps = True
-                gap = Happening("gap", "callbacks", "", (), perf_counter(), missing=_GAP, data=NOT_SEEN)
-                record_step(session, gap)
-        return session
-
     def _crossing(self, run: OpenRun, boundary: Boundary, name: str, body: Any) -> Crossing:
         ids = (run.run.tool_call_id,) if run.run.tool_call_id is not None else ()
-        crossing = self._session().cross(
+        crossing = self.session().cross(
             boundary, name, body, position=run.run.position, ids=ids, parent=run.crossing_around
         )
         crossing.tags, crossing.metadata = run.own_tags, run.own_metadata
@@ -175,9 +117,8 @@ class Observing(RunTree):
         """Begin a call; where that fails, the run remembers why."""
         try:
             return begin()
-        except Exception as error:  # noqa: BLE001 - as in `_observing`
-            self._note(error)
-            run.lost = _because(error)
+        except Exception as error:  # noqa: BLE001 - as in `noting`
+            run.lost = self.could_not_record(error)
             return None
 
     def _outcome(self, run: OpenRun, answer: Callable[[Any], Unrecorded | None]) -> Unrecorded | None:
@@ -185,9 +126,8 @@ class Observing(RunTree):
             return Unrecorded(run.lost)
         try:
             return answer(run.call)
-        except Exception as error:  # noqa: BLE001 - as in `_observing`
-            self._note(error)
-            return Unrecorded(_because(error))
+        except Exception as error:  # noqa: BLE001 - as in `noting`
+            return Unrecorded(self.could_not_record(error))
 
     def _record(self, run: OpenRun, **facts: Any) -> None:
         """Record a step; the facts are those of a `Happening`."""
@@ -203,27 +143,14 @@ class Observing(RunTree):
             input=run.input,
             **facts,
         )
-        record_step(self._session(), happening)
+        record_step(self.session(), happening)
 
     def _happened(self, run_id: UUID, kind: str, name: str, data: Any, error: BaseException | None = None) -> None:
         """Record what happens within a run and is none itself."""
         run = self._opened.get(run_id)
         position = run.run.position if run is not None else self._root
-        with self._observing():
+        with self.noting():
             happening = Happening(
                 kind, name, position.address, position.moment(), perf_counter(), data=plain_value(data), error=error
             )
-            record_step(self._session(), happening)
-
-
-def _because(error: Exception) -> str:
-    """Return why something could not be recorded, in a line; what was written says the rest."""
-    return f"it could not be recorded: {str(error).partition(chr(10))[0]}"
-
-
-def _finish(observation: Observation) -> None:
-    """Write what is left when a handler is forgotten, or at the end of the program."""
-    try:
-        observation.flush()
-    except Exception as error:  # noqa: BLE001 - nobody is there to be told but the log
-        _log.error("TapeCallbackHandler(%s) could not write its cassette: %s", observation.path, error)
+            record_step(self.session(), happening)

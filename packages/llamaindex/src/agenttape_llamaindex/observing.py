@@ -7,12 +7,10 @@ before it that substitutes, so the requests are built by the very same code. Onl
 from __future__ import annotations
 
 import inspect
-import logging
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import RLock
 from time import perf_counter
 from types import FrameType
 from typing import Any
@@ -27,9 +25,8 @@ from agenttape_core import Rule
 from agenttape_core.integration import (
     Crossing,
     Happening,
-    Observation,
     Position,
-    Session,
+    Unseen,
     as_observed,
     plain_value,
     record_step,
@@ -39,7 +36,6 @@ from agenttape_llamaindex._compat import current_span_id, span_name, tells_chunk
 from agenttape_llamaindex.effects import effects_of
 from agenttape_llamaindex.handing_on import unhanded
 from agenttape_llamaindex.hidden_leaves import hidden_leaf, leaf_of
-from agenttape_llamaindex.noting import Noting
 from agenttape_llamaindex.observed_calls import (
     CANCELLED,
     FROM_CACHE,
@@ -53,20 +49,20 @@ from agenttape_llamaindex.observed_calls import (
 )
 from agenttape_llamaindex.observed_spans import Hidden, OpenSpan, kind_of, output_facts, readable
 from agenttape_llamaindex.positions import LEAVES, span_label
+from agenttape_llamaindex.reentrant import ReentrantObserver
 from agenttape_llamaindex.workflows import RunRecord
 
-NOT_SEEN = ["memory", "http", "call"]
-"""The kinds of calls that LlamaIndex begins no spans for."""
-_GAP = (
+_UNSEEN = Unseen(
+    "events",
+    ("memory", "http", "call"),
     "the run was recorded by an event handler, and LlamaIndex tells handlers of LLMs, embedding models, retrievers, "
-    "rerankers and tools only, not of stores; record it with use_cassette instead"
+    "rerankers and tools only, not of stores; record it with use_cassette instead",
 )
 _NOT_ENDED = "it was not told to have ended when the observation was closed"
 _ITERATOR = "an argument of it can be read only once, and is the call's to read"
-_log = logging.getLogger("agenttape")
 
 
-class Observing(Noting):
+class Observing(ReentrantObserver):
     """Follows the spans that handlers are told of, and records each when it has ended. Thread-safe.
 
     Args:
@@ -76,48 +72,23 @@ class Observing(Noting):
     """
 
     def __init__(self, path: str | Path, *, redact: bool | Sequence[Rule], tags: Sequence[str]) -> None:
-        super().__init__()
-        self._observation = Observation(path, redact=redact, tags=tags)
+        super().__init__("TapeEventHandler", path, _UNSEEN, redact=redact, tags=tags)
         self._root = Position()
         self._open: dict[str, OpenSpan] = {}
         self._runs: dict[str, RunRecord] = {}
         self._frames: dict[FrameType, OpenSpan] = {}
         self._unread: deque[str] = deque()
-        self._gate = RLock()  # nothing begins between the end of the last span and the writing of the file
-        self._has_told_gaps = False
-        self._must_flush = False
-        weakref.finalize(self, _finish, self._observation)
 
-    @property
-    def path(self) -> Path | str:
-        """The cassette."""
-        return self._observation.path
+    def is_busy(self) -> bool:
+        """Whether an observed span is open."""
+        return bool(self._open)
 
-    def flush(self) -> None:
-        """Write all that was observed: now, or when the spans that are open have ended.
-
-        Raises:
-            CassetteError: If it cannot be written; the message says where the recording is kept.
-        """
-        with self._gate:
-            self.before_more()
-            self._must_flush = bool(self._open)
-            if not self._must_flush:
-                self._observation.flush()
-
-    def close(self) -> None:
-        """Write all that was observed, and observe no more. Spans that are open are cut off here.
-
-        Raises:
-            CassetteError: If it cannot be written; the message says where the recording is kept.
-        """
-        with self._gate:
-            self.before_more()
-            for span in list(self._open.values()):
-                self._forget(span)
-                with self.noting(again=span.lost != ""):
-                    self._record(span, status="open", missing=_NOT_ENDED if span.call is not None else span.lost)
-            self._observation.close()
+    def cut_off(self) -> None:
+        """Record the spans that are open as they stand."""
+        for span in list(self._open.values()):
+            self._forget(span)
+            with self.noting(again=span.lost != ""):
+                self._record(span, status="open", missing=_NOT_ENDED if span.call is not None else span.lost)
 
     # -- spans -------------------------------------------------------------------------------------------------
 
@@ -141,8 +112,7 @@ class Observing(Noting):
             )
             self._open[span_id] = span
         if above is None:
-            span.input = plain_value(_input(bound, instance))
-            self._observation.note_input(span.input)
+            span.input = self.input_of(_input(bound, instance))
         if instance is not None:
             self._begin_leaf(span, name.rpartition(".")[2], bound)
 
@@ -183,8 +153,7 @@ class Observing(Noting):
         try:
             crossing = self._cross(span, leaf, args, kwargs)
         except Exception as error:  # noqa: BLE001 - as in `noting`
-            self.could_not_record(error)
-            span.lost = _because(error)
+            span.lost = self.could_not_record(error)
             return
         if crossing is not None:
             crossing.metadata = span.own_metadata
@@ -194,7 +163,7 @@ class Observing(Noting):
 
     def _cross(self, span: OpenSpan, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
         """Begin the crossing of a leaf call, as a session would; nothing if it is part of a call of the same object."""
-        session = self._session()
+        session = self.session()
         session.keepsake("llamaindex.spans", lambda: self._open)
         if isinstance(span.instance, BaseEmbedding) and any(above.hidden is not None for above in span.around()):
             return None  # an embedding model that embeds by another one
@@ -242,9 +211,7 @@ class Observing(Noting):
         with self._gate:
             self._forget(span)
             if not self._open:
-                write = self._observation.flush if self._must_flush else self._observation.run_ended
-                self._must_flush = False
-                write()
+                self.nothing_goes_on()
 
     def _forget(self, span: OpenSpan) -> None:
         self._open.pop(span.span_id, None)
@@ -283,7 +250,7 @@ class Observing(Noting):
         else:
             self._end(span, lambda: self._answered(span, lambda call: call.ended(error), error=error))
 
-    def before_more(self) -> None:
+    def before_writing(self) -> None:
         """Record the streams that nobody read, as a session does; those that were read have told their end."""
         while self._unread:
             self.stream_ended(self._unread.popleft(), GeneratorExit())
@@ -328,19 +295,10 @@ class Observing(Noting):
             span = span.above
         if span is None or span.run is not None:
             return None
-        span.run = self._runs[run_id] = RunRecord(self._session, span.position)
+        span.run = self._runs[run_id] = RunRecord(self.session, span.position)
         return span.run
 
     # -- recording ---------------------------------------------------------------------------------------------
-
-    def _session(self) -> Session:
-        session = self._observation.session
-        with self._gate:
-            if not self._has_told_gaps:
-                self._has_told_gaps = True
-                gap = Happening("gap", "events", "", (), perf_counter(), missing=_GAP, data=NOT_SEEN)
-                record_step(session, gap)
-        return session
 
     def _answered(
         self,
@@ -356,8 +314,7 @@ class Observing(Noting):
             try:
                 lacking = answer(span.call)
             except Exception as failure:  # noqa: BLE001 - as in `noting`
-                self.could_not_record(failure)
-                lacking = Unrecorded(_because(failure))
+                lacking = Unrecorded(self.could_not_record(failure))
         if lacking is not None:
             status = "failed" if error is not None else "ended"
             shown = None if isinstance(output, Generator | AsyncGenerator) else plain_value(output)
@@ -375,7 +332,7 @@ class Observing(Noting):
             input=span.input,
             **facts,
         )
-        record_step(self._session(), happening)
+        record_step(self.session(), happening)
 
     def happened(self, span_id: str | None, name: str, data: Any) -> None:
         """Record an event of the program's own."""
@@ -384,7 +341,7 @@ class Observing(Noting):
         happening = Happening(
             "event", name, position.address, position.moment(), perf_counter(), data=plain_value(data)
         )
-        record_step(self._session(), happening)
+        record_step(self.session(), happening)
 
 
 def _call_of(crossing: Crossing, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:
@@ -401,16 +358,3 @@ def _input(bound: inspect.BoundArguments, instance: Any) -> Any:
     """Return what an outermost method was given; a workflow is given the event that it begins with."""
     arguments = bound.arguments
     return readable(arguments.get("start_event")) if isinstance(instance, Workflow) else dict(arguments)
-
-
-def _because(error: Exception) -> str:
-    """Return why something could not be recorded, in a line; what was written says the rest."""
-    return f"it could not be recorded: {str(error).partition(chr(10))[0]}"
-
-
-def _finish(observation: Observation) -> None:
-    """Write what is left when a handler is forgotten, or at the end of the program."""
-    try:
-        observation.flush()
-    except Exception as error:  # noqa: BLE001 - nobody is there to be told but the log
-        _log.error("TapeEventHandler(%s) could not write its cassette: %s", observation.path, error)

@@ -55,7 +55,7 @@ class TickTaker(Protocol):
     def run_record(self, run_id: str) -> RunRecord | None:
         """Return the record of a workflow run, in whose context this is called; nothing if it takes none of it."""
 
-    def could_not_record(self, error: Exception) -> None:
+    def could_not_record(self, error: Exception) -> object:
         """Note that a tick could not be recorded."""
 
 
