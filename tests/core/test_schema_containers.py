@@ -144,7 +144,7 @@ def test_stand_in() -> None:
 
 def test_stand_in_is_nothing_more() -> None:
     """Using a stand-in says what it stands for and why there is no more of it."""
-    with pytest.raises(AttributeError, match=r"'read': this is a stand-in for a recorded .*Handle, which had no codec"):
+    with pytest.raises(AttributeError, match=r"'read': this is an opaque value, recorded of a .*Handle, which had no codec"):
         _ = LENIENT.decode(LENIENT.encode(Handle())).read
 
 

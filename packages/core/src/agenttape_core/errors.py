@@ -100,7 +100,7 @@ class UnrecordableValueError(AgentTapeError):
             "  return plain data (str, int, float, bool, None, bytes, list, tuple, set, dict, datetime, uuid, "
             "pydantic model, dataclass, enum, numpy array) from this boundary,\n"
             "  register a codec for the type: agenttape_core.integration.register_codecs([TypeCodec(...)]),\n"
-            '  or open the cassette with opaque="keep", if a stand-in that can only be passed around will do'
+            '  or open the cassette with opaque="keep", if an opaque value that can only be passed around will do'
         )
 
 

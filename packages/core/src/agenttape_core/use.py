@@ -48,8 +48,8 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         unused: What to do at the end of a replay that did not ask for everything: `fail`, `warn` or `ignore`; by
             default `fail`, and `ignore` with `on_miss="return"`.
         on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
-        opaque: What to do with a value that has no codec: `refuse` to record it, or `keep` a stand-in that can be
-            passed around and shown on replay, and nothing else.
+        opaque: What to do with a value that has no codec: `refuse` to record it, or `keep` an opaque value that can
+            be passed around and shown on replay, and nothing else.
         lossy: What to do with a recording that holds less than what came back, because it was only observed or comes
             from another tool: `refuse` it like a missing one, or `serve` it.
         pace: How long a replay takes for what it serves: no time (`none`, the default), as long as it was recorded

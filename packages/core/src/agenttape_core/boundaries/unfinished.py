@@ -38,7 +38,7 @@ def _is_known(value: Any) -> bool:
 
 @contextmanager
 def refusing_unfinished(crossing: Crossing) -> Iterator[None]:
-    """Refuse what `finished` does, also where the session keeps stand-ins: nobody can await or read one.
+    """Refuse what `finished` does, also where the session keeps opaque values: nobody can await or read one.
 
     Raises:
         UnrecordableValueError: If the result is not there yet. The call leaves no record, and its session fails.

@@ -1,4 +1,4 @@
-"""Stand-ins for values that no codec knows, where the user asked for them: `opaque="keep"`."""
+"""Opaque values: what is kept of those that no codec knows, where the user asked for it: `opaque="keep"`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Opaque:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"{name!r}: this is a stand-in for a recorded {self.type_name}, which had no codec (opaque='keep'); "
+            f"{name!r}: this is an opaque value, recorded of a {self.type_name}, which had no codec (opaque='keep'); "
             "what needs the real one cannot be replayed"
         )
 
@@ -62,4 +62,4 @@ def _decode(plain: Any, nested: Decode) -> Opaque:
 
 
 OPAQUE = TypeCodec("$opaque", lambda value: isinstance(value, Opaque), _encode, _decode)
-"""Writes stand-ins again as they were; as the last resort of a `ValueCodec`, it writes any value as one."""
+"""Writes opaque values again as they were; as the last resort of a `ValueCodec`, it writes any value as one."""

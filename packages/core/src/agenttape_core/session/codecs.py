@@ -18,7 +18,7 @@ def value_codec(*, lenient: bool = False) -> ValueCodec:
     """Return the codec that knows every registered family.
 
     Args:
-        lenient: Whether it writes a stand-in for what it does not know, instead of refusing it.
+        lenient: Whether it writes an opaque value for what it does not know, instead of refusing it.
     """
     return _lenient if lenient else _codec
 

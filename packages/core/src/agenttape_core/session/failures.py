@@ -81,7 +81,7 @@ def rebuild_error(record: RecordedError, codec: ValueCodec) -> Exception:
     cls = loaded_class(record.type)
     error: Exception | None = _made(cls, args) if cls is not None and issubclass(cls, Exception) else None
     if error is None:
-        error = _stand_in(record, args)
+        error = _substitute(record, args)
     else:
         error.args = args
     for name, value in record.attributes.items():
@@ -97,12 +97,12 @@ def _made(cls: type[Exception], args: tuple[Any, ...]) -> Any:
         if type(error) is not cls:
             return None
         builtin.__init__(error, *args)
-    except Exception:  # noqa: BLE001 - a class made in C, or arguments that do not fit; a stand-in fits its handlers
+    except Exception:  # noqa: BLE001 - a class made in C, or arguments that do not fit; a substitute fits its handlers
         return None
     return error
 
 
-def _stand_in(record: RecordedError, args: tuple[Any, ...]) -> Exception:
+def _substitute(record: RecordedError, args: tuple[Any, ...]) -> Exception:
     module, _, qualname = record.type.partition(":")
     shown = record.type.replace(":", ".")
     for base in filter(None, map(loaded_class, record.bases)):

@@ -59,7 +59,7 @@ class Session:
         remedy: Says how to record what is missing, a line each.
         ambient: Whether integrations tape what the user did not tape.
         ignored: What of requests is not compared; the fingerprints of the source leave out the same.
-        opaque: Whether values without a codec are kept as stand-ins.
+        opaque: Whether values without a codec are kept as opaque ones.
         pace: How fast recordings are served; by default at once.
         tracing: Whether tracers may report to the outside what the session does.
         revise: Returns a step as it is to be kept, or nothing for one of which nothing is.
@@ -99,7 +99,7 @@ class Session:
         self.written: Path | str | None = None
         """The file that was written when the session ended: the cassette, or one derived from it; else nothing."""
         self.began = perf_counter()
-        """When the recording began; steps are timed from here."""
+        """When the recording began; calls and steps are timed from here."""
         self.served_at: dict[int, Order] = {}
         """The place in this run of each recording that was served."""
         self.turns = Turns()
@@ -378,6 +378,11 @@ class Session:
     def _writes_steps(self) -> bool:
         """Not beside those of an earlier run, and not where nothing is written."""
         return self._sink is not None and (self.policy.replaces or not self.policy.records)
+
+    @property
+    def is_one_run(self) -> bool:
+        """Whether what is executed is not added to a recording of another run, where its times would mean nothing."""
+        return self.policy.replaces or not self.policy.recorded or not self.policy.records
 
     def watch_steps(self) -> None:
         """Remember the steps of this run from now on, also of a replay, which takes them again."""
