@@ -8,16 +8,18 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from agenttape_core.config import OnError, Opaque, Pacing, Unused, checked_option
-from agenttape_core.engine import Lossy, Mode, OnMiss
+import agenttape_core.freeze  # noqa: F401 - takes hold of the real clock, before a test may have travelled in time
 from agenttape_core.errors import ConfigurationError, SessionStateError
-from agenttape_core.lifecycle import Use
-from agenttape_core.matching import Exhausted, Matcher, Way
-from agenttape_core.redaction import Rule
-from agenttape_core.remedy import caller, remedy_for
-from agenttape_core.session import Session
+
+if TYPE_CHECKING:  # imported by the first use: who only imports us does not wait for it
+    from agenttape_core.config import OnError, Opaque, Pacing, Unused
+    from agenttape_core.engine import Lossy, Mode, OnMiss
+    from agenttape_core.lifecycle import Use
+    from agenttape_core.matching import Exhausted, Matcher, Way
+    from agenttape_core.redaction import Rule
+    from agenttape_core.session import Session
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -98,6 +100,9 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         ambient: bool = True,
         tags: Sequence[str] | None = None,
     ) -> None:
+        from agenttape_core.config import checked_option
+        from agenttape_core.remedy import caller, remedy_for
+
         chosen = {
             "mode": mode,
             "cassette_dir": cassette_dir,
@@ -162,6 +167,8 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         return False
 
     def _begin(self) -> Use:
+        from agenttape_core.lifecycle import Use
+
         if self._used is not None:
             raise SessionStateError("this use_cassette(...) is open already; make one for each block")
         self._used = Use(
