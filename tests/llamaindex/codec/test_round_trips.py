@@ -27,9 +27,9 @@ from llama_index.core.base.llms.types import (
 )
 from pydantic import BaseModel
 
+from agenttape_core.codecs.changes import NOTHING, changed, changes
 from agenttape_core.integration import value_codec
 from agenttape_llamaindex.codec import CHATS, TEXTS
-from agenttape_llamaindex.codec.changes import NOTHING, changed, changes
 
 TEXT = st.text(st.characters(), max_size=12)
 PLAIN = st.recursive(

@@ -2,9 +2,9 @@
 
 A chunk of a chat is `{"$chat_chunk": {"content": "...", "raw": {...}}}`, or `{"$chat_chunk": "..."}` if it adds text
 and changes nothing else: `content` is what comes behind the text so far. Of its other fields those are written that
-are not as they were in the chunk before, under `changes` (see `changes.py`) where that is shorter than the whole. The
-field `delta` is left out where it is the added text, as it mostly is; where it is the whole text, as some LLMs have it,
-it is `{"$text": true}`. `$text_chunk` is a chunk of a completion.
+are not as they were in the chunk before, under `changes` (see `agenttape_core.codecs.changes`) where that is shorter
+than the whole. The field `delta` is left out where it is the added text, as it mostly is; where it is the whole text,
+as some LLMs have it, it is `{"$text": true}`. `$text_chunk` is a chunk of a completion.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ from llama_index.core.base.llms.generic_utils import (
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole
 
 from agenttape_core.codecs import Nested, expect_dict
-from agenttape_core.errors import UnreadableValueError
+from agenttape_core.codecs.changes import NOTHING, OWN, advanced, at, changes, put
 from agenttape_core.integration import value_codec
 from agenttape_core.schema import Plain, TypeCodec
-from agenttape_llamaindex.codec.changes import NOTHING, changed, changes
 from agenttape_llamaindex.codec.responses import read_response, write_response
 
 Response = ChatResponse | CompletionResponse
-_OWN = frozenset({"content", "changes", "delta"})
 _WHOLE = {"$text": True}
 _ASSISTANT = {"message": {"role": "assistant"}}
 
@@ -156,13 +154,13 @@ class Sort:
         return self._new(before, after)
 
     def _new(self, before: dict[str, Plain], after: dict[str, Plain]) -> Plain:
-        old, new = _at(before, self.text), _at(after, self.text)
+        old, new = at(before, self.text), at(after, self.text)
         is_longer = type(new) is str and (old is NOTHING or (type(old) is str and new.startswith(old)))
         added = new[len(old) if type(old) is str else 0 :] if is_longer else ""
         body: dict[str, Plain] = {"content": added} if is_longer and (added or old is NOTHING) else {}
         before, after = dict(before), dict(after)
         if is_longer:
-            before = _put(before, self.text, new)
+            before = put(before, self.text, new)
         before.pop("delta", None)
         delta = after.pop("delta", None)
         if delta != added:
@@ -176,28 +174,16 @@ class Sort:
         if change is NOTHING:
             return
         is_short = new is NOTHING or key == "message" or len(json.dumps(change)) < len(json.dumps(new))
-        if is_short or key in _OWN:
+        if is_short or key in OWN:
             body.setdefault("changes", {})[key] = change
         else:
             body[key] = new
 
     def _after(self, before: dict[str, Plain], plain: Plain) -> dict[str, Plain]:
         body = {"content": plain} if type(plain) is str else expect_dict(plain, self.tag)
-        added, after = body.get("content"), dict(before)
-        if added is not None:
-            old = _at(before, self.text)
-            if type(added) is not str or not (old is NOTHING or type(old) is str):
-                raise UnreadableValueError(self.tag, "expected content to put behind a text")
-            after = _put(after, self.text, ("" if old is NOTHING else old) + added)
-        after |= {key: item for key, item in body.items() if key not in _OWN}
-        for key, change in expect_dict(body.get("changes", {}), self.tag).items():
-            value = changed(after.get(key, NOTHING), change)
-            if value is NOTHING:
-                after.pop(key, None)
-            else:
-                after[key] = value
-        delta = body.get("delta", added or "")
-        after["delta"] = _at(after, self.text) if delta == _WHOLE else delta
+        after = advanced(before, body, self.text)
+        delta = body.get("delta", body.get("content") or "")
+        after["delta"] = at(after, self.text) if delta == _WHOLE else delta
         return after
 
     def codec(self) -> TypeCodec:
@@ -208,18 +194,6 @@ class Sort:
             self.write,
             lambda plain, _: self.chunk(plain=plain),
         )
-
-
-def _at(plain: Any, path: tuple[str, ...]) -> Any:
-    for key in path:
-        plain = plain.get(key, NOTHING) if type(plain) is dict else NOTHING
-    return plain
-
-
-def _put(plain: dict[str, Plain], path: tuple[str, ...], value: Plain) -> dict[str, Plain]:
-    key, *rest = path
-    inner = plain.get(key)
-    return {**plain, key: _put(inner if type(inner) is dict else {}, tuple(rest), value) if rest else value}
 
 
 CHATS = Sort("$chat_chunk", ChatChunk, ChatResponse, _ASSISTANT, ("message", "content"))
