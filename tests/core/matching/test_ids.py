@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.matching import IdMap
+from agenttape_core.matching import IdMap, ids_held
 
 OLD, NEW = "3f2b8c1e-9a4d-4c7b-8e5f-0a1b2c3d4e5f", "77777777-9a4d-4c7b-8e5f-0a1b2c3d4e5f"
 ids = st.lists(st.uuids().map(str), min_size=1, max_size=4, unique=True)
@@ -68,3 +68,31 @@ def test_split_between_chunks(cuts: list[int]) -> None:
     mapped = IdMap([OLD], [NEW]).chunks(chunks)
     assert len(mapped) == len(chunks)
     assert "".join(chunk["text"] for chunk in mapped) == whole.replace(OLD, NEW)
+
+
+def test_empty_places() -> None:
+    """A recorded id that was left out has no counterpart, and those after it keep theirs."""
+    answer = {"text": OLD, "": "", "other": NEW}
+    live = [str(uuid.UUID(int=n)) for n in range(2)]
+    assert IdMap(["", OLD], live).value(answer) == {**answer, "text": live[1]}
+    assert IdMap(["", ""], live).value(answer) is answer
+
+
+@given(
+    st.lists(st.sampled_from([OLD, NEW, "call_1", f"lc_run--{OLD}"]), max_size=4), st.sets(st.sampled_from([OLD, NEW]))
+)
+def test_ids_that_are_held(asked: list[str], told: set[str]) -> None:
+    """Of the ids of a call those stay that look like other words, and those that an answer holds as it is served."""
+    held = ids_held(asked, [{"said": f"about {one}"} for one in told], ())
+    kept = {"call_1", *told}
+    assert held == [one if one in kept else "" for one in asked]
+
+
+@given(st.lists(st.integers(0, 80), max_size=5))
+def test_held_by_chunks(cuts: list[int]) -> None:
+    """An id that a stream cuts anywhere is held, and so is one that is the whole of a text or a key."""
+    whole = f"it is {OLD}, yes"
+    at = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+    assert ids_held([NEW, OLD], (), [{"text": whole[a:b]} for a, b in itertools.pairwise(at)]) == ["", OLD]
+    run = f"lc_run--{OLD}"
+    assert ids_held([run, NEW], [[run], {NEW: 1}], ()) == [run, NEW]

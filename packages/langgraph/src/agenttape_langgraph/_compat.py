@@ -21,6 +21,7 @@ from langgraph._internal._constants import CONFIG_KEY_STREAM as STREAM
 from langgraph._internal._runnable import RunnableCallable, RunnableSeq, is_async_callable
 from langgraph.func import _TaskFunction as TaskFunction
 from langgraph.pregel import _executor, _messages, _runner
+from langgraph.pregel._algo import task_path_str
 from langgraph.pregel._messages import StreamMessagesHandler
 from langgraph.pregel._tools import StreamToolCallHandler
 from langgraph.pregel._tools import _tool_call_writer as tool_call_writer
@@ -63,6 +64,7 @@ __all__ = [
     "runner",
     "searching_in_context",
     "store_of",
+    "task_path_str",
     "tool_call_writer",
     "writer_of",
 ]

@@ -16,7 +16,7 @@ from typing import Any
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config, get_stream_writer
-from langgraph.errors import ParentCommand
+from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
@@ -38,6 +38,7 @@ from agenttape_langgraph._compat import (
     is_stream_handler,
     tool_call_writer,
 )
+from agenttape_langgraph.same_ids import same_ids
 from agenttape_langgraph.stores import aput_again, put_again
 
 _INTERRUPTED = "langgraph.errors:GraphInterrupt"
@@ -168,8 +169,10 @@ def _around(crossing: Crossing, tell: Tell) -> Iterator[None]:
     with _giving_parts(crossing, tell):
         try:
             yield
-        except ParentCommand as command:
-            _tell_of_leaving(command.args[0], tell)
+        except GraphBubbleUp as bubble:
+            crossing.error_ids = same_ids(crossing.session).of_error(bubble, crossing.position.address)
+            if isinstance(bubble, ParentCommand):
+                _tell_of_leaving(bubble.args[0], tell)
             raise
 
 

@@ -184,8 +184,7 @@ class _Export:
             raise ConfigurationError(f"{self._path} is there already: an export is a file of its own")
         self._run = RecordedRun(self._cassette, self._thread_id)
         preface = self._cassette.preface
-        key = load_settings().redaction_key or preface.redaction.key
-        self._redacted = _Redacted(redactor_for(self._cassette.path, preface, redact, key))
+        self._redacted = _Redacted(redactor_for(self._cassette.path, preface, redact, load_settings()))
 
     def write(self, checkpoints: Iterable[CheckpointTuple]) -> Path:
         """Write the file; nothing is left of it if that fails."""

@@ -43,7 +43,10 @@ def cross_node(session: Session, name: str, given: Any, config: RunnableConfig |
     config = config if config is not None else current_config() or {}
     name = str.__str__(name)  # it may be a member of an enum
     body = {**runnable_body(given, _options(config)), **asked_of_run(config)}
-    return session.cross(NODE, name, body, position=below(session, name), ids=tuple(_ids(given, graph_of(config)[0])))
+    ids = tuple(_ids(given, graph_of(config)[0]))
+    crossing = session.cross(NODE, name, body, position=below(session, name), ids=ids)
+    crossing.drops_ids = True
+    return crossing
 
 
 def _ids(given: Any, namespace: Sequence[str]) -> Iterator[str]:

@@ -29,6 +29,7 @@ from agenttape_langchain.observed_runs import OpenRun
 from agenttape_langchain.positions import register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
 from agenttape_langgraph.news import News
+from agenttape_langgraph.same_ids import same_ids
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -62,6 +63,7 @@ class GraphSteps:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._news = News(_shown)
+        self._same_ids = same_ids(session)
         session.texts = Texts()
         self._open: dict[UUID, OpenRun] = {}
         self._nodes: dict[UUID, _Node] = {}
@@ -130,6 +132,10 @@ class GraphSteps:
 
     def _record(self, run: OpenRun, **facts: Any) -> None:
         position = run.run.position
+        if facts.get("error") is not None:
+            facts["error_ids"] = self._same_ids.of_error(facts["error"], position.address)
+        for told in ("input", "output"):
+            facts[told] = self._same_ids.shown(facts.get(told))
         happening = Happening(
             kind=run.kind,
             name=run.name,

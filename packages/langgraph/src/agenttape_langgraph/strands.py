@@ -5,7 +5,7 @@
   end. It belongs to the session of the graph, in a strand of the task's own.
 - What a graph puts into its pool besides its tasks, such as saving and waiting for parts to stream, is as often and as
   early as it happens to be. It makes no strand.
-- The interrupts of several tasks of a subgraph are gathered from a set. They are put in the order of their ids.
+- The interrupts of several tasks of a subgraph are gathered from a set. They are put in the order of the tasks.
 - What a task wrote is saved in the background, while the state gives ids to the messages in it that have none. It is
   saved as it was written.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
@@ -30,9 +30,12 @@ from agenttape_langgraph._compat import (
     TASK_RUNNERS,
     FuturesDict,
     runner,
+    task_path_str,
 )
+from agenttape_langgraph.same_ids import asked_in
 
 _CONTEXT = "__agenttape_context__"
+_PATH = "__agenttape_path__"
 _strand: ContextVar[str | None] = ContextVar("agenttape_langgraph_strand", default=None)
 
 
@@ -78,22 +81,32 @@ def _committing(real: Callable[..., None]) -> Callable[..., None]:
         if context is None:
             real(self, task, future)
         else:
+            error = _error_of(future)
+            if asked_in(error):
+                setattr(error, _PATH, task_path_str(task.path))
             context.copy().run(_in_strand, f"{task.name} {task.path}", real, self, task, future)
 
     return on_done
 
 
 def _gathering(real: Callable[..., None]) -> Callable[..., None]:
-    def panic_or_proceed(*args: Any, **kwargs: Any) -> None:
+    def panic_or_proceed(futures: Collection[Any], **kwargs: Any) -> None:
         try:
-            real(*args, **kwargs)
+            real(futures, **kwargs)
         except GraphInterrupt as gathered:
-            asked = gathered.args[0] if gathered.args else ()
+            asked = asked_in(gathered)
             if len(asked) <= 1 or current_session() is None:
                 raise
-            raise GraphInterrupt(tuple(sorted(asked, key=lambda each: str(each.id)))) from None
+            errors = [error for error in map(_error_of, futures) if error is not None]
+            paths = {id(one): getattr(error, _PATH, "") for error in errors for one in asked_in(error)}
+            raise GraphInterrupt(tuple(sorted(asked, key=lambda one: paths.get(id(one), "")))) from None
 
     return panic_or_proceed
+
+
+def _error_of(future: Any) -> BaseException | None:
+    """Return what a task raised, if it has ended."""
+    return future.exception() if future.done() and not future.cancelled() else None
 
 
 def _in_strand(strand: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -3,7 +3,7 @@
 from agenttape_core.matching.canonical import Canonicaliser, Keyed, Question, canonical_json, recorded_question
 from agenttape_core.matching.difference import ABSENT, Difference, differences, differing_leaves, spelled
 from agenttape_core.matching.explain import Candidate, Nearest, nearest
-from agenttape_core.matching.ids import RUN_SPECIFIC_ID, IdMap
+from agenttape_core.matching.ids import RUN_SPECIFIC_ID, IdMap, ids_held
 from agenttape_core.matching.ignoring import NOTHING, Ignored
 from agenttape_core.matching.position import (
     Branch,
@@ -58,6 +58,7 @@ __all__ = [
     "differences",
     "differing_leaves",
     "enter_branch",
+    "ids_held",
     "nearest",
     "new_branch",
     "rank_name",

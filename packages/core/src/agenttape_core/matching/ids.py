@@ -30,7 +30,7 @@ class IdMap:
     """The ids of a recorded request and those of the live one, place by place.
 
     Args:
-        recorded: The ids of the recorded request in order of first appearance.
+        recorded: The ids of the recorded request in order of first appearance; empty where no answer holds it.
         live: The ids of the live one.
         only_last: Compare only so many at the end. Of two different requests only the ids that belong to the call, and
             stand there, have a counterpart.
@@ -39,7 +39,7 @@ class IdMap:
     def __init__(self, recorded: Sequence[str], live: Sequence[str], only_last: int | None = None) -> None:
         if only_last is not None:
             recorded, live = (ids[max(len(ids) - only_last, 0) :] for ids in (recorded, live))
-        self._live = {old: new for old, new in zip(recorded, live, strict=False) if old != new}
+        self._live = {old: new for old, new in zip(recorded, live, strict=False) if old not in ("", new)}
         words = [re.escape(old) for old in self._live if RUN_SPECIFIC_ID.fullmatch(old)]
         self._words = re.compile("|".join(words)) if words else None
 
@@ -86,6 +86,31 @@ class IdMap:
                 kept.append(self._live[match[0]])
             at = min(match.end(), end)
         return "".join([*kept, piece[at - start :]])
+
+
+def ids_held(ids: Sequence[str], values: Sequence[Plain], chunks: Sequence[Plain]) -> list[str]:
+    """Return ids with an empty text in the place of each run-specific one that no answer holds.
+
+    Args:
+        ids: The ids of a call.
+        values: What came back of it.
+        chunks: The chunks of a stream; an id may be split between them.
+    """
+    made = [one for one in dict.fromkeys(ids) if RUN_SPECIFIC_ID.search(one)]
+    if not made:
+        return list(ids)
+    marks = [f"\0{number}\0" for number in range(len(made))]
+    marked = IdMap(made, marks)
+    told: list[str] = []
+
+    def note(_: tuple[Any, ...], text: str) -> str:
+        told.append(text)
+        return text
+
+    _walked([*map(marked.value, values), *marked.chunks(chunks)], (), note)
+    text = "\n".join(told)
+    unheld = {one for one, mark in zip(made, marks, strict=True) if mark not in text}
+    return ["" if one in unheld else one for one in ids]
 
 
 def _walked(plain: Plain, path: tuple[Any, ...], on_text: OnText) -> Plain:

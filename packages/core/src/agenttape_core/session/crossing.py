@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from agenttape_core.errors import DriftError
-from agenttape_core.matching import Found, IdMap, Position, Question
+from agenttape_core.matching import Found, IdMap, Position, Question, ids_held
 from agenttape_core.schema import Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
 from agenttape_core.session.current import _executing, _watchers
 from agenttape_core.session.failures import rebuild_error, record_error
@@ -17,6 +17,7 @@ from agenttape_core.session.pacing import Paced
 from agenttape_core.session.steps import plain_metadata, plain_tags
 
 if TYPE_CHECKING:
+    from agenttape_core.redaction import Redactor
     from agenttape_core.session.session import Session
 
 
@@ -72,7 +73,9 @@ class Crossing:
         "_served",
         "boundary",
         "drift",
+        "drops_ids",
         "duration_ms",
+        "error_ids",
         "fidelity_note",
         "found",
         "metadata",
@@ -115,6 +118,11 @@ class Crossing:
         """What else the program said of it."""
         self.fidelity_note = ""
         """What its recording will lack, and why, where an observer cannot see all of the outcome."""
+        self.drops_ids = False
+        """Whether run-specific ids of the call are recorded as empty that its outcome does not hold: those of tasks,
+        which differ in each recording and which nothing else in the cassette names."""
+        self.error_ids: Mapping[str, str] = {}
+        """Ids in the error that it raises that differ in each recording, and what is recorded in their place."""
         self.duration_ms: float | None = None
         """How long it took, where another tool has measured it; by default as long as it takes now."""
         self._began = perf_counter()
@@ -321,21 +329,21 @@ class Crossing:
 
     def _redacted(self, error: Exception) -> RecordedError:
         record = record_error(error, self.session.codec)
-        return RecordedError.model_validate(self.session.redactor.value(record.model_dump()))
+        plain = IdMap(list(self.error_ids), list(self.error_ids.values())).value(record.model_dump())
+        return RecordedError.model_validate(self.session.redactor.value(plain))
 
-    def _redacted_effects(self) -> list[Effect]:
-        """Return the effects redacted; what one writes after the other may be a text in pieces, as chunks are."""
-        redactor, effects = self.session.redactor, list(self._effects)
-        values = redactor.chunks([effect.value for effect in effects])
-        return [  # and each alone: a secret after another text's end may hide in the whole
-            Effect.model_construct(value=redactor.value(value), after=effect.after)
-            for value, effect in zip(values, effects, strict=True)
-        ]
+    def _ids_kept(self, outcome: Outcome) -> list[str]:
+        ids, extra = self.question.ids, self.question.extra
+        if not self.drops_ids or not extra:
+            return list(ids)
+        error = [dict(outcome.error)] if outcome.error is not None else []
+        values = [outcome.value, *error, *(effect.value for effect in outcome.effects)]
+        return [*ids[:-extra], *ids_held(ids[-extra:], values, outcome.chunks or ())]
 
     def _record(self, outcome: Outcome) -> None:
         question, redactor = self.question, self.session.redactor
         if self._effects:
-            outcome = outcome.model_copy(update={"effects": self._redacted_effects()})
+            outcome = outcome.model_copy(update={"effects": redacted_effects(self._effects, redactor)})
         interaction = Interaction.model_construct(
             number=self.number,
             kind=question.kind,
@@ -343,7 +351,7 @@ class Crossing:
             address=self.position.address,
             fingerprint=question.fingerprint,
             parent=self.parent.number if self.parent is not None else None,
-            ids=list(question.ids),
+            ids=self._ids_kept(outcome),
             tags=plain_tags(self.tags, redactor) if self.tags else [],
             metadata=plain_metadata(self.metadata, redactor) if self.metadata else {},
             fidelity="lossy" if self.fidelity_note else "exact",
@@ -355,5 +363,16 @@ class Crossing:
         if self.parent is None:
             self.session.turns.ended(self.position.address, self._began, now)
         took = (now - self._began) * 1000 if self.duration_ms is None else self.duration_ms
-        timing = Timing(duration_ms=took, offsets_ms=self.offsets)
+        is_of_now = self.duration_ms is None and self.session.is_one_run
+        start = (self._began - self.session.began) * 1000 if is_of_now else None
+        timing = Timing(start_ms=start, duration_ms=took, offsets_ms=self.offsets)
         self.session.keep(interaction, timing, self.position.order)
+
+
+def redacted_effects(effects: Sequence[Effect], redactor: Redactor) -> list[Effect]:
+    """Return effects redacted; what one writes after the other may be a text in pieces, as chunks are."""
+    values = redactor.chunks([effect.value for effect in effects])
+    return [  # and each alone: a secret after another text's end may hide in the whole
+        Effect.model_construct(value=redactor.value(value), after=effect.after)
+        for value, effect in zip(values, effects, strict=True)
+    ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
+from agenttape_core.matching import IdMap
 from agenttape_core.schema import Plain, RecordedError, Step, StepTiming
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.failures import record_error
@@ -31,6 +32,7 @@ class Happening:
         metadata: What else the program said of it.
         status: How it ended.
         error: What it failed with.
+        error_ids: Ids in the error that differ in each recording, and what is to stand for them.
         missing: For a call that no interaction could be made of: why.
         input: What it was given, for the outermost of a run, as plain data: `plain_value` at the time it was given.
         output: What it gave, likewise.
@@ -47,6 +49,7 @@ class Happening:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     status: Literal["ended", "failed", "open"] = "ended"
     error: BaseException | None = None
+    error_ids: Mapping[str, str] = field(default_factory=dict)
     missing: str = ""
     input: Plain = None
     output: Plain = None
@@ -71,7 +74,7 @@ def record_step(session: Session, happening: Happening) -> None:
         tags=plain_tags(happening.tags, redactor),
         metadata=plain_metadata(happening.metadata, redactor),
         status=happening.status,
-        error=_plain_error(happening.error, redactor),
+        error=_plain_error(happening.error, redactor, happening.error_ids),
         fidelity="missing" if happening.missing else "exact",
         fidelity_note=redactor.text(happening.missing),
         input=named(redactor.value(happening.input)),
@@ -97,7 +100,7 @@ def is_gap_of(step: Step, kind: str) -> bool:
 
 
 def plain_value(value: Any) -> Plain:
-    """Return any value as plain data, what has no codec as a stand-in: for readers, not to be served."""
+    """Return any value as plain data, what has no codec as an opaque value: for readers, not to be served."""
     return value_codec(lenient=True).encode(value)
 
 
@@ -112,8 +115,9 @@ def plain_metadata(metadata: Mapping[str, Any], redactor: Redactor) -> dict[str,
     return plain
 
 
-def _plain_error(error: BaseException | None, redactor: Redactor) -> RecordedError | None:
+def _plain_error(error: BaseException | None, redactor: Redactor, ids: Mapping[str, str]) -> RecordedError | None:
     if error is None:
         return None
     record = record_error(error, value_codec(lenient=True))
-    return RecordedError.model_validate(redactor.value(record.model_dump()))
+    plain = IdMap(list(ids), list(ids.values())).value(record.model_dump())
+    return RecordedError.model_validate(redactor.value(plain))
