@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 settings.register_profile("agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("agenttape")
@@ -23,3 +28,14 @@ def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove `AGENTTAPE_*` from the environment."""
     for variable in [name for name in os.environ if name.startswith("AGENTTAPE_")]:
         monkeypatch.delenv(variable)
+
+
+@pytest.fixture(autouse=True)
+def _no_database_left_open() -> Iterator[None]:
+    """Fail the test that leaves a connection of aiosqlite open: collected later, it would fail another test."""
+    before = set(threading.enumerate())
+    yield
+    ours = [each for each in threading.enumerate() if each.name.endswith("(_connection_worker_thread)")]
+    for thread in set(ours) - before:
+        thread.join(5)  # a closed one has still to end
+        assert not thread.is_alive(), "a database is left open: close it, or dispose its engine"

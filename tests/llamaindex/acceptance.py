@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 import re
 from collections import Counter
@@ -25,7 +24,6 @@ from .scripted import Outside
 
 FRAMEWORK_WARNINGS = [
     pytest.mark.filterwarnings("ignore:Skipping serialization of known unserializable key"),
-    pytest.mark.filterwarnings("ignore:<aiosqlite.core.Connection object:ResourceWarning"),
     pytest.mark.filterwarnings("ignore:is_running called from within a step:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20"),
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211"),
@@ -134,5 +132,4 @@ def record_and_replay(program: Callable[[Outside], Any], path: Path, **options: 
     assert not world.trespasses
     assert not replayed.cassette.report.executed
     assert not replayed.cassette.report.unused
-    gc.collect()  # the framework leaves databases of memories to the garbage collector, which warns
     return recorded, replayed

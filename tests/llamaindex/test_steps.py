@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,7 @@ from .acceptance import FRAMEWORK_WARNINGS
 from .programs import Parallel, Part
 from .scripted import Outside, Reply, ScriptedLLM
 
-pytestmark = [
-    *FRAMEWORK_WARNINGS,
-    # The framework leaves the connections of its memories in SQLite to the garbage collector.
-    pytest.mark.filterwarnings("ignore:Exception ignored in. <function Connection.__del__"),
-    pytest.mark.filterwarnings("ignore:.*was deleted before being closed:ResourceWarning"),
-]
+pytestmark = FRAMEWORK_WARNINGS
 
 NO_STEPS = r"record it with TapeEventHandler, or give the workflow runtime=TapeRuntime\(\.\.\.\)"
 
@@ -77,13 +71,6 @@ async def answered(handler: Any, answer: str = "Ada") -> Any:
         if isinstance(event, InputRequiredEvent):
             handler.ctx.send_event(HumanResponseEvent(response=answer))
     return await handler
-
-
-@pytest.fixture(autouse=True)
-def connections() -> Iterator[None]:
-    """Let connections that were left to the garbage collector go here, and not amid somebody else's test."""
-    yield
-    gc.collect()
 
 
 async def greeted(greeting: str = "Hello") -> Any:

@@ -1,7 +1,5 @@
 """Taped engines, agents, workflows and indexes run on every replay, and take part in sessions that are not ambient."""
 
-import gc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +25,6 @@ from .programs import Answer, Ask, Interview, Parallel, after_tools, city_tools,
 from .scripted import Outside, ScriptedEmbedding, ScriptedLLM
 
 pytestmark = FRAMEWORK_WARNINGS
-
-
-@pytest.fixture(autouse=True)
-def _leaves_no_database_behind() -> Iterator[None]:
-    """Collect what a test leaves while its filter of warnings is in force: the framework closes no database."""
-    yield
-    gc.collect()
 
 
 async def agent(world: Outside) -> Any:
