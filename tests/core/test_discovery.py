@@ -85,6 +85,19 @@ def test_imported_meanwhile() -> None:
     assert sys.meta_path == before
 
 
+def test_package_without_a_file(tmp_path: Path) -> None:
+    """A namespace package, as LlamaIndex is one, is noticed too, and what is in it is found."""
+    (tmp_path / f"{FRAMEWORK}.py").unlink()
+    (tmp_path / FRAMEWORK).mkdir()
+    (tmp_path / FRAMEWORK / "part.py").write_text("answer = 42\n", encoding="utf-8")
+    with use_cassette("c", mode="once"):
+        part: Any = importlib.import_module(f"{FRAMEWORK}.part")
+        assert events == ["connected"]
+    assert part.answer == 42
+    assert sys.modules[FRAMEWORK].part is part
+    del sys.modules[f"{FRAMEWORK}.part"]
+
+
 def test_imported_afterwards() -> None:
     """One that is imported when no session is open any more is left alone."""
     with use_cassette("c", mode="once"):

@@ -78,10 +78,16 @@ class _ImportWatch(importlib.abc.MetaPathFinder):
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(fullname, path, target)
-            if spec is not None and spec.loader is not None:
-                spec.loader = _Announcing(spec.loader, self._owner, fullname)  # type: ignore[assignment]
+            if spec is not None:
+                spec.loader = _Announcing(spec.loader or _namespace(spec), self._owner, fullname)  # type: ignore[assignment]
                 return spec
         return None
+
+
+def _namespace(spec: importlib.machinery.ModuleSpec) -> importlib.machinery.NamespaceLoader:
+    """Return the loader of a package without a file, such as `llama_index`, which the import system adds only later."""
+    found = importlib.machinery.PathFinder.find_spec
+    return importlib.machinery.NamespaceLoader(spec.name, list(spec.submodule_search_locations or ()), found)
 
 
 class _Announcing:
