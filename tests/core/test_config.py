@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, use_cassette
+from agenttape_core import ConfigurationError, Rule, use_cassette
 from agenttape_core.config import Settings, cassette_path, load_settings, stem_of
 
 from .session.world import World
@@ -52,7 +52,13 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "freeze": ("[]", "", ()),
     "egress": ('["a.example"]', "a.example,", ("a.example",)),
     "tags": ('["x"]', " x ", ("x",)),
+    "redaction_rules": (
+        r"[{name = 'ticket', pattern = 'T-\d+'}, {name = 'customer', keys = ['customer_id']}]",
+        r'[{"name": "ticket", "pattern": "T-\\d+"}, {"name": "customer", "keys": ["customer_id"]}]',
+        (Rule("ticket", pattern=r"T-\d+"), Rule("customer", keys=("customer_id",))),
+    ),
     "prices": ('"prices.json"', "prices.json", "prices.json"),
+    "retirements": ('"retirements.json"', "retirements.json", "retirements.json"),
 }
 
 

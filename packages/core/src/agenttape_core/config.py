@@ -16,6 +16,8 @@ from agenttape_core.engine import Lossy, OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import DEFAULT_KINDS, Kind, check_kinds
 from agenttape_core.matching import STRICT, Ignored, MatchOn
+from agenttape_core.redaction import Rule
+from agenttape_core.redaction.configured import rules_of
 from agenttape_core.storage import CassetteUrl, Location, location_of
 
 Unused = Literal["fail", "warn", "ignore"]
@@ -30,6 +32,7 @@ _PREFIX = "AGENTTAPE_"
 _LISTS = frozenset({"freeze", "egress", "live", "frozen", "tags", "ignore"})
 _SEVERAL = _LISTS | {"match_on"}
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
+_RULES = "redaction_rules"
 _PACES = {"none": 0.0, "recorded": 1.0}
 
 
@@ -57,8 +60,12 @@ class Settings(BaseModel):
     egress: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     redaction_key: str | None = None
+    redaction_rules: tuple[Rule, ...] = ()
+    """What else is secret in this project."""
     prices: str | None = None
     """A JSON file with prices of models, in the place of the built-in ones."""
+    retirements: str | None = None
+    """A JSON file that says when models are retired, in the place of the built-in one."""
 
     @field_validator("match_on", mode="plain")
     @classmethod
@@ -185,11 +192,14 @@ def load_settings(start: Path | None = None, environment: dict[str, str] | None 
         ConfigurationError: If a key or variable is unknown, or a value is not valid.
     """
     values, origins = _from_pyproject((start or _project or Path.cwd()).resolve())
-    for variable, text in sorted((os.environ if environment is None else environment).items()):
+    variables = os.environ if environment is None else environment
+    for variable, text in sorted(variables.items()):
         if variable.startswith(_PREFIX):
             key = variable.removeprefix(_PREFIX).lower()
             values[key] = [word.strip() for word in text.split(",") if word.strip()] if key in _SEVERAL else text
             origins[key] = f"the environment variable {variable}"
+    if _RULES in values:
+        values[_RULES] = rules_of(values[_RULES], origins[_RULES], variables)
     try:
         return Settings.model_validate(values)
     except ValidationError as error:

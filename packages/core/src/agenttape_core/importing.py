@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +82,21 @@ class ImportReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Importer:
+    """Makes cassettes of the recordings of one other tool, for the command `agenttape import`.
+
+    A package publishes it as an entry point of the group `agenttape.importers`, under the name of the tool.
+
+    Args:
+        recognises: Whether a file is of that tool; a file of any other kind raises nothing.
+        run: Takes the source and the target as `import_vcr` does, and `overwrite`.
+    """
+
+    recognises: Callable[[Path], bool]
+    run: Callable[..., ImportReport]
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """What a foreign recording says of a call besides its request and its outcome.
 
@@ -139,7 +154,7 @@ class Importing:
         self.path = cassette_path(target, settings.cassette_dir)
         if not overwrite:
             _refuse_existing(self.path)
-        redactor = redactor_for(self.path, None, redact, settings.redaction_key)
+        redactor = redactor_for(self.path, None, redact, settings)
         self._header = new_header(self.path, None, settings, redactor, replaces=True)
         if clock is not None:
             volatile = self._header.volatile.model_copy(update={"clock": clock})

@@ -100,7 +100,7 @@ class Use:
 
     def prepare(self) -> None:
         """Read the settings and the cassette, and start the journal of what will be recorded."""
-        self._settings = settings = load_settings().chosen(self._options)
+        self._settings = settings = self._chosen()
         self._path = in_project(cassette_path(self._name_or_path, settings.cassette_dir))
         derivation = self._derivation
         mode = parse_mode(settings.mode) if derivation is None else Mode.NONE
@@ -116,8 +116,8 @@ class Use:
             lossy=settings.lossy,
         )
         prior = self._cassette.preface if self._cassette is not None else None
-        key = settings.redaction_key or (prior.redaction.key if prior is not None else None)
-        redactor = redactor_for(self._path, prior if policy.serves else None, self._redact, key)
+        key = prior.redaction.key if prior is not None else self._first_key
+        redactor = redactor_for(self._path, prior if policy.serves else None, self._redact, settings, key=key)
         self._header = new_header(self._path, prior, settings, redactor, replaces=policy.replaces)
         if not policy.offline or derivation is not None:
             self._journal = Journal(self._target(policy), self._header)
@@ -171,6 +171,12 @@ class Use:
         """Give up before the session has begun."""
         if self._journal is not None:
             self._journal.abandon(keep=False)
+
+    _first_key: str | None = None
+    """The key of pseudonyms of a cassette that is not there yet; by default one that nobody else has."""
+
+    def _chosen(self) -> Settings:
+        return load_settings().chosen(self._options)
 
     def _read(self, mode: Mode) -> Cassette | None:
         try:
@@ -324,7 +330,8 @@ class Use:
             # Negative numbers cannot be those of the executed ones.
             parent = -item.parent if item.parent is not None else None
             moved = item.model_copy(update={"number": -number, "parent": parent})
-            journal.append(moved, timings.get(number, Timing(duration_ms=0.0)), places[number])
+            timing = timings.get(number, Timing(duration_ms=0.0))
+            journal.append(moved, timing.model_copy(update={"start_ms": None}), places[number])
 
     def _judge_unused(self) -> None:
         unused = self._session.unused_error()

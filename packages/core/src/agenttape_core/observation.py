@@ -50,7 +50,7 @@ class Observation:
         self.path = path = cassette_path(name_or_path, self._settings.cassette_dir)
         if (process := recording_process(real_location(path))) is not None:
             raise _locked(path, f"process {process} is recording to this cassette")
-        self._redactor = redactor_for(path, None, redact, self._settings.redaction_key)
+        self._redactor = redactor_for(path, None, redact, self._settings)
         self._header = new_header(path, None, self._settings, self._redactor, replaces=True)
         self._began = perf_counter()
         self._journal: Journal | None = None

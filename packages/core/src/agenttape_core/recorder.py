@@ -65,27 +65,40 @@ class _Empty:
 EMPTY = _Empty()
 
 
-def redactor_for(path: Location, prior: Header | None, redact: bool | Sequence[Rule], key: str | None) -> Redactor:
+def redactor_for(
+    path: Location,
+    prior: Header | None,
+    redact: bool | Sequence[Rule],
+    settings: Settings,
+    *,
+    key: str | None = None,
+) -> Redactor:
     """Return the redactor of a session: with the key of its cassette, so that equal secrets stay equal.
 
     Args:
         path: The cassette.
         prior: The header of the recordings that are to match, if any are.
         redact: The user's rules, or whether to redact at all.
-        key: The key that is held in the environment.
+        settings: Those of the project: its own rules, and the key that is held in the environment.
+        key: The key of pseudonyms that are to stay equal; that of the environment goes before it.
 
     Raises:
         ConfigurationError: If the cassette was recorded with a key or rules that are not given now.
     """
-    rules = tuple(redact) if isinstance(redact, list | tuple) else ()
-    if not isinstance(redact, bool | list | tuple) or not all(isinstance(rule, Rule) for rule in rules):
+    own = tuple(redact) if isinstance(redact, list | tuple) else ()
+    if not isinstance(redact, bool | list | tuple) or not all(isinstance(rule, Rule) for rule in own):
         raise ConfigurationError(f"redact={redact!r}: expected True, False or a list of agenttape_core.Rule")
+    named = {rule.name for rule in own}
+    project = [rule for rule in settings.redaction_rules if rule.name not in named]
+    rules = (*project, *own) if redact is not False else ()
+    key = settings.redaction_key or key
     if prior is not None:
         missing = set(prior.redaction.rules) - {rule.name for rule in rules}
         if missing and redact is not False:
             raise ConfigurationError(
                 f"{path} was recorded with the redaction rules {sorted(missing)}, which this session does not have\n"
-                "  pass the same redact=[...] as when it was recorded, or its requests cannot match"
+                "  pass the same redact=[...] as when it was recorded, or keep the rules in [tool.agenttape]\n"
+                "  redaction_rules; otherwise its requests cannot match"
             )
         if prior.redaction.key is None and key is None:
             raise ConfigurationError(

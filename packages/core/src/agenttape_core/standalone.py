@@ -41,7 +41,7 @@ def open_replay(
     return Session(
         path,
         policy=Policy(Mode.NONE, recorded=True, exhausted=exhausted, lossy=settings.lossy),
-        redactor=redactor_for(path, cassette.preface, redact, settings.redaction_key),
+        redactor=redactor_for(path, cassette.preface, redact, settings),
         source=cassette,
         sink=None,
         remedy=lambda: ["record the agent again, and replay the new cassette"],
@@ -84,7 +84,7 @@ class Recording:
         self._cassette = cassette = _opened(path, parse_mode(settings.mode), remedy)
         policy = Policy(parse_mode(settings.mode), recorded=cassette is not None, exhausted=exhausted)
         prior = cassette.preface if cassette is not None else None
-        redactor = redactor_for(path, prior if policy.serves else None, redact, settings.redaction_key)
+        redactor = redactor_for(path, prior if policy.serves else None, redact, settings)
         self._header = new_header(path, prior, settings, redactor, replaces=policy.replaces)
         self._journal = Journal(path, self._header) if policy.records else None
         self.session = Session(

@@ -53,6 +53,12 @@ class Pseudonyms:
         """Whether any secret was seen at all."""
         return bool(self._known)
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """All secrets that a pseudonym was made of, and that have it for themselves."""
+        with self._lock:
+            return frozenset(secret for secret in self._known.values() if secret is not None)
+
     def make(self, kind: str, secret: str) -> str:
         """Return the pseudonym of a secret, and remember the pair."""
         digest = hmac.new(self._key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256)

@@ -97,6 +97,11 @@ class Redactor:
         """
         return rehydrate_value(plain, self._pseudonyms) if self._pseudonyms.any_known else plain
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What was replaced so far. It is the secrets themselves: look for them, and show them to nobody."""
+        return self._pseudonyms.secrets
+
     def contains_secret(self, text: str) -> bool:
         """Whether a text holds a secret that is not yet a pseudonym."""
         return self.text(text) != text

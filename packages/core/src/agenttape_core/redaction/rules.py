@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ class Rule:
     name: str
     pattern: str | None = None
     keys: tuple[str, ...] = ()
-    literal: str | None = None
+    literal: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse a rule that cannot work."""
