@@ -35,6 +35,7 @@ from agenttape_core.storage import Journal, open_cassette, recover, write_casset
 from agenttape_core.storage.cassette import LAYOUTS, Cassette
 from agenttape_core.storage.files import pack
 
+sys.modules["tzdata"] = None  # type: ignore[assignment] # names of zones are looked up in the system alone
 SECONDS_A_FILE = 2.0
 """Of processor time; a file takes a thousandth of it."""
 BYTES_A_FILE = 64 << 20

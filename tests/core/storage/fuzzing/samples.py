@@ -176,7 +176,8 @@ def _steps() -> Sample:
         Step(number=5, kind="tool", name="t", address="", fidelity="missing", fidelity_note="no codec", output="o"),
     ]
     steps = {1: StepTiming(start_ms=0.0, duration_ms=9.5), 2: StepTiming(start_ms=1.5, duration_ms=0.1)}
-    return Header(name="steps", volatile=Volatile(steps=steps, timings={2: Timing(duration_ms=1.0)})), records
+    timings = {2: Timing(start_ms=3.5, duration_ms=1.0)}
+    return Header(name="steps", volatile=Volatile(steps=steps, timings=timings)), records
 
 
 def _picture() -> Sample:

@@ -50,6 +50,9 @@ class Interaction(Record):
 class Timing(Record):
     """When things happened: volatile, so it is kept in the header and apart from the interaction."""
 
+    start_ms: float | None = None
+    """When the call began, in milliseconds after the recording did. Nothing where nobody knows: of a call that was
+    recorded by another tool, was added to an earlier recording, or was served and written once more."""
     duration_ms: float
     offsets_ms: list[float] = Field(default_factory=list)
     """For a stream: when each chunk arrived, in milliseconds after the call. The first one is the TTFT."""

@@ -1,7 +1,7 @@
 """One use of one cassette: the current session, what happens on a call, the latch and the report."""
 
 from agenttape_core.session.codecs import register_codecs, value_codec
-from agenttape_core.session.crossing import Boundary, Crossing
+from agenttape_core.session.crossing import Boundary, Crossing, redacted_effects
 from agenttape_core.session.current import (
     as_observed,
     context_session,
@@ -70,6 +70,7 @@ __all__ = [
     "plain_value",
     "record_error",
     "record_step",
+    "redacted_effects",
     "register_address_reader",
     "register_codecs",
     "register_place",

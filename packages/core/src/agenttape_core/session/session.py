@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from time import perf_counter
 from typing import Any, NoReturn
 
@@ -109,6 +109,7 @@ class Session:
         self.texts: Texts | None = None
         """The long texts of its interactions, for who records steps that say them again."""
         self._keepsakes: dict[str, Any] = {}
+        self._keepsakes_lock = RLock()  # what makes one may ask for another
         self._kept: list[tuple[Order, Interaction]] = []
         self._watched: list[tuple[Order, Step]] | None = None
         self._sink = sink
@@ -175,7 +176,7 @@ class Session:
     def keepsake(self, key: str, make: Callable[[], Any]) -> Any:
         """Return what someone keeps with this session under a key, made on first use."""
         if key not in self._keepsakes:
-            with self._lock:
+            with self._keepsakes_lock:
                 if key not in self._keepsakes:
                     self._keepsakes[key] = make()
         return self._keepsakes[key]

@@ -16,7 +16,7 @@ from agenttape_core.storage.lock import recording_process
 from agenttape_core.storage.looking import is_cassette, read_cassette
 from agenttape_core.storage.recovery import leftover_journals, recover
 from agenttape_core.storage.working import real_location
-from agenttape_core.storage.writer import write_cassette
+from agenttape_core.storage.writer import pieces_of, write_cassette
 
 __all__ = [
     "MAX_DEPTH",
@@ -34,6 +34,7 @@ __all__ = [
     "leftover_journals",
     "location_of",
     "open_cassette",
+    "pieces_of",
     "read_cassette",
     "real_location",
     "recording_process",

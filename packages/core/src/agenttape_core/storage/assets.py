@@ -25,7 +25,8 @@ TAG = "$asset"
 _PLAIN = "plain"
 _ENCODING = "base64"
 _SHORTEST_TEXT = limits.MIN_ASSET_BYTES * 4 // 3
-_DATA_URL = re.compile(r"data:[^,\s]{0,200};base64,")
+DATA_URL = re.compile(r"data:[^,\s]{0,200};base64,")
+"""What stands before base64 in a URL that holds its data."""
 _NAME = re.compile(r"[0-9a-f]{64}(?:\.[a-z0-9]{1,5})?")
 _SIGNATURES = {
     b"\x89PNG\r\n\x1a\n": ".png",
@@ -60,7 +61,7 @@ def find_binary(text: str) -> Found | None:
     """
     if len(text) < _SHORTEST_TEXT:
         return None
-    head = _DATA_URL.match(text)
+    head = DATA_URL.match(text)
     before = head[0] if head else ""
     payload = text[len(before) :]
     try:
@@ -83,6 +84,11 @@ def file_name(data: bytes) -> str:
 def is_file_name(name: object) -> bool:
     """Whether a name is one that `file_name` gives: nothing in it leads to another folder."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def names_assets(record: dict[str, Any]) -> bool:
+    """Whether a record, as it is stored, may hold references to assets."""
+    return TAG.encode() in marshal.dumps(record, 2)
 
 
 def detach(record: dict[str, Any], assets: dict[str, bytes]) -> dict[str, Any]:
@@ -186,7 +192,7 @@ def _why(data: bytes, size: int) -> str:
     """A guess at what has changed an asset."""
     if len(data) <= size or b"\r\n" not in data:
         return ""
-    return " (if git changed the ends of its lines, put `*.assets/** binary` into .gitattributes)"
+    return " (if git changed the ends of its lines, put `**/*.assets/** binary` into .gitattributes: agenttape init)"
 
 
 def _encoded(data: bytes) -> str:

@@ -65,14 +65,16 @@ class Cassette:
     Args:
         path: The file, or its URL.
         data: Its unpacked bytes.
+        attached: Whether assets stand where they were; else the references to them do.
 
     Raises:
         CassetteVersionError: It is of a newer format.
         CassetteFormatError: It is cut off or malformed.
     """
 
-    def __init__(self, path: Location, data: bytes) -> None:
+    def __init__(self, path: Location, data: bytes, *, attached: bool = True) -> None:
         self.path = path
+        self._attached = attached
         # A checkout may have changed the ends of lines; in neither layout can a raw CR be part of a value.
         self._data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
         self._layout = LAYOUTS[file_kind(path).layout]
@@ -90,6 +92,13 @@ class Cassette:
 
     preface: Header
     """The header without its timings, which are parsed when `header` is first asked for."""
+
+    @property
+    def version(self) -> int:
+        """The version of the format that the file is written in."""
+        match = VERSION.match(self._data)
+        assert match is not None, "a header that was checked begins with it"
+        return int(match[1] or match[2])
 
     @cached_property
     def header(self) -> Header:
@@ -279,7 +288,7 @@ class Cassette:
             fields, timings = self._layout.header(self._data[slice(*span)])
             steps = self._text_of_steps(fields)
             header = header_from_dict(fields)
-            if has_assets(fields):
+            if self._attached and has_assets(fields):
                 self._assets = self._open_assets()
         except Malformed as error:
             self._refuse(error, span[0])

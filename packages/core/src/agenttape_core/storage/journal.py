@@ -95,11 +95,12 @@ class Journal:
             SessionStateError: The journal is closed, or of the process that this one was forked from.
         """
         times = _checked_times(timing.duration_ms, *timing.offsets_ms)
+        start = {} if timing.start_ms is None else {"start": _checked_times(timing.start_ms)[0]}
         self._refuse_fork()
         with self._mutex:
             self._refuse_closed()
             record = stored_record(self._compactor, interaction, self._file.numbered + 1)
-            self._append(_line({"order": list(order), "timing": times, "record": record}), is_numbered=True)
+            self._append(_line({"order": list(order), **start, "timing": times, "record": record}), is_numbered=True)
             self._compactor.confirm()
 
     def append_step(self, step: Step, timing: StepTiming, order: tuple[Any, ...]) -> None:

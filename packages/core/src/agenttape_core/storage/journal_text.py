@@ -135,7 +135,10 @@ def _line(value: dict[str, Any], requests: list[dict[str, Any]]) -> Line:
     delta = delta_from_dict(record, len(requests) + 1, range(1, len(requests) + 1))
     request = delta.request if delta.continues is None else resolve(requests[delta.continues - 1], delta)
     requests.append(request)
-    timing = Timing(duration_ms=float(times[0]), offsets_ms=[float(ms) for ms in times[1:]])
+    start, offsets = value.get("start"), [float(ms) for ms in times[1:]]
+    if start is not None and not _is_duration(start):
+        raise Malformed("`start` must be a number of milliseconds")
+    timing = Timing(start_ms=start, duration_ms=float(times[0]), offsets_ms=offsets)
     return Line(order, interaction_from_dict(record, request), timing)
 
 

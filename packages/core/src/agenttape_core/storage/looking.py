@@ -36,26 +36,28 @@ def is_cassette(path: Path) -> bool:
     return VERSION.match(head) is not None
 
 
-def read_cassette(stream: BinaryIO) -> Cassette:
+def read_cassette(stream: BinaryIO, *, name: str = "standard input", attached: bool = True) -> Cassette:
     """Read a cassette that has no name, such as that on standard input: in either layout, plain or packed.
 
     Args:
         stream: Its bytes.
+        name: What it is called in errors.
+        attached: Whether its assets stand where they were; else the references to them do.
 
     Raises:
         CassetteError: As `open_cassette` does.
     """
     data = stream.read(limits.MAX_FILE_BYTES + 1)
-    name = Path("standard input")
+    shown = Path(name)
     packing = next((suffix for magic, suffix in _MAGIC.items() if data.startswith(magic)), "")
     if packing:
         kind: FileKind = file_kind(Path(f"-.yaml{packing}"))
         assert kind.packing is not None
         try:
-            data = unpacked(name, io.BytesIO(data), kind.packing).read(limits.MAX_FILE_BYTES + 1)
+            data = unpacked(shown, io.BytesIO(data), kind.packing).read(limits.MAX_FILE_BYTES + 1)
         except (EOFError, OSError, zlib.error, ValueError) as error:
-            raise CassetteFormatError(name, f"it cannot be unpacked: {error}") from error
+            raise CassetteFormatError(shown, f"it cannot be unpacked: {error}") from error
     if len(data) > limits.MAX_FILE_BYTES:
-        raise CassetteFormatError(name, f"it is larger than the limit of {limits.MAX_FILE_BYTES} bytes")
+        raise CassetteFormatError(shown, f"it is larger than the limit of {limits.MAX_FILE_BYTES} bytes")
     layout = ".jsonl" if data.lstrip(b"\xef\xbb\xbf \n").startswith(b"{") else ".yaml"
-    return Cassette(Path(f"standard input{layout}"), data)
+    return Cassette(Path(f"{name}{layout}"), data, attached=attached)

@@ -1,7 +1,7 @@
 """Timings as text, in ms.
 
-One line per interaction: its number, its duration and the offsets of its chunks. One line per step: its number, its
-start and its duration.
+One line per interaction: its number, its start and its duration with a `+` between them, and the offsets of its chunks.
+Where its start is not known, the duration stands alone. One line per step: its number, its start and its duration.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 _ALL = TypeAdapter(dict[int, Timing])
 MAX_MS = 1e15
 """A duration in milliseconds has up to 15 digits before the point."""
-_LINE = re.compile(r"[0-9]{1,15}(?: -?[0-9]{1,15}\.[0-9])+")
-_STEP_LINE = re.compile(r"[0-9]{1,15}(?: -?[0-9]{1,15}\.[0-9]){2}")
+_MS = r"-?[0-9]{1,15}\.[0-9]"
+_LINE = re.compile(rf"[0-9]{{1,15}} (?:{_MS}\+)?{_MS}(?: {_MS})*")
+_STEP_LINE = re.compile(rf"[0-9]{{1,15}}(?: {_MS}){{2}}")
 
 
 def dump_timings(timings: Mapping[int, Timing]) -> str:
     """The text, with a precision of 0.1 ms; empty when there are no timings."""
     return "".join(
-        f"{number} {' '.join(_milliseconds(ms) for ms in (timing.duration_ms, *timing.offsets_ms))}\n"
+        f"{number} {_start(timing)}{' '.join(_milliseconds(ms) for ms in (timing.duration_ms, *timing.offsets_ms))}\n"
         for number, timing in sorted(timings.items())
     )
 
@@ -38,14 +39,19 @@ def load_timings(text: str) -> dict[int, Timing]:
     """Parse the text.
 
     Raises:
-        Malformed: A line is not a number and one or more durations.
+        Malformed: A line is not a number and one or more times, the first of them perhaps a start and a duration.
     """
     timings: dict[int, dict[str, Any]] = {}
     for position, line in enumerate(text.split("\n")[:-1] if text else ()):
         if not _LINE.fullmatch(line):
-            raise Malformed("expected a timing such as `3 120.5 40.0 80.1`", position)
-        number, duration, *offsets = line.split(" ")
-        timings[int(number)] = {"duration_ms": float(duration), "offsets_ms": [float(ms) for ms in offsets]}
+            raise Malformed("expected a timing such as `3 15.2+120.5 40.0 80.1`", position)
+        number, times, *offsets = line.split(" ")
+        start, _, duration = times.rpartition("+")
+        timings[int(number)] = {
+            "start_ms": float(start) if start else None,
+            "duration_ms": float(duration),
+            "offsets_ms": [float(ms) for ms in offsets],
+        }
     if text and not text.endswith("\n"):
         raise Malformed("the last timing has no end of line", text.count("\n"))
     return _ALL.validate_python(timings)
@@ -75,6 +81,10 @@ def load_step_timings(text: str) -> dict[int, StepTiming]:
     if rest:
         raise Malformed("the last timing of a step has no end of line", len(lines))
     return timings
+
+
+def _start(timing: Timing) -> str:
+    return f"{_milliseconds(timing.start_ms)}+" if timing.start_ms is not None else ""
 
 
 def _milliseconds(ms: float) -> str:

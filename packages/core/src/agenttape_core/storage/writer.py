@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import CassetteWriteError
 from agenttape_core.schema import FORMAT_VERSION, Interaction, Step
 from agenttape_core.storage import limits
 from agenttape_core.storage.asset_files import AssetFolder
-from agenttape_core.storage.assets import detach
+from agenttape_core.storage.assets import detach, names_assets
 from agenttape_core.storage.cassette import LAYOUTS
 from agenttape_core.storage.continuation import Compactor
 from agenttape_core.storage.files import file_kind, pack
@@ -22,6 +22,20 @@ if TYPE_CHECKING:
 
     from agenttape_core.schema import Header
     from agenttape_core.storage.location import Location
+
+
+class Composed(NamedTuple):
+    """A cassette as it is to be written.
+
+    Args:
+        version: The version of the format.
+        text: The file, not yet packed.
+        assets: The files beside it, by their names.
+    """
+
+    version: int
+    text: bytes
+    assets: dict[str, bytes]
 
 
 def write_cassette(
@@ -44,15 +58,44 @@ def write_cassette(
         UnrecordableValueError: Something in it is not plain data.
         ConfigurationError: The suffix is not known.
     """
+    composed = compose(path, header, records, kept_in=kept_in)
+    store, key = store_of(path)
+    folder = AssetFolder(path)
+    folder.save(composed.assets, kept_in=kept_in)
+    store.save(key, pack(path, composed.text), kept_in=kept_in)
+    folder.sweep(composed.assets)
+
+
+def compose(
+    path: Location, header: Header, records: Sequence[Interaction | Step], *, kept_in: Path | None = None
+) -> Composed:
+    """Return what `write_cassette` would write. Takes and raises the same, and touches no file."""
     stored = list(stored_records(path, records))
     version = version_of(header, stored)
     stored, assets = _detached(stored, always=version >= FORMAT_VERSION)
-    text = _text(path, header_to_dict(header, version=FORMAT_VERSION if assets else version), stored, kept_in)
-    store, key = store_of(path)
-    folder = AssetFolder(path)
-    folder.save(assets, kept_in=kept_in)
-    store.save(key, pack(path, text), kept_in=kept_in)
-    folder.sweep(assets)
+    version = FORMAT_VERSION if assets else version
+    return Composed(version, _text(path, header_to_dict(header, version=version), stored, kept_in), assets)
+
+
+def pieces_of(path: Location, header: Header, records: Sequence[Interaction | Step]) -> list[bytes]:
+    """Return what a cassette is made of, not packed, whose assets are apart already: see `Cassette(attached=False)`.
+
+    Args:
+        path: The file, whose suffix says how it is written.
+        header: The header, with the timings of the records by number.
+        records: As for `write_cassette`.
+
+    Returns:
+        The bytes of the header, of each record, and of the end mark.
+
+    Raises:
+        CassetteWriteError: The numbers of the records do not grow.
+        UnrecordableValueError: Something in it is not plain data.
+        ConfigurationError: The suffix is not known.
+    """
+    stored = list(stored_records(path, records))
+    version = FORMAT_VERSION if any(map(names_assets, stored)) else version_of(header, stored)
+    return list(LAYOUTS[file_kind(path).layout].dump(header_to_dict(header, version=version), stored))
 
 
 def _detached(records: list[dict[str, Any]], *, always: bool) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
