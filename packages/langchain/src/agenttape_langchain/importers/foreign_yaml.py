@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -43,7 +44,7 @@ def load_yaml(text: str) -> Any:
     """
     size = _Size()
     try:
-        for event in yaml.parse(text, Loader=_Loader):
+        for event in events_of(text):
             size.take(event)
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - it derives from the safe loader
     except yaml.MarkedYAMLError as error:
@@ -52,6 +53,12 @@ def load_yaml(text: str) -> Any:
         raise MalformedYamlError(f"not YAML of plain data: {problem}", mark.line + 1 if mark else None) from None
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise MalformedYamlError(f"not YAML of plain data: {error}") from None
+
+
+def events_of(text: str) -> Iterator[Any]:
+    """Yield what the parser sees in a document, of which nothing is built. What is no YAML raises PyYAML's errors."""
+    events: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+    return events
 
 
 class _Size:

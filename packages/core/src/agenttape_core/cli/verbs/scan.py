@@ -2,64 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from agenttape_core.cli.app import FINDINGS, OK
-from agenttape_core.cli.cassettes import Found, found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_text, verb
-from agenttape_core.redaction import Redactor, new_key
-from agenttape_core.schema import Interaction
-from agenttape_core.storage import Cassette
+from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
+from agenttape_core.cli.cassettes import STDIN, found_in, paths_argument
+from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.config import load_settings
+from agenttape_core.errors import CassetteError
+from agenttape_core.redaction import Redactor, Rule, new_key
+from agenttape_core.rewriting.scanning import Leak, Scan, journals_in, read_leftover
 
 
-class _Leak(NamedTuple):
+class _Scanned(NamedTuple):
     path: str
-    record: str
-    place: str
+    leaks: list[Leak]
+    problem: str = ""
 
 
 @verb("agenttape scan tests")
 @paths_argument
 def scan(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """Look for secrets in cassettes. Ends with 1 if there are any, and tells where, never what.
+    """Look for secrets in cassettes, their assets, and what was left of broken recordings.
 
-    The detectors are those that redact recordings; rules of your own are part of your code, which this command does not
-    run.
+    It tells where they are and of which kind, never what they are, and ends with 1 if there are any. Secret is what the
+    detectors find that redact recordings, and what the rules of the project say ([tool.agenttape] redaction_rules).
     """
-    leaks = [leak for found in found_in(paths) for leak in _leaks(found)]
+    rules = load_settings().redaction_rules
+    scanned = [*_cassettes(paths, rules), *_journals(paths, rules)]
     if as_json:
-        print_json([leak._asdict() for leak in leaks])
+        print_json([row for each in scanned for row in _rows(each)])
     else:
-        for leak in leaks:
-            print_text(f"{leak.path}: {leak.record}: a secret at {leak.place}", "red")
-        print_text(f"{len(leaks)} secrets found" if leaks else "no secrets found")
-    return FINDINGS if leaks else OK
+        _tell(scanned)
+    if any(each.problem for each in scanned):
+        return CASSETTE
+    return FINDINGS if any(each.leaks for each in scanned) else OK
 
 
-def _leaks(found: Found) -> Iterator[_Leak]:
-    cassette, redactor = found.open(), Redactor(new_key())
-    for name, part in _parts(cassette):
-        yield from (_Leak(found.shown, name, place) for place in _differing(part, redactor.value(part)))
+def _cassettes(paths: Sequence[str], rules: Sequence[Rule]) -> Iterator[_Scanned]:
+    for found in progress(found_in(paths), "scanning"):
+        try:
+            cassette = found.open()
+            leaks = list(_scan(rules).leaks(cassette.header, cassette.records()))
+        except CassetteError as error:
+            yield _Scanned(found.shown, [], str(error))
+        else:
+            yield _Scanned(found.shown, leaks)
 
 
-def _parts(cassette: Cassette) -> Iterator[tuple[str, object]]:
-    """Yield all of a cassette but what is random by nature: its redaction key, its ids and hashes."""
-    yield "header", cassette.preface.model_dump(exclude={"redaction", "volatile"})
-    for record in cassette.records():
-        word = "interaction" if isinstance(record, Interaction) else "step"
-        yield f"{word} {record.number}", record.model_dump(exclude={"ids", "fingerprint"})
+def _journals(paths: Sequence[str], rules: Sequence[Rule]) -> Iterator[_Scanned]:
+    local = [Path(path) for path in paths or (".",) if path != STDIN and "://" not in path]
+    for journal in dict.fromkeys(journal for path in local for journal in journals_in(path)):
+        try:
+            header, records = read_leftover(journal)
+        except CassetteError as error:
+            yield _Scanned(str(journal), [], str(error))
+        else:
+            yield _Scanned(str(journal), list(_scan(rules).leaks(header, records)))
 
 
-def _differing(before: object, after: object, at: str = "") -> Iterator[str]:
-    """Yield the places of what the redactor would replace."""
-    if before is after or before == after:
-        return
-    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
-        for key in before:
-            yield from _differing(before[key], after[key], f"{at}.{key}" if at else str(key))
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for number, pair in enumerate(zip(before, after, strict=True)):
-            yield from _differing(*pair, f"{at}[{number}]")
-    else:
-        yield at or "."
+def _scan(rules: Sequence[Rule]) -> Scan:
+    return Scan(Redactor(new_key(), rules=rules))
+
+
+def _rows(scanned: _Scanned) -> Iterator[dict[str, str]]:
+    yield from ({"path": scanned.path, **leak._asdict()} for leak in scanned.leaks)
+    if scanned.problem:
+        yield {"path": scanned.path, "problem": scanned.problem}
+
+
+def _tell(scanned: Sequence[_Scanned]) -> None:
+    for each in scanned:
+        for leak in each.leaks:
+            print_text(f"{each.path}: {leak.record}: {leak.kind} at {leak.place}", "red")
+        if each.problem:
+            print_text(each.problem, "red")
+    count = sum(len(each.leaks) for each in scanned)
+    print_text(f"{count or 'no'} {'secret' if count == 1 else 'secrets'} found")

@@ -1,0 +1,112 @@
+"""`agenttape import`: cassettes of what other tools have recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from agenttape_core.cli.app import CASSETTE, FINDINGS, OK, USAGE
+from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.config import SUFFIXES, load_settings
+from agenttape_core.errors import CassetteError, ConfigurationError
+from agenttape_core.importing import Importer, ImportReport
+from agenttape_core.rewriting.foreign import (
+    AUTO,
+    Planned,
+    check_targets,
+    importers,
+    recognised,
+    sources_in,
+    target_of,
+)
+from agenttape_core.storage import is_cassette
+
+
+class _Imported(NamedTuple):
+    plan: Planned
+    report: ImportReport | None
+    problem: Exception | None = None
+
+
+@verb("agenttape import old/greetings.yaml -o cassettes/greetings.yaml")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--from", "tool", default=AUTO, metavar="TOOL", help="Which tool wrote them: vcrpy, langsmith, agenttape01."
+)
+@click.option("-o", "--out", metavar="OUT", help="The cassette, or the folder for several; by default cassette_dir.")
+@click.option("--overwrite", is_flag=True, help="Replace cassettes that are there already.")
+def import_(files: tuple[str, ...], *, tool: str, out: str | None, overwrite: bool, as_json: bool) -> int:
+    """Make cassettes of recordings of vcrpy, LangSmith or agenttape 0.1; of a folder, of all that is recognised.
+
+    Each interaction is graded. Ends with 1 if one is lossy or missing; the cassette is written all the same.
+    """
+    known = importers(tool)
+    planned, skipped = _planned(files, known, out)
+    done = [_imported(plan, known[plan.tool], overwrite=overwrite) for plan in progress(planned, "importing")]
+    if as_json:
+        print_json([*map(_plain, done), *({"source": str(path), "tool": None} for path in skipped)])
+    else:
+        for each in done:
+            print_text(str(each.report or each.problem), "" if each.report else "red")
+        if skipped:
+            print_text(f"{len(skipped)} files are of no tool that is known")
+    return _code(done)
+
+
+def _planned(files: Sequence[str], known: dict[str, Importer], out: str | None) -> tuple[list[Planned], list[Path]]:
+    folder = load_settings().cassette_dir
+    planned, skipped = [], []
+    for source, is_named in sources_in(files):
+        # What is named is of the one tool that was said; what else is in a folder may be anything.
+        tool = next(iter(known)) if is_named and len(known) == 1 else recognised(source.path, known)
+        if tool is not None:
+            planned.append(Planned(source.path, tool, target_of(source, out, folder)))
+        elif is_named:
+            raise _unknown(source.path, known)
+        else:
+            skipped.append(source.path)
+    if out is not None and out.endswith(SUFFIXES) and len(planned) > 1:
+        raise click.UsageError(f"-o {out} is one cassette, and there are {len(planned)} files; name a folder")
+    check_targets(planned)
+    return planned, skipped
+
+
+def _unknown(path: Path, known: Iterable[str]) -> ConfigurationError:
+    if is_cassette(path):
+        return ConfigurationError(f"{path} is a cassette of AgentTape already\n  use it as it is, or agenttape convert")
+    remedy = f"say which tool wrote it: --from {' or '.join(known)}"
+    return ConfigurationError(f"{path} is of no tool that is known\n  {remedy}")
+
+
+def _imported(plan: Planned, importer: Importer, *, overwrite: bool) -> _Imported:
+    if plan.target.exists() and not overwrite:
+        remedy = "replace it: --overwrite, or name another: -o OUT"
+        return _Imported(plan, None, ConfigurationError(f"{plan.target} is there already\n  {remedy}"))
+    try:
+        return _Imported(plan, importer.run(plan.source, plan.target, overwrite=overwrite))
+    except (CassetteError, ConfigurationError) as error:
+        return _Imported(plan, None, error)
+
+
+def _code(done: Sequence[_Imported]) -> int:
+    problems = [each.problem for each in done if each.problem is not None]
+    if problems:
+        return CASSETTE if any(isinstance(problem, CassetteError) for problem in problems) else USAGE
+    return FINDINGS if any(report.lossy or report.missing for report in _reports(done)) else OK
+
+
+def _reports(done: Sequence[_Imported]) -> Iterator[ImportReport]:
+    return (each.report for each in done if each.report is not None)
+
+
+def _plain(done: _Imported) -> dict[str, object]:
+    plan, report = done.plan, done.report
+    told: dict[str, object] = {"source": str(plan.source), "tool": plan.tool, "target": str(plan.target)}
+    if report is None:
+        return {**told, "problem": str(done.problem)}
+    counts = {grade: len(getattr(report, grade)) for grade in ("exact", "lossy", "missing")}
+    items = [{"place": i.place, "what": i.what, "fidelity": i.fidelity, "reason": i.reason} for i in report.items]
+    return {**told, **counts, "interactions": items}

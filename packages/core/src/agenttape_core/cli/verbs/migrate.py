@@ -1,0 +1,70 @@
+"""`agenttape migrate`: cassettes of older formats."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import click
+
+from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
+from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
+from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.errors import CassetteError
+from agenttape_core.rewriting.migrating import Migration, migration_of
+from agenttape_core.rewriting.migrating import migrate as migrate_one
+from agenttape_core.storage import location_of
+
+
+class _Done(NamedTuple):
+    found: Found
+    migration: Migration | None
+    problem: str = ""
+
+
+@verb("agenttape migrate tests --check")
+@paths_argument
+@click.option("--check", is_flag=True, help="Only tell what would be migrated; end with 1 if there is anything.")
+def migrate(paths: tuple[str, ...], *, check: bool, as_json: bool) -> int:
+    """Bring cassettes of older formats to the newest, where they are.
+
+    A newer format is only used for what needs it. So most cassettes of format 1 are up to date, and stay as they are,
+    byte for byte.
+    """
+    if STDIN in paths and not check:
+        raise click.UsageError("what comes on standard input cannot be replaced; name a file, or use --check")
+    done = [_migrated(found, check=check) for found in progress(found_in(paths), "migrating")]
+    if as_json:
+        print_json([_plain(each, check=check) for each in done])
+    else:
+        for each in done:
+            print_text(_told(each, check=check), "red" if each.problem else "")
+    if any(each.problem for each in done):
+        return CASSETTE
+    return FINDINGS if check and any(each.migration and each.migration.is_due for each in done) else OK
+
+
+def _migrated(found: Found, *, check: bool) -> _Done:
+    try:
+        if check:
+            return _Done(found, migration_of(found.open()))
+        return _Done(found, migrate_one(found.path or location_of(found.shown)))
+    except CassetteError as error:
+        return _Done(found, None, str(error))
+
+
+def _told(done: _Done, *, check: bool) -> str:
+    migration = done.migration
+    if migration is None:
+        return done.problem
+    if not migration.is_due:
+        return f"{done.found.shown}: format {migration.version}, up to date"
+    word = "is to be migrated" if check else "migrated"
+    return f"{done.found.shown}: {word} from format {migration.version} to {migration.needed}"
+
+
+def _plain(done: _Done, *, check: bool) -> dict[str, object]:
+    migration = done.migration
+    if migration is None:
+        return {"path": done.found.shown, "problem": done.problem}
+    told = {"path": done.found.shown, "format": migration.version, "needed": migration.needed}
+    return {**told, "migrated": migration.is_due and not check}

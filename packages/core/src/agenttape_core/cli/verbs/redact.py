@@ -1,0 +1,118 @@
+"""`agenttape redact`: cassettes without what should never have been in them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NamedTuple
+
+import click
+
+from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
+from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
+from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.config import Settings, load_settings
+from agenttape_core.errors import CassetteError, ConfigurationError
+from agenttape_core.rewriting.redacting import Redacted, check_values, would_redact
+from agenttape_core.rewriting.redacting import redact as redact_one
+from agenttape_core.storage import location_of
+
+_NOTHING = Redacted((), (), is_merged=False)
+_BEYOND = (
+    "What this does not reach: the history of version control, backups, copies on CI. Revoke what was a credential.\n"
+    "See docs/redaction.md#what-redact-reaches."
+)
+_MERGED = "a rule replaced a text that held a pseudonym already: a replay may miss there; record it anew if it does"
+
+
+class _Done(NamedTuple):
+    found: Found
+    result: Redacted
+    problem: str
+
+
+@verb("agenttape redact tests --check")
+@paths_argument
+@click.option("--check", is_flag=True, help="Only tell what would be replaced; end with 1 if there is anything.")
+@click.option("--value-from-env", "variables", multiple=True, metavar="NAME", help="Replace the value of a variable.")
+@click.option("--value", "source", metavar="-", help="Replace what is on standard input, a value in each line.")
+def redact(
+    paths: tuple[str, ...], *, check: bool, variables: tuple[str, ...], source: str | None, as_json: bool
+) -> int:
+    """Replace secrets in cassettes and their assets by pseudonyms, and prove that they are gone.
+
+    The detectors and the rules of the project ([tool.agenttape] redaction_rules) decide what is secret, and replays
+    with the same rules still match. Ends with 1 if something is left that cannot be replaced.
+    """
+    settings, values = load_settings(), _values(variables, source, paths)
+    check_values(values)
+    found = _rewritable(paths, check=check)
+    done = [_redacted(each, settings, values, check=check) for each in progress(found, "redacting")]
+    if as_json:
+        print_json([_plain(each) for each in done])
+    else:
+        _tell(done, check=check)
+    if any(each.problem for each in done):
+        return CASSETTE
+    is_open = any(each.result.left or (check and each.result.replaced) for each in done)
+    return FINDINGS if is_open else OK
+
+
+def _rewritable(paths: tuple[str, ...], *, check: bool) -> list[Found]:
+    if STDIN in paths and not check:
+        raise click.UsageError("what comes on standard input cannot be replaced; name a file, or use --check")
+    return found_in(paths)
+
+
+def _values(variables: tuple[str, ...], source: str | None, paths: tuple[str, ...]) -> list[str]:
+    if missing := [name for name in variables if not os.environ.get(name)]:
+        raise click.UsageError(f"--value-from-env {missing[0]}: this variable is not set")
+    values = [os.environ[name] for name in variables]
+    if source is None:
+        return values
+    if source != STDIN or STDIN in paths:
+        why = "other programs see the command line" if source != STDIN else "the cassette is there"
+        raise click.UsageError(f"--value takes - only, and then reads standard input: {why}")
+    if sys.stdin.isatty():
+        return [*values, click.prompt("Value", hide_input=True, err=True)]
+    return [*values, *filter(None, sys.stdin.read().replace("\r\n", "\n").split("\n"))]
+
+
+def _redacted(found: Found, settings: Settings, values: list[str], *, check: bool) -> _Done:
+    try:
+        if check:
+            return _Done(found, would_redact(found.open(), settings, values), "")
+        return _Done(found, redact_one(found.path or location_of(found.shown), settings, values), "")
+    except (CassetteError, ConfigurationError) as error:
+        return _Done(found, _NOTHING, str(error))
+
+
+def _plain(done: _Done) -> dict[str, object]:
+    result = done.result
+    return {
+        "path": done.found.shown,
+        "replaced": [leak._asdict() for leak in result.replaced],
+        "left": [leak._asdict() for leak in result.left],
+        "merged": result.is_merged,
+        "problem": done.problem or None,
+    }
+
+
+def _tell(done: list[_Done], *, check: bool) -> None:
+    for found, result, problem in done:
+        for leak in result.replaced:
+            word = "would be replaced" if check else "replaced"
+            print_text(f"{found.shown}: {leak.record}: {leak.kind} at {leak.place} {word}")
+        for leak in result.left:
+            print_text(f"{found.shown}: {leak.record}: {leak.kind} at {leak.place} is left", "red")
+        if result.is_merged:
+            print_text(f"{found.shown}: {_MERGED}", "yellow")
+        if problem:
+            print_text(problem, "red")
+    count = sum(len(each.result.replaced) for each in done)
+    left = sum(len(each.result.left) for each in done)
+    word = "would be replaced" if check else "replaced"
+    secrets = "secret" if count == 1 else "secrets"
+    print_text(f"{count} {secrets} {word}, {left} left" if count + left else "nothing to redact")
+    if count and not check:
+        print_text(_BEYOND)

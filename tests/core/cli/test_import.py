@@ -1,0 +1,143 @@
+"""`import` makes cassettes of recordings of other tools, which it tells by their content, and shows the grades."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agenttape_core import open_cassette
+from agenttape_core.rewriting import foreign
+
+RUN = {
+    "id": "1",
+    "name": "ChatOpenAI",
+    "run_type": "llm",
+    "inputs": {"messages": [[{"type": "human", "content": "Say hello"}]]},
+    "outputs": {"generations": [[{"message": {"type": "ai", "content": "Hello."}}]]},
+    "extra": {"invocation_params": {"model": "gpt-5-mini"}},
+}
+EXCHANGE = {
+    "request": {"body": "{}", "headers": {}, "method": "POST", "uri": "https://example.com/x"},
+    "response": {"body": {"string": "hi"}, "headers": {}, "status": {"code": 200, "message": "OK"}},
+}
+OLDER = {"index": 0, "kind": "tool", "request": {"name": "f", "args": {}}, "response": {"value": "ok"}}
+VCRPY = {"interactions": [EXCHANGE], "version": 1}
+AGENTTAPE01 = {"version": "1", "interactions": [OLDER]}
+
+
+def written(path: Path, data: object) -> Path:
+    """Write a recording of another tool as its name says."""
+    path.parent.mkdir(exist_ok=True, parents=True)
+    if ".jsonl" in path.name and isinstance(data, list):
+        text = "\n".join(map(json.dumps, data))
+    else:
+        text = json.dumps(data) if ".json" in path.name else yaml.safe_dump(data, sort_keys=False)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "tool"),
+    [
+        ("v.yaml", VCRPY, "vcrpy"),
+        ("v.json", VCRPY, "vcrpy"),
+        ("v.yaml.gz", {"requests": [EXCHANGE["request"]], "responses": [EXCHANGE["response"]]}, "vcrpy"),
+        ("l.json", [RUN], "langsmith"),
+        ("l.json", {"runs": [RUN]}, "langsmith"),
+        ("l.json", RUN, "langsmith"),
+        ("l.jsonl", [RUN, {**RUN, "id": "2"}], "langsmith"),
+        ("a.yaml", AGENTTAPE01, "agenttape01"),
+        ("a.json", AGENTTAPE01, "agenttape01"),
+        ("a.yaml", {"meta": {"deep": [[{"kind": 1}], "x"]}, **AGENTTAPE01}, "agenttape01"),
+    ],
+)
+def test_told_by_content(command: Any, folder: Path, name: str, data: object, tool: str) -> None:
+    """Each tool is told by what it writes; 1 says that something is lossy or missing, and the cassette is there."""
+    written(folder / "old" / name, data)
+    ended = command("import", f"old/{name}", "-o", "new.yaml", "--json")
+    (row,) = ended.json
+    assert (row["tool"], row["target"]) == (tool, "new.yaml")
+    assert sum(row[grade] for grade in ("exact", "lossy", "missing")) == len(row["interactions"])
+    assert ended.code == (1 if row["lossy"] or row["missing"] else 0)
+    assert open_cassette(folder / "new.yaml").header.name == "new"
+
+
+def test_a_folder(command: Any, folder: Path) -> None:
+    """A folder becomes a folder; what is of no tool is passed over, and what is a cassette already is too."""
+    written(folder / "old" / "deep" / "runs.json", [RUN])
+    written(folder / "old" / "exchange.yaml", VCRPY)
+    for name, text in {"docker.yaml": "services: {}\n", "torn.json": "{", "bin.yaml": "\x00", "empty.json": ""}.items():
+        (folder / "old" / name).write_text(text)
+    (folder / "old" / "weather.yaml").write_text((folder / "cassettes" / "weather.yaml").read_text())
+    ended = command("import", "old", "-o", "new")
+    assert ended.code == 1
+    assert "runs.json -> runs.yaml: 1 exact, 0 lossy, 0 missing" in ended.out
+    assert "4 files are of no tool that is known" in ended.out
+    made = sorted(str(path.relative_to(folder)) for path in (folder / "new").rglob("*.yaml"))
+    assert made == ["new/deep/runs.yaml", "new/exchange.yaml"]
+
+
+def test_where_it_goes(command: Any, folder: Path) -> None:
+    """Without -o it goes to the folder of the settings, and never over a cassette that was not said to be replaced."""
+    (folder / "pyproject.toml").write_text('[tool.agenttape]\ncassette_dir = "tapes"\n')
+    written(folder / "runs.json", [RUN])
+    assert command("import", "runs.json").code == 0
+    before = (folder / "tapes" / "runs.yaml").read_bytes()
+    ended = command("import", "runs.json")
+    assert ended.code == 2
+    assert "tapes/runs.yaml is there already\n  replace it: --overwrite" in ended.out
+    assert (folder / "tapes" / "runs.yaml").read_bytes() == before
+    assert command("import", "runs.json", "--overwrite").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ([], 2, "Missing argument"),
+        (["gone.json"], 3, "there is no such file"),
+        (["docker.yaml"], 2, "say which tool wrote it: --from agenttape01 or langsmith or vcrpy"),
+        (["docker.yaml", "--from", "nope"], 2, "no importer for 'nope' is installed; there are: agenttape01"),
+        (["a", "-o", "one.yaml"], 2, "is one cassette, and there are 2 files"),
+        (["a"], 2, "would both become cassettes/same.yaml"),
+        (["a/same.yaml", "-o", "a", "--overwrite"], 2, "would be replaced by what is made of it"),
+    ],
+)
+def test_bad_input(command: Any, folder: Path, words: Sequence[str], code: int, told: str) -> None:
+    """What cannot be imported is refused before anything is written."""
+    written(folder / "a" / "same.yaml", VCRPY)
+    written(folder / "a" / "same.json", [RUN])
+    ended = command("import", *words)
+    assert ended.code == code
+    assert told in ended.err
+    assert sorted(folder.glob("**/same*")) == [folder / "a" / "same.json", folder / "a" / "same.yaml"]
+
+
+def test_a_cassette_of_our_own(command: Any, recorded: Path) -> None:
+    """What AgentTape recorded, with whatever framework, is no recording of another tool."""
+    ended = command("import", recorded)
+    assert ended.code == 2
+    assert "is a cassette of AgentTape already" in ended.err
+
+
+def test_said_wrongly(command: Any, folder: Path) -> None:
+    """A file that is not of the tool that was said ends with 3."""
+    written(folder / "runs.json", [RUN])
+    ended = command("import", "runs.json", "--from", "vcrpy", "--json")
+    assert ended.code == 3
+    assert "runs.json" in ended.json[0]["problem"]
+
+
+def test_without_an_importer(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no package brings an importer, it says what to install."""
+    nothing: list[EntryPoint] = []
+    monkeypatch.setattr(foreign, "entry_points", lambda **_: nothing)
+    ended = command("import", "docker.yaml")
+    assert ended.code == 2
+    assert "pip install agenttape-langchain" in ended.err

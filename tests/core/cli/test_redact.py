@@ -1,0 +1,339 @@
+"""`redact` takes secrets out of cassettes where they are, proves them gone, and says what it could not reach."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import ConfigurationError, boundary, convert, open_cassette, use_cassette
+from agenttape_core.schema import Header, Interaction, Outcome
+from agenttape_core.storage import Journal, write_cassette
+
+from .conftest import look_up, record
+
+WEATHER = "cassettes/weather.yaml"
+KEY = "sk-proj-" + "a1B2" * 12
+VALUE = 'hush "7" ünder/cover'
+RULE = '[tool.agenttape]\nredaction_rules = [{name = "city", literal = "Paris"}]\n'
+
+
+def planted(path: Path, secret: str = KEY) -> Path:
+    """Plant a secret in what somebody has edited, in whatever kind of cassette."""
+    text = path.read_text()
+    path.write_text(re.sub(r"(?<=content: |country: )(\w)", rf"{secret} \1", text, count=1))
+    assert secret in path.read_text()
+    return path
+
+
+def forms(secret: str) -> list[bytes]:
+    """Return what would show that a secret is still there."""
+    encoded = secret.encode()
+    shown = {encoded, json.dumps(secret)[1:-1].encode(), json.dumps(json.dumps(secret))[3:-3].encode(), encoded.hex()}
+    return [form.encode() if isinstance(form, str) else form for form in shown]
+
+
+def assert_gone(folder: Path, secret: str) -> None:
+    """No file below a folder holds a secret, packed or not."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            for form in forms(secret):
+                assert form not in data, f"{form!r} in {path}"
+
+
+def test_each_kind(command: Any, recorded: Path) -> None:
+    """What is found in a cassette of each framework is replaced; --check only tells; the rest of it stays."""
+    before = open_cassette(recorded)
+    untouched = recorded.read_bytes()
+    assert command("redact", recorded).out == "nothing to redact\n"
+    assert recorded.read_bytes() == untouched
+
+    planted(recorded)
+    edited = recorded.read_bytes()
+    checked = command("redact", recorded, "--check")
+    assert checked.code == 1
+    assert "openai at " in checked.out
+    assert recorded.read_bytes() == edited
+
+    ended = command("redact", recorded)
+    assert ended.code == 0, ended
+    assert KEY not in ended.out + checked.out
+    assert "the history of version control" in ended.out
+    assert_gone(recorded.parent, KEY)
+    assert command("scan", recorded).code == 0
+    assert command("redact", recorded, "--check").code == 0
+    after = open_cassette(recorded)
+    assert [entry.address for entry in after.entries] == [entry.address for entry in before.entries]
+    assert after.header.volatile == before.header.volatile
+
+
+def test_a_rule_that_came_later(command: Any, folder: Path) -> None:
+    """A session with the rule replays; one without it is told that it lacks it, as if it had been recorded so."""
+    (folder / "pyproject.toml").write_text(RULE)
+    (row,) = command("redact", "--json").json
+    assert [leak["kind"] for leak in row["replaced"]] == ["city"] * 2
+    assert (row["left"], row["merged"], row["problem"]) == ([], False, None)
+    with use_cassette("weather", unused="ignore"):
+        assert look_up("Paris") == "Paris: sunny"
+    (folder / "pyproject.toml").unlink()
+    with pytest.raises(ConfigurationError, match=r"rules \['city'\](?s:.)*redaction_rules"), use_cassette("weather"):
+        pass
+
+
+def test_a_value_of_a_variable(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value goes wherever it stands and however it is written: names, addresses, JSON in JSON, URLs, hex, base64."""
+    escaped = json.dumps(json.dumps({"text": VALUE}))
+    hidden = base64.b64encode(f"so {VALUE} it is".encode()).decode()
+    item = Interaction(
+        number=1,
+        kind="tool",
+        name=f"ask {VALUE}",
+        address=f"run/{VALUE}",
+        fingerprint="0" * 32,
+        tags=[VALUE],
+        metadata={VALUE: VALUE},
+        request={
+            "json": escaped,
+            "hex": VALUE.encode().hex(),
+            "url": "https://x.example/hush%20%227%22%20%C3%BCnder/cover",
+        },
+        outcome=Outcome(status="streamed", chunks=[VALUE[:6], VALUE[6:], {"encoded": hidden}], ended="exhausted"),
+    )
+    header = Header.model_validate({"name": VALUE, "redaction": {"key": "ab" * 32}, "volatile": {"turns": [[VALUE]]}})
+    write_cassette(folder / "all.jsonl.gz", header, [item])
+    monkeypatch.setenv("INTERNAL", VALUE)
+
+    ended = command("redact", "all.jsonl.gz", "--value-from-env", "INTERNAL")
+
+    assert ended.code == 0, ended
+    assert_gone(folder, VALUE)
+    redacted = open_cassette(folder / "all.jsonl.gz")
+    (after,) = redacted.interactions()
+    assert after.fingerprint != item.fingerprint
+    assert redacted.header.name == after.tags[0] == after.address.removeprefix("run/")
+    assert VALUE[:6] not in str(after.outcome.chunks)
+    assert VALUE[6:] not in str(after.outcome.chunks)
+    assert "[REDACTED:secret:" in base64.b64decode(after.outcome.chunks[2]["encoded"]).decode()  # type: ignore[index]
+    assert redacted.header.redaction.rules == []
+
+
+def test_values_on_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values may come in lines on standard input."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("sunny\n\nAtlantis\n"))
+    assert command("redact", "--value", "-").code == 0
+    assert_gone(folder, "sunny")
+    assert_gone(folder, "Atlantis")
+
+
+def test_assets(command: Any, folder: Path) -> None:
+    """An asset with a secret becomes another file with another name; no byte of the old one stays."""
+
+    @boundary("tool")
+    def page() -> bytes:
+        return b"Bluebird of Oz. " * 3000
+
+    with use_cassette(folder / "big.yaml", mode="all"):
+        page()
+    (old,) = (folder / "big.yaml.assets").iterdir()
+    (folder / "pyproject.toml").write_text('[tool.agenttape]\nredaction_rules = [{name = "p", literal = "Bluebird"}]\n')
+    assert command("redact", "big.yaml").code == 0
+    (new,) = (folder / "big.yaml.assets").iterdir()
+    assert new.name != old.name
+    assert_gone(folder / "big.yaml.assets", "Bluebird")
+    assert command("validate", "big.yaml").code == 0
+
+
+def test_bytes_that_no_record_has(command: Any, folder: Path) -> None:
+    """What was replaced is looked for in every file of the folder of assets, also in what somebody has put there."""
+
+    @boundary("tool")
+    def page() -> bytes:
+        return f"use {KEY} ".encode() * 1000
+
+    with use_cassette(folder / "big.yaml", mode="all", redact=False):
+        page()
+    (folder / "big.yaml.assets").mkdir()
+    (folder / "big.yaml.assets" / "elsewhere").symlink_to(folder)
+    (folder / "big.yaml.assets" / "notes.txt").write_bytes(b"x" + base64.b64encode(f"it was {KEY}".encode()))
+    ended = command("redact", "big.yaml", "--json")
+    assert ended.code == 1
+    assert sorted((leak["record"], leak["place"], leak["kind"]) for leak in ended.json[0]["left"]) == [
+        ("file", "big.yaml.assets/elsewhere", "unreadable"),
+        ("file", "big.yaml.assets/notes.txt", "replaced-elsewhere"),
+    ]
+
+
+def test_equal_secrets_stay_equal(command: Any, folder: Path) -> None:
+    """What is replaced now has the pseudonym that it would have had when it was recorded."""
+    record(folder / "a.yaml", f"Rain? {KEY}")
+    pseudonym = re.search(r"\[REDACTED:openai:\w{8}\]", (folder / "a.yaml").read_text())
+    assert pseudonym
+    (folder / "a.yaml").write_text((folder / "a.yaml").read_text().replace(pseudonym[0], KEY, 1))
+    command("redact", "a.yaml")
+    text = (folder / "a.yaml").read_text()
+    assert set(re.findall(r"\[REDACTED:openai:\w{8}\]", text)) == {pseudonym[0]}
+
+
+def test_what_is_left_is_told(command: Any, folder: Path) -> None:
+    """Names stay, and so does what only equals something that was replaced: both are told, and end with 1."""
+    chat = {"api_key": "t0psecret", "note": "t0psecret"}
+    item = Interaction(
+        number=1,
+        kind="tool",
+        name="mail",
+        address="to/ann@example.com",
+        fingerprint="0" * 32,
+        request={"arguments": chat},
+        outcome=Outcome(status="returned"),
+    )
+    write_cassette(folder / "left.yaml", Header.model_validate({"name": "l", "redaction": {"key": "ab" * 32}}), [item])
+    for words in (["--check"], [], []):
+        ended = command("redact", "left.yaml", *words)
+        assert ended.code == 1
+        assert "interaction 1: email at address is left" in ended.out
+    ended = command("redact", "left.yaml", "--json")
+    assert [leak["place"] for leak in ended.json[0]["left"]] == ["address"]
+
+
+def test_an_equal_text_is_told(command: Any, folder: Path) -> None:
+    """A text that equals what was replaced under a telling name is left, and told, also by --check."""
+    write_cassette(
+        folder / "left.yaml",
+        Header.model_validate({"name": "l", "redaction": {"key": "ab" * 32}}),
+        [
+            Interaction(
+                number=1,
+                kind="tool",
+                name="t",
+                address="t",
+                fingerprint="0" * 32,
+                request={"arguments": {"api_key": "t0psecret", "note": "t0psecret"}},
+                outcome=Outcome(status="returned"),
+            )
+        ],
+    )
+    for words in (["--check"], []):
+        ended = command("redact", "left.yaml", *words)
+        assert ended.code == 1
+        assert "replaced-elsewhere at request.arguments.note is left" in ended.out
+        assert "t0psecret" not in ended.out
+
+
+def test_journals_are_told(command: Any, folder: Path) -> None:
+    """What a broken recording left beside a cassette is not rewritten, and told."""
+    journal = Journal(folder / WEATHER, Header(name=KEY))
+    journal.append(next(open_cassette(folder / WEATHER).interactions()), _timing(), ())
+    journal.abandon(keep=True)
+    ended = command("redact", WEATHER)
+    assert ended.code == 1
+    assert ".journal: header: openai at name is left" in ended.out
+
+
+def test_a_journal_that_is_damaged(command: Any, folder: Path) -> None:
+    """A journal that nobody can read is told, after the cassette was redacted."""
+    planted(folder / WEATHER)
+    (folder / "cassettes" / ".weather.yaml.1-0a1b2c3d.journal").write_text("nonsense\nmore\nand more\n")
+    ended = command("redact", WEATHER)
+    assert ended.code == 1
+    assert "unreadable at .weather.yaml.1-0a1b2c3d.journal is left" in ended.out
+    assert KEY not in (folder / WEATHER).read_text()
+
+
+def test_a_value_among_the_ids(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ids of a call that are not part of its request are looked into for values."""
+    item = next(open_cassette(folder / WEATHER).interactions()).model_copy(update={"ids": ["call-4711-secret"]})
+    write_cassette(folder / "ids.yaml", Header.model_validate({"name": "i", "redaction": {"key": "ab" * 32}}), [item])
+    monkeypatch.setattr("sys.stdin", io.StringIO("4711-secret\n"))
+    assert command("redact", "ids.yaml", "--value", "-").code == 0
+    assert_gone(folder, "4711-secret")
+
+
+def _timing() -> Any:
+    from agenttape_core.schema import Timing
+
+    return Timing(duration_ms=1.0)
+
+
+def test_a_text_with_a_pseudonym_in_it(command: Any, folder: Path) -> None:
+    """A rule that takes in what was a pseudonym already is told: a session would make another pseudonym of it."""
+    record(folder / "mail.yaml", "write to ann@example.com now")
+    (folder / "pyproject.toml").write_text(
+        "[tool.agenttape]\nredaction_rules = [{name = 'note', keys = ['content']}]\n"
+    )
+    ended = command("redact", "mail.yaml")
+    assert "held a pseudonym already" in ended.out
+
+
+def test_the_key_of_the_environment(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cassette whose key is not in it needs the key, and says so."""
+    monkeypatch.setenv("AGENTTAPE_REDACTION_KEY", "cd" * 32)
+    planted(record(folder / "keyed.yaml"))
+    monkeypatch.delenv("AGENTTAPE_REDACTION_KEY")
+    ended = command("redact", "keyed.yaml")
+    assert ended.code == 3
+    assert "set AGENTTAPE_REDACTION_KEY" in ended.out
+    monkeypatch.setenv("AGENTTAPE_REDACTION_KEY", "cd" * 32)
+    assert command("redact", "keyed.yaml").code == 0
+    assert open_cassette(folder / "keyed.yaml").header.redaction.key is None
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--value", "hunter2"], "--value takes - only"),
+        (["--value-from-env", "NOT_SET"], "NOT_SET: this variable is not set"),
+        (["--value-from-env", "SHORT"], "less than 4 characters"),
+        (["-"], "what comes on standard input cannot be replaced"),
+        (["-", "--check", "--value", "-"], "the cassette is there"),
+    ],
+)
+def test_wrong_usage(command: Any, monkeypatch: pytest.MonkeyPatch, words: list[str], told: str) -> None:
+    """What is asked wrongly ends with 2, and no value is repeated."""
+    monkeypatch.setenv("SHORT", "abc")
+    ended = command("redact", *words)
+    assert ended.code == 2
+    assert told in ended.err
+    assert "hunter2" not in ended.err
+
+
+def test_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--check takes a cassette on standard input."""
+    data = planted(folder / WEATHER).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert command("redact", "-", "--check").code == 1
+
+
+def test_what_cannot_be_written(command: Any, folder: Path) -> None:
+    """A cassette that is being recorded, or is none, ends with 3; the others are redacted all the same."""
+    planted(folder / WEATHER)
+    planted(record(folder / "cassettes" / "zoo.yaml"))
+    journal = Journal(folder / WEATHER, Header(name="x"))
+    ended = command("redact", "cassettes")
+    journal.abandon(keep=False)
+    assert ended.code == 3
+    assert KEY in (folder / WEATHER).read_text()
+    assert KEY not in (folder / "cassettes" / "zoo.yaml").read_text()
+    assert command("redact", "gone.yaml").code == 3
+    assert not list(folder.glob(".gone*"))
+
+
+@pytest.mark.parametrize("name", ["w.jsonl", "w.yaml.gz", "w.jsonl.zst"])
+def test_layouts(command: Any, folder: Path, name: str) -> None:
+    """Each layout and packing is redacted in place."""
+    convert(planted(folder / WEATHER), folder / name)
+    assert command("redact", name).code == 0
+    assert command("scan", name).code == 0
+    assert list(_texts(folder / name))
+
+
+def _texts(path: Path) -> Iterator[str]:
+    for item in open_cassette(path).interactions():
+        yield from re.findall(r"\[REDACTED:openai:\w{8}\]", str(item.request))
