@@ -1,8 +1,10 @@
-"""Cassettes of plain functions, and the command in this process."""
+"""Cassettes of plain functions and of every framework, and the command in this process."""
 
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +13,8 @@ import pytest
 from agenttape_core import boundary, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.integration import Boundary, current_session, intercept
+
+from .recorded_kinds import KINDS, record_kinds
 
 
 class Ended(NamedTuple):
@@ -83,3 +87,25 @@ def command(folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
         return Ended(code, captured.out, captured.err)
 
     return command
+
+
+@pytest.fixture(scope="session")
+def kinds(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Mapping[str, Path]:
+    """A cassette of each kind: `functions`, `langchain`, `langgraph`, `llamaindex`. They are shared: copy them."""
+    base = tmp_path_factory.getbasetemp()
+    return record_kinds((base if worker_id == "master" else base.parent) / "kinds")
+
+
+@pytest.fixture(params=sorted(KINDS))
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of cassette in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def recorded(kind: str, kinds: Mapping[str, Path], folder: Path) -> Path:
+    """A cassette of each kind in turn, the test's own, as a path from the folder of the test: `kinds/KIND.yaml`."""
+    copy = Path("kinds", f"{kind}.yaml")
+    (folder / copy.parent).mkdir()
+    shutil.copy(kinds[kind], folder / copy)
+    return copy

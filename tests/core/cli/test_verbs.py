@@ -178,18 +178,6 @@ with use_cassette("cassettes/died.yaml", mode="all"):
     assert command("stats", "cassettes/died.yaml", "--json").json["interactions"] == 1
 
 
-def test_scan(command: Any, folder: Path) -> None:
-    """Secrets are found where they are and never told; a redacted cassette has none."""
-    assert command("scan").code == 0
-    key = "sk-proj-" + "a1B2" * 12
-    path = folder / WEATHER
-    path.write_text(path.read_text().replace("content: Rain?", f"content: Rain? {key}"))
-    ended = command("scan")
-    assert ended.code == 1
-    assert "weather.yaml: interaction 1: a secret at request.messages[0].content" in ended.out
-    assert key not in ended.out + command("scan", "--json").out
-
-
 def test_verify(command: Any, folder: Path) -> None:
     """Replays of a function are compared; one that depends on the surroundings ends with 1."""
     (folder / "agent.py").write_text(
@@ -212,3 +200,18 @@ def test_without_the_extra() -> None:
         2,
         "the command agenttape needs click and rich\n  pip install 'agenttape-core[cli]'\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "words", "is_shown"), [(True, [], True), (True, ["--json"], False), (False, [], False)]
+)
+def test_progress(
+    command: Any, monkeypatch: pytest.MonkeyPatch, is_terminal: bool, words: list[str], is_shown: bool
+) -> None:
+    """How far the work is, is shown on a terminal, on standard error, and never beside JSON."""
+    record(Path("second.yaml"))
+    monkeypatch.setattr("sys.stderr", told := io.StringIO())
+    monkeypatch.setattr(told, "isatty", lambda: is_terminal)
+    ended = command("validate", *words)
+    assert (ended.code, ended.out.count("valid")) == (0, 2)
+    assert ("reading" in told.getvalue()) is is_shown

@@ -57,8 +57,7 @@ class Prices:
         """
         if model is None:
             return None
-        name = model.rpartition("/")[2].lower()
-        return self._table.get(name) or self._table.get(_without_date(name))
+        return next((self._table[name] for name in names_of(model) if name in self._table), None)
 
 
 def load_prices(path: Path | str | None = None) -> Prices:
@@ -99,6 +98,11 @@ def _price(entry: Any) -> Price:
     return price
 
 
-def _without_date(name: str) -> str:
-    """Return the model of a dated snapshot."""
-    return _SNAPSHOT.sub("", name)
+def names_of(model: str) -> tuple[str, str]:
+    """Return under which names a table may know a model: its own, and without the date of a snapshot.
+
+    Args:
+        model: As the provider is asked for it, also with the provider before it.
+    """
+    name = model.rpartition("/")[2].lower()
+    return name, _SNAPSHOT.sub("", name)

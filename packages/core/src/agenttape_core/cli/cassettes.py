@@ -17,7 +17,7 @@ STDIN = "-"
 _GOLDEN = ".golden.yaml"
 
 paths_argument: Callable[[Callable[..., object]], Callable[..., object]] = click.argument(
-    "paths", nargs=-1, metavar="[PATH]..."
+    "paths", nargs=-1, metavar="[PATH]...", type=click.Path()
 )
 
 
@@ -72,6 +72,9 @@ def _meant(path: str) -> Iterator[Found]:
         yield Found("standard input", None, lambda: read_cassette(sys.stdin.buffer))
         return
     folder = Path(path)
+    if "://" not in path and not path.endswith(SUFFIXES) and not folder.exists():
+        remedy = f"a cassette is a folder, or a file that ends with {', '.join(SUFFIXES)}"
+        raise CassetteNotFoundError(path, "there is no such file or folder", remedy=remedy)
     if "://" in path or not folder.is_dir():
         yield Found(path, None if "://" in path else folder, lambda: open_cassette(path))
         return

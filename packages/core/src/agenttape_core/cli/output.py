@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Item = TypeVar("Item")
 
 _WIDE = 200
 """Columns where the output is no terminal: a file has room."""
@@ -31,6 +32,23 @@ def verb(example: str) -> Callable[[Function], click.Command]:
         return command(as_json(function))
 
     return made
+
+
+def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
+    """Yield items, and show on a terminal how far they are: on standard error, and never beside `--json`.
+
+    Args:
+        items: What is worked on, one after the other.
+        label: What is done, such as `reading`.
+    """
+    context = click.get_current_context(silent=True)
+    as_json = context is not None and context.params.get("as_json", False)
+    if as_json or len(items) <= 1 or not sys.stderr.isatty():
+        yield from items
+        return
+    from rich.progress import track
+
+    yield from track(items, label, console=Console(stderr=True, markup=False, emoji=False), transient=True)
 
 
 def print_json(value: Any) -> None:
@@ -65,9 +83,28 @@ def print_text(text: str, style: str = "") -> None:
     console().print(printable(text, style))
 
 
+def print_lines(lines: Iterable[tuple[str, str]]) -> None:
+    """Print many lines at once, each with its style, likewise; a terminal cuts off what it has no room for.
+
+    Args:
+        lines: The lines and their styles.
+    """
+    told = Text("\n").join(printable(line, style) for line, style in lines)
+    console().print(told, no_wrap=True, overflow="crop")
+
+
 def printable(text: str, style: str = "") -> Text:
     """Return a text whose control characters are visible: a cassette may hold what a stranger wrote."""
     return Text("".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in text), style)
+
+
+def size_of(count: float) -> str:
+    """Return a number of bytes in a unit that fits."""
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:  # noqa: PLR2004 - the units are powers of it
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
 
 
 def _escaped(char: str) -> str:

@@ -12,8 +12,8 @@ from agenttape_core.matching import Ignored
 
 
 @verb("agenttape diff --exit-code cassettes/old.yaml cassettes/new.yaml")
-@click.argument("first")
-@click.argument("other")
+@click.argument("first", type=click.Path())
+@click.argument("other", type=click.Path())
 @click.option(
     "--ignore", multiple=True, metavar="PATH", help="A place of requests that does not count, as in use_cassette."
 )

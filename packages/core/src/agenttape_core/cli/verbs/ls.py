@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 
 from agenttape_core.cli.app import CASSETTE, OK
 from agenttape_core.cli.cassettes import Found, found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_table, print_text, verb
+from agenttape_core.cli.output import print_json, print_table, print_text, progress, size_of, verb
 from agenttape_core.config import load_settings
 from agenttape_core.errors import CassetteError
 from agenttape_core.overview import Overview, overview_of
 from agenttape_core.prices import load_prices
+from agenttape_core.upkeep.age import age_of
 
 _NUMBERS = frozenset({"age", "calls", "tokens", "money", "size"})
 _HOUR, _DAY = 3600, 86400
@@ -25,7 +26,7 @@ def ls(paths: tuple[str, ...], *, as_json: bool) -> int:
     """
     prices = load_prices(load_settings().prices)
     rows, broken = [], []
-    for found in found_in(paths):
+    for found in progress(found_in(paths), "reading"):
         try:
             rows.append((found, overview_of(found.open(), prices)))
         except CassetteError as error:
@@ -50,14 +51,15 @@ def _plain(found: Found, overview: Overview) -> dict[str, object]:
 def _cells(found: Found, overview: Overview) -> tuple[str, ...]:
     status = found.path.stat() if found.path is not None else None
     now = datetime.now(UTC)
+    age = age_of(overview.created, now)
     tokens = overview.input_tokens + overview.output_tokens
     return (
         found.shown,
-        ago((now - datetime.fromisoformat(overview.created)).total_seconds()) if overview.created else "?",
+        ago(age.total_seconds()) if age is not None else "?",
         str(overview.interactions),
         f"{tokens:,}" if tokens else "",
         money(overview.dollars, overview.unpriced),
-        size(status.st_size) if status is not None else "",
+        size_of(status.st_size) if status is not None else "",
         ago(now.timestamp() - status.st_atime) if status is not None else "",
         ", ".join(filter(None, overview.models)),
     )
@@ -75,12 +77,3 @@ def money(dollars: float, unpriced: int) -> str:
     if not dollars:
         return "unknown" if unpriced else ""
     return f"${dollars:.4f}" + (" + unknown" if unpriced else "")
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in a unit that fits."""
-    for unit in ("B", "KB", "MB"):
-        if count < 1000:  # noqa: PLR2004 - the units are powers of it
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"

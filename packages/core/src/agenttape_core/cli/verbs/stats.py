@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agenttape_core.cli.cassettes import found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_table, verb
+from agenttape_core.cli.output import print_json, print_table, progress, verb
 from agenttape_core.cli.verbs.ls import money
 from agenttape_core.config import load_settings
 from agenttape_core.overview import Overview, overview_of
@@ -22,7 +22,7 @@ _TABLES = ("kinds", "models", "tools")
 def stats(paths: tuple[str, ...], *, as_json: bool) -> None:
     """Add up what cassettes hold: calls by kind, model and tool, errors, tokens, money, time."""
     prices = load_prices(load_settings().prices)
-    total = _sum([overview_of(found.open(), prices) for found in found_in(paths)])
+    total = _sum([overview_of(found.open(), prices) for found in progress(found_in(paths), "reading")])
     if as_json:
         print_json(total)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agenttape_core.cli.app import CASSETTE, OK
 from agenttape_core.cli.cassettes import Found, found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteError
 
 
@@ -12,7 +12,7 @@ from agenttape_core.errors import CassetteError
 @paths_argument
 def validate(paths: tuple[str, ...], *, as_json: bool) -> int:
     """Read cassettes to their end: header, every record, every asset. Ends with 3 if one cannot be read."""
-    results = [(found, *_read(found)) for found in found_in(paths)]
+    results = [(found, *_read(found)) for found in progress(found_in(paths), "reading")]
     if as_json:
         print_json([{"path": f.shown, "valid": not p, "records": n, "problem": p or None} for f, n, p in results])
     else:

@@ -15,7 +15,7 @@ from agenttape_core.verification import FACTORS
 
 @verb("agenttape verify tests/agent.py:run cassettes/weather.yaml")
 @click.argument("function")
-@click.argument("cassette", required=False)
+@click.argument("cassette", required=False, type=click.Path())
 @click.option("--times", default=5, show_default=True, help="How many replays are compared.")
 @click.option("--vary", multiple=True, type=click.Choice(sorted(FACTORS)), help="What is varied; by default all.")
 @click.option("--timeout", default=300.0, show_default=True, help="Seconds that one replay may take.")

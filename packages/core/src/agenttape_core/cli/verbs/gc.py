@@ -1,0 +1,102 @@
+"""`agenttape gc`: files that nobody needs any more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
+from agenttape_core.cli.cassettes import STDIN, paths_argument
+from agenttape_core.cli.output import print_json, print_text, progress, size_of, verb
+from agenttape_core.errors import CassetteError, CassetteNotFoundError
+from agenttape_core.storage import recording_process
+from agenttape_core.upkeep.garbage import (
+    Garbage,
+    cassettes_around,
+    garbage_of,
+    remove,
+    remove_garbage_of,
+    whole_cassette,
+)
+from agenttape_core.upkeep.orphans import cassettes_of_no_test
+
+
+@verb("agenttape gc tests --delete")
+@paths_argument
+@click.option("--delete", is_flag=True, help="Remove what is found; by default, it is only told.")
+@click.option("--tests", multiple=True, metavar="PATH", help="Collect these tests, and find cassettes of no test, too.")
+def gc(paths: tuple[str, ...], *, delete: bool, tests: tuple[str, ...], as_json: bool) -> int:
+    """Find files beside cassettes that nobody needs. Ends with 1 if there are any, unless they were removed.
+
+    Assets that no cassette refers to, locks that no process holds, what is left of writing, journals that hold nothing.
+    What can be recovered is told and never removed. --tests runs pytest --collect-only.
+    """
+    orphans = [path for path in cassettes_of_no_test(tests) if recording_process(path) is None] if tests else []
+    found, problems = _orphaned(orphans, delete=delete)
+    for cassette in progress(_cassettes(paths, orphans if delete else ()), "looking"):
+        try:
+            kept = [garbage for garbage in garbage_of(cassette) if not garbage.is_removable or not delete]
+            found += [*(remove_garbage_of(cassette) if delete else ()), *kept]
+        except CassetteError as error:
+            problems.append(str(error))
+    if as_json:
+        print_json({"deleted": delete, "found": [_plain(garbage) for garbage in found], "problems": problems})
+    else:
+        _show(found, problems, delete=delete)
+    if problems:
+        return CASSETTE
+    return FINDINGS if found and not delete else OK
+
+
+def _orphaned(orphans: Sequence[Path], *, delete: bool) -> tuple[list[Garbage], list[str]]:
+    """Return cassettes that belong to no test, removed if they are to be, and what went wrong."""
+    found, problems = [], []
+    for path in orphans:
+        garbage = whole_cassette(path)
+        try:
+            if delete:
+                remove(path)
+            found.append(garbage)
+        except CassetteError as error:
+            problems.append(str(error))
+    return found, problems
+
+
+def _cassettes(paths: Sequence[str], removed: Sequence[Path]) -> list[Path]:
+    """Return the cassettes to look around: those that paths mean, and those that were removed just now."""
+    for path in paths:
+        if path == STDIN or "://" in path:
+            raise click.UsageError(f"{path} is no folder and no file; gc looks at what is beside cassettes")
+        if not Path(path).exists():
+            raise CassetteNotFoundError(path, "there is no such file or folder")
+    meant = [cassette for path in paths or (".",) for cassette in cassettes_around(Path(path))]
+    return list(dict.fromkeys([*meant, *removed]))
+
+
+def _shown(path: Path) -> str:
+    """Return a path as short as it can be said from here."""
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _plain(garbage: Garbage) -> dict[str, Any]:
+    return {**garbage.to_dict(), "path": _shown(garbage.path)}
+
+
+def _show(found: Sequence[Garbage], problems: Sequence[str], *, delete: bool) -> None:
+    for garbage in found:
+        word = "kept" if not garbage.is_removable else "removed" if delete else "found"
+        print_text(
+            f"{word} {garbage.kind} {_shown(garbage.path)}: {garbage.why}", "" if garbage.is_removable else "yellow"
+        )
+    for problem in problems:
+        print_text(problem, "red")
+    gone = [garbage for garbage in found if garbage.is_removable]
+    if not found and not problems:
+        print_text("there is nothing that nobody needs")
+    elif gone:
+        size = size_of(sum(garbage.size for garbage in gone))
+        print_text(f"removed {len(gone)}, {size}" if delete else f"{len(gone)} can go, {size}: add --delete")

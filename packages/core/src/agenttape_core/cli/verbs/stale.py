@@ -1,0 +1,68 @@
+"""`agenttape stale`: which cassettes are not what a recording of today would be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import click
+
+from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
+from agenttape_core.cli.cassettes import found_in, paths_argument
+from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.config import load_settings
+from agenttape_core.errors import CassetteError
+from agenttape_core.upkeep.age import parse_age
+from agenttape_core.upkeep.facts import Facts, facts_of
+from agenttape_core.upkeep.retirements import load_retirements
+from agenttape_core.upkeep.staleness import CHECKS, Check, Finding, installed_version, stale_among
+
+
+@verb("agenttape stale tests --max-age 90d")
+@paths_argument
+@click.option("--max-age", metavar="AGE", help="How old a cassette may be: 90, 90d, 12h, 6w. By default, any age.")
+@click.option("--check", "checks", multiple=True, type=click.Choice(CHECKS), help="What to look at; by default all.")
+def stale(paths: tuple[str, ...], *, max_age: str | None, checks: tuple[Check, ...], as_json: bool) -> int:
+    """Tell which cassettes are stale. Ends with 1 if any is.
+
+    Looks at their age, whether their models were retired, whether other versions of the packages are installed, and
+    whether other cassettes, recorded later, hold another system prompt or tool at the same place of the program.
+    """
+    settings = load_settings()
+    limit = parse_age(max_age, "--max-age") if max_age is not None else None
+    retirements = load_retirements(settings.retirements)
+    facts, broken = _read(paths)
+    found = stale_among(
+        facts,
+        datetime.now(UTC),
+        max_age=limit,
+        retirements=retirements,
+        installed=installed_version,
+        checks=checks or CHECKS,
+    )
+    if as_json:
+        print_json([*(finding.to_dict() for finding in found), *({"path": p, "problem": e} for p, e in broken)])
+    else:
+        _show(found, broken, len(facts))
+    if broken:
+        return CASSETTE
+    return FINDINGS if any(finding.is_stale for finding in found) else OK
+
+
+def _read(paths: Sequence[str]) -> tuple[list[Facts], list[tuple[str, str]]]:
+    facts, broken = [], []
+    for found in progress(found_in(paths), "reading"):
+        try:
+            facts.append(facts_of(found.shown, found.open()))
+        except CassetteError as error:
+            broken.append((found.shown, str(error)))
+    return facts, broken
+
+
+def _show(found: Sequence[Finding], broken: Sequence[tuple[str, str]], count: int) -> None:
+    for finding in found:
+        print_text(f"{finding.path}: {finding.check}: {finding.what}", "yellow" if finding.is_stale else "dim")
+    for _, problem in broken:
+        print_text(problem, "red")
+    stale = len({finding.path for finding in found if finding.is_stale})
+    print_text(f"{stale} of {count} cassettes are stale" if stale else f"no cassette of {count} is stale")

@@ -1,0 +1,176 @@
+"""When what a cassette holds happened, relative to each other: calls, their chunks, and the steps around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from agenttape_core.schema import Step, Timing
+from agenttape_core.storage import Cassette, Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One call or step.
+
+    Args:
+        word: `interaction` or `step`.
+        number: Its number among those.
+        kind: Its kind.
+        name: Its name.
+        address: Where in the run tree it was.
+        label: Its address without what the row above it says.
+        depth: How many rows it lies below.
+        start_ms: When it began, in milliseconds after the first row of all did.
+        duration_ms: How long it took, in milliseconds.
+        chunks_ms: When each chunk of its stream arrived, in milliseconds after it began.
+        is_measured: Whether its start was recorded. Else it is a guess: the start of the step around it, or the end of
+            the call before it.
+        has_failed: Whether it raised.
+    """
+
+    word: str
+    number: int
+    kind: str
+    name: str
+    address: str
+    label: str
+    depth: int
+    start_ms: float
+    duration_ms: float
+    chunks_ms: tuple[float, ...] = ()
+    is_measured: bool = True
+    has_failed: bool = False
+
+    @property
+    def end_ms(self) -> float:
+        """When it ended, as `start_ms`."""
+        return self.start_ms + self.duration_ms
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """When what a cassette holds happened.
+
+    Args:
+        rows: The calls and steps in the order of the file: a step before what happened in it.
+    """
+
+    rows: tuple[Row, ...]
+
+    @cached_property
+    def calls(self) -> list[Row]:
+        """The rows that are calls."""
+        return [row for row in self.rows if row.word == "interaction"]
+
+    @cached_property
+    def total_ms(self) -> float:
+        """How long all of it took, in milliseconds."""
+        return max((row.end_ms for row in self.rows), default=0.0)
+
+    @property
+    def guessed(self) -> int:
+        """How many calls have a start that was not recorded."""
+        return sum(not row.is_measured for row in self.calls)
+
+    @property
+    def most_at_once(self) -> int:
+        """How many calls were going on at the same time at most, as far as their starts were recorded."""
+        measured = [row for row in self.calls if row.is_measured]
+        # At the same moment, what ends makes room before something else begins.
+        changes = [(row.start_ms, 1) for row in measured] + [(row.end_ms, -1) for row in measured]
+        now = most = 0
+        for _, change in sorted(changes):
+            now += change
+            most = max(most, now)
+        return most
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        told = {"total_ms": self.total_ms, "most_at_once": self.most_at_once, "guessed": self.guessed}
+        return {**told, "rows": [asdict(row) for row in self.rows]}
+
+
+def timeline_of(cassette: Cassette) -> Timeline:
+    """Return when what a cassette holds happened. No request is parsed.
+
+    Args:
+        cassette: The cassette.
+
+    Raises:
+        CassetteFormatError: If its timings, a step or an outcome are malformed.
+    """
+    volatile = cassette.header.volatile
+    starts = [timing.start_ms for timing in volatile.timings.values() if timing.start_ms is not None]
+    starts += [timing.start_ms for timing in volatile.steps.values()]
+    return Timeline(tuple(_placed(cassette, min(starts, default=0.0))))
+
+
+@dataclass(slots=True)
+class _Above:
+    """A row that others may lie below.
+
+    Args:
+        address: Its address.
+        free: When a call below it, of which no start was recorded, is taken to begin.
+    """
+
+    address: str = ""
+    free: float = 0.0
+
+    def label_of(self, address: str) -> str:
+        """Return what an address says beyond this one."""
+        return address.removeprefix(f"{self.address}/")
+
+
+def _placed(cassette: Cassette, origin: float) -> Iterator[Row]:
+    above = [_Above()]
+    for record in cassette.rows():
+        while len(above) > 1 and not record.address.startswith(f"{above[-1].address}/"):
+            above.pop()
+        outer, depth = above[-1], len(above) - 1
+        if isinstance(record, Step):
+            row = _step_row(cassette, record, outer, depth, origin)
+        else:
+            row = _call_row(cassette, record, outer, depth, origin)
+        if not row.is_measured:
+            outer.free = row.end_ms
+        above.append(_Above(record.address, row.start_ms))
+        yield row
+
+
+def _step_row(cassette: Cassette, step: Step, outer: _Above, depth: int, origin: float) -> Row:
+    timing = cassette.header.volatile.steps.get(step.number)
+    return Row(
+        word="step",
+        number=step.number,
+        kind=step.kind,
+        name=step.name,
+        address=step.address,
+        label=outer.label_of(step.address),
+        depth=depth,
+        start_ms=timing.start_ms - origin if timing is not None else outer.free,
+        duration_ms=timing.duration_ms if timing is not None else 0.0,
+        is_measured=timing is not None,
+        has_failed=step.status == "failed",
+    )
+
+
+def _call_row(cassette: Cassette, entry: Entry, outer: _Above, depth: int, origin: float) -> Row:
+    timing = cassette.header.volatile.timings.get(entry.number, Timing(duration_ms=0.0))
+    return Row(
+        word="interaction",
+        number=entry.number,
+        kind=entry.kind,
+        name=entry.name,
+        address=entry.address,
+        label=outer.label_of(entry.address),
+        depth=depth,
+        start_ms=timing.start_ms - origin if timing.start_ms is not None else outer.free,
+        duration_ms=timing.duration_ms,
+        chunks_ms=tuple(timing.offsets_ms),
+        is_measured=timing.start_ms is not None,
+        has_failed=cassette.outcome(entry.number).error is not None,
+    )

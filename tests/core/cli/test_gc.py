@@ -1,0 +1,217 @@
+"""What nobody needs is found, and removed when asked; what can be recovered, or is not ours, stays."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import open_cassette, record_call, use_cassette
+from agenttape_core.storage.lock import WriterLock
+
+HASH = "5" * 64
+OLD = time.time() - 2 * 3600
+PICTURE = base64.b64encode(bytes(20_000)).decode()
+
+
+def files(folder: Path) -> set[str]:
+    """Return everything below a folder."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+def old(path: Path, content: str = "torn") -> Path:
+    """Write a file that nobody has touched for two hours."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content)
+    os.utime(path, (OLD, OLD))
+    return path
+
+
+@pytest.fixture
+def pictured(folder: Path) -> Path:
+    """A cassette with an asset that it needs."""
+    path = folder / "pictured.yaml"
+    with use_cassette(path, mode="all"):
+        record_call("tool", lambda text: text, PICTURE)
+    assert len(files(folder / "pictured.yaml.assets")) == 1
+    return path
+
+
+def test_nothing(command: Any, folder: Path, pictured: Path) -> None:
+    """Where all is needed, nothing is found, and nothing is removed."""
+    before = files(folder)
+    assert (command("gc").code, command("gc").out) == (0, "there is nothing that nobody needs\n")
+    assert command("gc", "--delete", "--json").json == {"deleted": True, "found": [], "problems": []}
+    assert files(folder) == before
+
+
+def test_each_kind(command: Any, folder: Path, recorded: Path) -> None:
+    """Beside a cassette of each kind, an asset that it does not refer to is found, and goes; the cassette stays."""
+    asset = old(Path(f"{recorded}.assets", HASH))
+    (found,) = command("gc", recorded, "--json").json["found"]
+    assert (found["path"], found["kind"], found["size"]) == (str(asset), "asset", 4)
+    assert command("gc", recorded).code == 1
+    before = recorded.read_bytes()
+    assert command("gc", recorded, "--delete").code == 0
+    assert (recorded.read_bytes(), asset.parent.exists()) == (before, False)
+    assert command("gc", recorded).code == 0
+
+
+def test_assets(command: Any, folder: Path, pictured: Path) -> None:
+    """An asset that a cassette refers to stays, also when others go; a file that is no asset stays."""
+    assets = folder / "pictured.yaml.assets"
+    (needed,) = files(assets)
+    old(assets / f"{HASH}.png")
+    old(assets / "notes.txt")
+    assert [Path(found["path"]).name for found in command("gc", "--json").json["found"]] == [f"{HASH}.png"]
+    assert command("gc", "--delete").code == 0
+    assert files(assets) == {needed, "notes.txt"}
+    assert open_cassette(pictured).interaction(1).outcome.value == PICTURE
+
+
+def test_assets_of_a_cassette_that_is_gone(command: Any, folder: Path, pictured: Path) -> None:
+    """Without its cassette, an asset belongs to nobody, and its folder goes with the last one."""
+    pictured.unlink()
+    (found,) = command("gc", "--json").json["found"]
+    assert found["why"] == "its cassette is gone"
+    assert command("gc", "--delete").code == 0
+    assert not (folder / "pictured.yaml.assets").exists()
+
+
+def test_a_cassette_that_cannot_be_read(command: Any, folder: Path, pictured: Path) -> None:
+    """What a cassette needs that cannot be read is not known: nothing is removed, and it ends with 3."""
+    pictured.write_text(pictured.read_text().removesuffix("...\n"))
+    before = files(folder)
+    ended = command("gc", "--delete")
+    assert ended.code == 3
+    assert "pictured.yaml" in ended.out
+    assert files(folder) == before
+
+
+def test_what_is_being_recorded(command: Any, folder: Path, pictured: Path) -> None:
+    """Nothing is found beside a cassette that is being recorded: its assets are written before it is."""
+    old(folder / "pictured.yaml.assets" / HASH)
+    lock = WriterLock(pictured, f"{os.getpid()} test")
+    try:
+        assert command("gc").code == command("gc", "--delete").code == 0
+        assert len(files(folder / "pictured.yaml.assets")) == 2
+    finally:
+        lock.release()
+    assert command("gc").code == 1
+
+
+def test_locks(command: Any, folder: Path) -> None:
+    """A lock that no process holds is found, and goes."""
+    lock = old(folder / "cassettes" / ".weather.yaml.lock", "1 gone")
+    assert command("gc").out.splitlines()[0] == "found lock cassettes/.weather.yaml.lock: no process holds it"
+    assert command("gc", "--delete").code == 0
+    assert not lock.exists()
+
+
+@pytest.mark.parametrize("name", [".app.yaml.lock", ".a.tar.gz.lock", f"a.tar.gz.assets/{HASH}", f"web.assets/{HASH}"])
+def test_what_is_of_others(command: Any, folder: Path, name: str) -> None:
+    """Files of other tools, whose names are like ours, are left alone."""
+    file = old(folder / name, "4711" if "app" in name else "4711 x")
+    assert command("gc", "--delete").code == 0
+    assert file.exists()
+
+
+def test_what_is_left_of_writing(command: Any, folder: Path) -> None:
+    """A torn temporary file goes; a whole one is somebody's recording, and stays; a fresh one may be in the making."""
+    cassettes = folder / "cassettes"
+    whole = old(cassettes / ".weather.yaml.12-0123abcd.tmp", (cassettes / "weather.yaml").read_text())
+    fresh = cassettes / ".weather.yaml.13-0123abcd.tmp"
+    fresh.write_text("torn")
+    torn = [
+        old(cassettes / ".weather.yaml.14-0123abcd.tmp"),
+        old(cassettes / f"weather.yaml.assets/.{HASH}.1-0123abcd.tmp"),
+    ]
+    ended = command("gc", "--delete", "--json")
+    assert {found["path"]: found["is_removable"] for found in ended.json["found"]} == {
+        **{str(path.relative_to(folder)): True for path in torn},
+        "cassettes/weather.yaml.assets": True,
+        str(whole.relative_to(folder)): False,
+    }
+    assert (whole.exists(), fresh.exists(), *(path.exists() for path in torn)) == (True, True, False, False)
+    assert "rename it" in command("gc").out
+
+
+def test_journals(command: Any, folder: Path) -> None:
+    """What a process had recorded when it died is told and stays; a journal that holds nothing goes."""
+    code = """
+import os, sys
+from agenttape_core import use_cassette, record_call
+with use_cassette(sys.argv[1], mode="all"):
+    if sys.argv[2:]:
+        record_call("call", abs, -1)
+    os._exit(1)
+"""
+    for words in (["empty.yaml"], ["full.yaml", "call"]):
+        subprocess.run([sys.executable, "-c", code, *words], cwd=folder, check=False)
+    assert command("gc", "--delete").code == 0
+    (journal,) = folder.glob(".*.journal")
+    assert journal.name.startswith(".full.yaml.")
+    ended = command("gc")
+    assert ended.code == 1
+    assert ended.out.startswith(f"kept journal {journal.name}: ")
+    assert "agenttape recover" in ended.out
+    assert command("recover", "--json").json[0]["written"].endswith("full.yaml")
+    assert command("gc").code == 0
+
+
+def test_links(command: Any, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Links are neither followed nor removed: what they lead to is not below the folder."""
+    outside = tmp_path_factory.mktemp("outside")
+    old(outside / "a.yaml.assets" / HASH)
+    (folder / "linked").symlink_to(outside)
+    (folder / "b.yaml.assets").symlink_to(outside / "a.yaml.assets")
+    (folder / "c.yaml.assets").mkdir()
+    (folder / "c.yaml.assets" / HASH).symlink_to(outside / "a.yaml.assets" / HASH)
+    before = files(outside), files(folder)
+    assert command("gc", "--delete").code == 0
+    assert (files(outside), files(folder)) == before
+
+
+@pytest.fixture
+def tests(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file for tests, which are collected without the plugins of this machine."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    return folder / "test_it.py"
+
+
+def test_cassettes_of_no_test(command: Any, folder: Path, tests: Path) -> None:
+    """The tests are asked which cassettes belong to none of them; those go with their assets, named ones stay."""
+    tests.write_text("import pytest\n\n@pytest.mark.parametrize('n', [1])\ndef test_kept(n): ...\n")
+    cassettes = folder / "cassettes"
+    (cassettes / "test_it").mkdir()
+    for name in ("test_kept[1]", "test_gone"):
+        (cassettes / "test_it" / f"{name}.yaml").write_bytes((cassettes / "weather.yaml").read_bytes())
+    old(cassettes / "test_it" / "test_gone.yaml.assets" / "notes.txt").unlink()
+    assert command("gc").out.startswith("found folder cassettes/test_it/test_gone.yaml.assets: it is empty\n")
+    ended = command("gc", "--tests", ".")
+    assert ended.code == 1
+    assert ended.out.startswith("found cassette cassettes/test_it/test_gone.yaml: it belongs to no test\n")
+    old(cassettes / "test_it" / "test_gone.yaml.assets" / HASH)
+    assert command("gc", "--tests", ".", "--delete").code == 0
+    assert files(cassettes) == {"weather.yaml", "weather.golden.yaml", "test_it", "test_it/test_kept[1].yaml"}
+
+
+def test_tests_that_cannot_be_collected(command: Any, tests: Path) -> None:
+    """Where the tests cannot be collected, nothing is removed, and it ends with 2 and says what pytest said."""
+    tests.write_text("import nothing_of_that_name\n")
+    ended = command("gc", "--tests", ".", "--delete")
+    assert ended.code == 2
+    assert "nothing_of_that_name" in ended.err
+
+
+@pytest.mark.parametrize(("path", "code"), [("gone", 3), ("-", 2), ("s3://bucket/a.yaml", 2)])
+def test_bad_input(command: Any, path: str, code: int) -> None:
+    """A path that is nothing ends with 3, one that has no folder with 2."""
+    assert command("gc", path).code == code

@@ -1,0 +1,112 @@
+"""The verbs that read cassettes, on one of each kind: plain functions, LangChain, LangGraph and LlamaIndex."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import open_cassette
+
+READING = ("ls", "scan", "show", "stats", "timeline", "validate")
+COUNTS = {"functions": 5, "langchain": 3, "langgraph": 3, "llamaindex": 3}
+
+
+def cut(path: Path) -> Path:
+    """Cut a cassette off, as a full disk does."""
+    path.write_bytes(path.read_bytes()[:-10])
+    return path
+
+
+@pytest.mark.parametrize("verb", READING)
+def test_as_text(command: Any, recorded: Path, verb: str) -> None:
+    """Each verb says something of it, and ends with 0."""
+    ended = command(verb, recorded)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.strip()
+
+
+@pytest.mark.parametrize("verb", [*READING, "stale"])
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_one_that_is_cut_off(command: Any, recorded: Path, verb: str, words: list[str]) -> None:
+    """One that is cut off ends with 3 and is named, also beside others that are whole."""
+    ended = command(verb, cut(recorded), *words)
+    assert ended.code == 3
+    assert str(recorded) in ended.out + ended.err
+
+
+def test_ls(command: Any, recorded: Path, kind: str) -> None:
+    """It is listed with its calls, its models, and what it cost as far as that is known."""
+    (listed,) = command("ls", recorded, "--json").json
+    assert (listed["interactions"], listed["steps"] > 0) == (COUNTS[kind], kind != "functions")
+    models = {
+        "functions": {},
+        "langchain": {"gpt-5-mini": 2},
+        "langgraph": {"fake-1": 3},
+        "llamaindex": {"scripted-1": 2},
+    }
+    assert listed["models"] == models[kind]
+    assert (listed["dollars"] > 0) is (kind == "langchain")
+
+
+def test_show(command: Any, recorded: Path, kind: str) -> None:
+    """Its tree has each call and each step; one of either is shown in full."""
+    records = list(open_cassette(recorded).records())
+    shown = command("show", recorded, "--json").json
+    assert len(shown["records"]) == len(records)
+    out = command("show", recorded).out
+    assert all(f"{number}  " in out for number in range(1, COUNTS[kind] + 1))
+    one = command("show", recorded, "--interaction", COUNTS[kind], "--json").json
+    assert one["number"] == COUNTS[kind]
+    assert command("show", recorded, "--step", 1).code == (3 if kind == "functions" else 0)
+
+
+def test_stats(command: Any, recorded: Path, kind: str) -> None:
+    """Its calls are added up."""
+    total = command("stats", recorded, "--json").json
+    assert (total["cassettes"], total["interactions"]) == (1, COUNTS[kind])
+    assert total["streamed"] == {"functions": 1, "langchain": 2, "langgraph": 0, "llamaindex": 2}[kind]
+
+
+def test_validate_and_scan(command: Any, recorded: Path, kind: str) -> None:
+    """It is valid, and holds no secret."""
+    (result,) = command("validate", recorded, "--json").json
+    assert (result["valid"], result["records"]) == (True, len(list(open_cassette(recorded).records())))
+    assert command("scan", recorded).code == 0
+
+
+def test_diff(command: Any, recorded: Path) -> None:
+    """It is like itself; where an answer differs, the first divergence is told."""
+    other = recorded.with_name("other.yaml")
+    other.write_text(recorded.read_text("utf-8").replace("Paris", "Rome").replace("to left", "to right"), "utf-8")
+    assert command("diff", "--exit-code", recorded, recorded).code == 0
+    ended = command("diff", "--exit-code", recorded, other)
+    assert (ended.code, "first divergence" in ended.out) == (1, True)
+    assert command("diff", recorded, other, "--json").json["identical"] is False
+    assert command("diff", recorded, cut(other)).code == 3
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.yaml.gz", "a.jsonl.zst"])
+def test_convert(command: Any, recorded: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written as another kind of file and back without loss, and read from standard input as such."""
+    assert command("convert", recorded, name).code == 0
+    assert command("convert", name, "back.yaml", "--json").json["source"] == name
+    assert Path("back.yaml").read_bytes() == recorded.read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(name).read_bytes())))
+    assert command("stats", "-", "--json").json["interactions"] == len(open_cassette(recorded).entries)
+    assert command("convert", cut(recorded), "c.jsonl").code == 3
+
+
+def test_a_folder_of_all(command: Any, folder: Path, kinds: Any) -> None:
+    """Cassettes of all kinds are listed, added up and looked through together."""
+    for path in kinds.values():
+        (folder / path.name).write_bytes(path.read_bytes())
+    assert [row["path"] for row in command("ls", "--json").json] == [
+        "cassettes/weather.yaml",
+        *(f"{kind}.yaml" for kind in sorted(kinds)),
+    ]
+    assert command("stats", "--json").json["interactions"] == 3 + sum(COUNTS.values())
+    assert command("gc").code == 0
+    assert command("stale", "--check", "package", "--check", "prompt", "--check", "tool").code == 0
