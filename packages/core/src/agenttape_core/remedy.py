@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -17,12 +17,13 @@ _MAX_COMMAND = 200
 def caller() -> str:
     """Return `file:line` of the nearest code outside this package and its integrations."""
     frame = sys._getframe(1)  # noqa: SLF001 - the documented way to the calling frame, far cheaper than inspect.stack
-    while frame.f_back is not None and _is_ours(frame):
+    while frame.f_back is not None and is_ours(frame):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _is_ours(frame: FrameType) -> bool:
+def is_ours(frame: FrameType) -> bool:
+    """Whether a frame is of this package or one of its integrations."""
     return str(frame.f_globals.get("__name__", "")).startswith("agenttape_")
 
 
@@ -60,7 +61,15 @@ def _this_command() -> str:
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     if test:
         return f"pytest {shlex.quote(test)}"
-    words = [Path(sys.orig_argv[0]).name, *sys.orig_argv[1:]] if sys.orig_argv else ["python"]
+    return shown_command([Path(sys.orig_argv[0]).name, *sys.orig_argv[1:]] if sys.orig_argv else ["python"])
+
+
+def shown_command(words: Sequence[str]) -> str:
+    """Return a command as a message shows it, unless it is long or holds a secret.
+
+    Args:
+        words: Those of the command line.
+    """
     command = shlex.join(words)
     plain = len(command) <= _MAX_COMMAND and "\n" not in command and not Redactor(new_key()).contains_secret(command)
     return command if plain else "<your command>"

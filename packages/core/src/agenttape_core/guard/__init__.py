@@ -12,7 +12,8 @@ differ. A socket that is told to connect to a name looks it up before its event,
 Looking up a loopback name or a numeric address leaves nothing and is never refused, so servers may bind and listen.
 
 Limits. C code with sockets of its own (grpc, libpq, libcurl, uvloop's) raises no audit events. Neither does
-`multiprocessing` when it spawns, which it also does merely to track its own resources. A forked child keeps the guard;
+`multiprocessing` when it spawns, which it also does merely to track its own resources; its Unix sockets, by which it
+speaks to what it has spawned, are not refused either. A forked child keeps the guard;
 another child is a process of its own, which is why starting one needs `egress={"subprocess"}`. A `gethostbyname` that
 was imported by name before the first guard is checked, but its answer for an allowed name is not remembered.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agenttape_core.guard.caller import in_multiprocessing
 from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS, as_ip, is_loopback, normal, text
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _connection(verb: str, sock: socket.socket, address: Any) -> Attempt | None:
     return Attempt(
         f"{verb} {text(address)!r} ({sock.family.name if hasattr(sock.family, 'name') else sock.family})",
         LOOPBACK,
-        lambda guard: guard.allows_word(LOOPBACK),
+        lambda guard: guard.allows_word(LOOPBACK) or in_multiprocessing(),
     )
 
 

@@ -14,6 +14,8 @@ _OWN = "agenttape_"
 
 _STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 
+_MULTIPROCESSING = ("multiprocessing.connection", "multiprocessing.forkserver")
+
 PAIR_MAKERS = {
     function.__code__
     for name in ("socketpair", "_fallback_socketpair")
@@ -30,7 +32,7 @@ def caller() -> str:
         filename = current.f_code.co_filename
         own = str(current.f_globals.get("__name__", "")).startswith(_OWN)
         if not own and not filename.startswith("<frozen"):
-            if not _is_installed(filename) and not filename.startswith(_STDLIB):
+            if not is_library(filename):
                 return _place(current)
             if library is None and _is_installed(filename):
                 library = current
@@ -42,6 +44,11 @@ def caller() -> str:
 
 def _place(frame: types.FrameType) -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+
+
+def is_library(filename: str) -> bool:
+    """Whether code was installed, or came with Python."""
+    return _is_installed(filename) or filename.startswith(_STDLIB)
 
 
 def _is_installed(filename: str) -> bool:
@@ -58,3 +65,11 @@ def in_socketpair() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def in_multiprocessing() -> bool:
+    """Whether the attempt is the standard library's way to a process that this program has started."""
+    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - see caller
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_OWN):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") in _MULTIPROCESSING

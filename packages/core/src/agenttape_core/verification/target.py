@@ -68,12 +68,12 @@ def target_of(function: Callable[..., Any] | str) -> Target:
 def _named(name: str) -> Target:
     place, _, qualname = name.rpartition(":")
     if not place or not qualname:
-        raise ConfigurationError(f'verify: expected "module:function" or "file.py:function", found {name!r}')
+        raise ConfigurationError(f'expected "module:function" or "file.py:function", found {name!r}')
     if not place.endswith(".py"):
         return Target(place, "", qualname)
     file = Path(place).resolve()
     if not file.is_file():
-        raise ConfigurationError(f"verify: there is no file {place}")
+        raise ConfigurationError(f"there is no file {place}")
     return Target("", str(file), qualname)
 
 

@@ -1,0 +1,1 @@
+"""A session in each Python process of a command."""

@@ -1,0 +1,329 @@
+"""`agenttape record` and `agenttape replay` with one process: a script, a function, a framework's agent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from agenttape_core import open_cassette, use_cassette
+
+from .conftest import Ended, cassettes
+
+Agenttape = Callable[..., Ended]
+Program = Callable[[str, str], str]
+
+ASK = """
+import random, sys, tempfile, time, uuid
+from tools import look_up
+
+print(*(look_up(city) for city in sys.argv[1:]), uuid.uuid4(), random.random(), time.time())
+with tempfile.NamedTemporaryFile() as file:
+    pass
+"""
+
+LANGCHAIN = """
+import asyncio, os, uuid
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+
+@tool
+def weather(city: str) -> str:
+    "Tell the weather."
+    return f"{city}: {os.getpid()}"
+
+def model():
+    return GenericFakeChatModel(messages=iter([AIMessage(f"Hello from {os.getpid()}.")]))
+
+async def node(state):
+    return {"messages": [await model().ainvoke(state["messages"])]}
+
+print(model().invoke(f"Hi, this is {uuid.uuid4()}.").text, weather.invoke({"city": "Paris"}))
+graph = StateGraph(MessagesState).add_node("model", node).add_edge(START, "model").compile()
+messages = asyncio.run(graph.ainvoke({"messages": [("user", "Hi.")]}))["messages"]
+print(messages[-1].content, messages[-1].id)
+"""
+
+LLAMAINDEX = """
+import asyncio, os
+from llama_index.core.llms import ChatMessage, MockLLM
+from llama_index.core.tools import FunctionTool
+
+def weather(city: str) -> str:
+    "Tell the weather."
+    return f"{city}: {os.getpid()}"
+
+async def main():
+    answer = await MockLLM(max_tokens=3).achat([ChatMessage("Tell me four words.")])
+    print(answer.message.content, await FunctionTool.from_defaults(weather).acall(city="Paris"))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [(ASK, 2), (LANGCHAIN, 3), (LLAMAINDEX, 2)],
+    ids=["functions", "langchain and langgraph", "llamaindex"],
+)
+def test_script(folder: Path, program: Program, agenttape: Agenttape, text: str, calls: int) -> None:
+    """A script that knows nothing of AgentTape is recorded, and its replay prints the same to the letter."""
+    words = ("--cassette", "run", "--", "python", program("agent.py", text), "Paris", "Rome")
+    recorded = agenttape("record", *words)
+    assert (recorded.code, cassettes(folder)) == (0, ["run.yaml"])
+    assert f"cassettes/run.yaml: 0 served, {calls} executed" in recorded.err
+    replayed = agenttape("replay", *words)
+    assert (replayed.code, replayed.out) == (0, recorded.out)
+    assert f"cassettes/run.yaml: {calls} served, 0 executed" in replayed.err
+
+
+@pytest.mark.parametrize("name", ["agents:Desk.ask", "agents.py:stream"])
+def test_function(folder: Path, program: Program, agenttape: Agenttape, name: str) -> None:
+    """A function is called in a process of its own, however it gives its answers, and its cassette is named by it."""
+    program(
+        "agents.py",
+        """
+        from tools import look_up
+
+        class Desk:
+            @staticmethod
+            def ask():
+                print(look_up("Paris"))
+
+        async def stream():
+            print(look_up("Paris"))
+            yield 1
+        """,
+    )
+    recorded = agenttape("record", name)
+    assert recorded.code == 0
+    assert cassettes(folder) == [f"{name.replace('.py:', '.').replace(':', '.')}.yaml"]
+    assert agenttape("replay", name)[:2] == recorded[:2]
+
+
+def test_miss(program: Program, agenttape: Agenttape) -> None:
+    """A request that was not recorded ends with 1, is explained once, and the explanation names the commands."""
+    script = program("ask.py", ASK)
+    assert agenttape("record", "--", "python", script, "Paris").code == 0
+    missed = agenttape("replay", "--", "python", script, "Oslo")
+    assert missed.code == 1
+    for part in (
+        "no recording for tool look_up",
+        "recorded  [-Paris-]",
+        "asked     {+Oslo+}",
+        "agenttape record --cassette ask -- python ask.py Oslo",
+        "agenttape record --mode new_episodes --cassette ask -- python ask.py Oslo",
+    ):
+        assert missed.err.count(part) == 1
+    assert "the program was stopped at ask.py:5\n" in missed.err
+    assert "Traceback" not in missed.err
+
+
+def test_swallowed_miss(program: Program, agenttape: Agenttape) -> None:
+    """A program that eats a miss and goes on ends with 1 all the same."""
+    script = program(
+        "ask.py",
+        """
+        import sys
+        from tools import look_up
+        try:
+            look_up(sys.argv[1])
+        except BaseException:
+            print("never mind")
+        """,
+    )
+    assert agenttape("record", "--", "python", script, "Paris").code == 0
+    missed = agenttape("replay", "--", "python", script, "Oslo")
+    assert (missed.code, missed.out) == (1, "never mind\n")
+    assert "{+Oslo+}" in missed.err
+
+
+def test_unused(program: Program, agenttape: Agenttape) -> None:
+    """A recording that nobody asks for is a finding, which can be asked to be none."""
+    script = program("ask.py", ASK)
+    assert agenttape("record", "--", "python", script, "Paris", "Rome").code == 0
+    replay = ("--", "python", script, "Paris")
+    assert (
+        "cassettes/ask.yaml: 1 recorded interactions were never asked for" in (left := agenttape("replay", *replay)).err
+    )
+    assert left.code == 1
+    assert agenttape("replay", "--unused", "ignore", *replay).code == 0
+
+
+def test_blocked(program: Program, agenttape: Agenttape) -> None:
+    """A connection is refused and a finding, also where no session was needed before, and unless it is allowed."""
+    script = program(
+        "reach.py",
+        """
+        import sys, socket
+        if sys.argv[1:]:
+            from tools import look_up
+            look_up("Paris")
+        else:
+            try:
+                socket.create_connection(("127.0.0.1", 9), timeout=5)
+            except BaseException as error:
+                print(type(error).__name__)
+        """,
+    )
+    assert agenttape("record", "--", "python", script, "call").code == 0
+    blocked = agenttape("replay", "--", "python", script)
+    assert (blocked.code, blocked.out) == (1, "NetworkBlockedError\n")
+    assert "blocked an attempt to connect to 127.0.0.1:9" in blocked.err
+    allowed = agenttape("replay", "--egress", "loopback", "--unused", "ignore", "--", "python", script)
+    assert (allowed.code, allowed.out) == (0, "ConnectionRefusedError\n")
+
+
+def test_failing_command(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """The exit code of the command is that of a recording and of a replay, and what failed replaces nothing."""
+    script = program("ask.py", ASK + "sys.exit(len(sys.argv) - 2)\n")
+    words = ("--", "python", script, "Paris", *["Rome"] * 5)
+    assert (agenttape("record", *words).code, cassettes(folder)) == (5, ["ask.yaml"])
+    good = (folder / "cassettes" / "ask.yaml").read_text()
+    assert agenttape("replay", *words).code == 5
+    again = agenttape("record", *words)
+    assert (again.code, cassettes(folder)) == (5, ["ask.recovered.yaml", "ask.yaml"])
+    assert "so cassettes/ask.yaml was left as it was; what was recorded is in cassettes/ask.recovered.yaml" in again.err
+    assert (folder / "cassettes" / "ask.yaml").read_text() == good
+    assert agenttape("record", "--on-error", "keep", *words).code == 5
+    assert (folder / "cassettes" / "ask.yaml").read_text() != good
+
+
+def test_no_cassette(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """Without a cassette, or with a broken one, nothing is run, and the command ends with 3."""
+    script = program("ask.py", ASK)
+    missing = agenttape("replay", "--", "python", script, "Paris")
+    assert (missing.code, missing.out) == (3, "")
+    assert "record it:  agenttape record --cassette ask -- python ask.py Paris" in missing.err
+    (folder / "cassettes").mkdir()
+    (folder / "cassettes" / "ask.yaml").write_text("agenttape: 1\nname: ask\n")
+    broken = agenttape("replay", "--", "python", script, "Paris")
+    assert (broken.code, broken.out) == (3, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["record"], "Missing argument"),
+        (["record", "no-such-command"], "there is no command no-such-command"),
+        (["record", "--", "python", "-I", "ask.py"], "its option -I keeps it from importing"),
+        (["record", "no_such_file.py:ask"], "there is no file no_such_file.py"),
+        (["record", "tools:nothing"], "tools:nothing is not a function"),
+        (["record", "--mode", "none", "tools:look_up"], "'none' is not one of"),
+        (["record", "--freeze", "moon", "tools:look_up"], "moon"),
+        (["record", "--cassette", "s3://bucket/a.yaml", "tools:look_up"], "expected a cassette in a local folder"),
+        (["replay", "--match-on", "luck", "tools:look_up"], "luck"),
+    ],
+)
+def test_usage(folder: Path, agenttape: Agenttape, words: list[str], said: str) -> None:
+    """A command that is wrong ends with 2, says what is, and leaves nothing."""
+    ended = agenttape(*words)
+    assert (ended.code, cassettes(folder)) == (2, [])
+    assert said in ended.err
+
+
+def test_json(program: Program, agenttape: Agenttape) -> None:
+    """With --json the standard output is the summary, and what the command prints goes to the standard error."""
+    script = program("ask.py", ASK)
+    recorded = agenttape("record", "--json", "--", "python", script, "Paris")
+    assert (
+        recorded.json["processes"][0] | {"executed": 1, "cassette": "cassettes/ask.yaml"}
+        == recorded.json["processes"][0]
+    )
+    assert (recorded.json["code"], recorded.json["written"]) == (0, ["cassettes/ask.yaml"])
+    assert "Paris: " in recorded.err
+    missed = agenttape("replay", "--json", "--", "python", script, "Oslo").json
+    assert (missed["exit_code"], missed["code"], len(missed["processes"][0]["missed"])) == (1, 1, 1)
+    assert "{+Oslo+}" in missed["failures"][0]
+
+
+def test_modes(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """`once` replays what is there, `new_episodes` adds to it, and `all` records anew."""
+    script = program("ask.py", ASK)
+    first = agenttape("record", "--mode", "once", "--", "python", script, "Paris")
+    assert agenttape("record", "--mode", "once", "--", "python", script, "Paris").out == first.out
+    assert agenttape("record", "--mode", "once", "--", "python", script, "Rome").code == 1
+    added = agenttape("record", "--mode", "new_episodes", "--", "python", script, "Paris", "Rome")
+    assert added.out.split()[1] == first.out.split()[1]
+    assert [entry.address for entry in open_cassette(folder / "cassettes" / "ask.yaml").entries] == [
+        "look_up",
+        "look_up#2",
+    ]
+    assert agenttape("record", "--", "python", script, "Paris").out.split()[1] != first.out.split()[1]
+    assert len(open_cassette(folder / "cassettes" / "ask.yaml").entries) == 1
+
+
+def test_live(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """A replay with something live writes what happened beside the cassette, which it leaves as it is."""
+    script = program("ask.py", ASK)
+    recorded = agenttape("record", "--", "python", script, "Paris")
+    good = (folder / "cassettes" / "ask.yaml").read_text()
+    live = agenttape("replay", "--live", "tool", "--", "python", script, "Paris")
+    assert (live.code, live.out.split()[1] == recorded.out.split()[1]) == (0, False)
+    assert cassettes(folder) == ["ask.derived.yaml", "ask.yaml"]
+    assert open_cassette(folder / "cassettes" / "ask.derived.yaml").header.derived_from == "ask.yaml"
+    assert (folder / "cassettes" / "ask.yaml").read_text() == good
+
+
+def test_nested_session(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """A session of the program's own takes its calls; in a replay it only replays, whatever its mode."""
+    script = program(
+        "ask.py",
+        """
+        from agenttape_core import use_cassette
+        from tools import look_up
+        print(look_up("outside"))
+        with use_cassette("inner", mode="all"):
+            print(look_up("inside"))
+        """,
+    )
+    recorded = agenttape("record", "--", "python", script)
+    assert cassettes(folder) == ["ask.yaml", "inner.yaml"]
+    assert agenttape("replay", "--", "python", script)[:2] == recorded[:2]
+    (folder / "cassettes" / "inner.yaml").unlink()
+    assert agenttape("replay", "--", "python", script).code == 1
+    assert cassettes(folder) == ["ask.yaml"]
+
+
+def test_by_a_test(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """What the command has recorded, a session of a test replays, and the other way round: it is one format."""
+    assert agenttape("record", "--", "python", program("ask.py", ASK), "Paris").code == 0
+    sys.path.insert(0, str(folder))
+    try:
+        with use_cassette("ask") as session:
+            import_module("tools").look_up("Paris")
+    finally:
+        sys.path.remove(str(folder))
+        del sys.modules["tools"]
+    assert str(session.report) == "1 served, 0 executed"
+
+
+def test_nothing_to_record(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """A command that asks for nothing leaves nothing, and does not take away what is there."""
+    words = ("--cassette", "ask", "--", "python")
+    assert agenttape("record", *words, program("ask.py", ASK), "Paris").code == 0
+    nothing = agenttape("record", *words, program("other.py", "print('hello')"))
+    assert (nothing.code, nothing.out, cassettes(folder)) == (0, "hello\n", ["ask.yaml"])
+    assert "no Python process of it asked for anything that can be recorded" in nothing.err
+
+
+def test_sitecustomize(folder: Path, program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's own `sitecustomize` runs as it would without AgentTape, and nothing of ours is left on the path."""
+    program("sitecustomize.py", "import sys\nsys.mine = 42\n")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    script = program(
+        "ask.py",
+        """
+        import sitecustomize, sys
+        from tools import look_up
+        print(sys.mine, sitecustomize.__file__, any("startup" in entry for entry in sys.path))
+        look_up("Paris")
+        """,
+    )
+    ended = agenttape("record", "--", "python", script)
+    assert (ended.out, cassettes(folder)) == (f"42 {folder / 'sitecustomize.py'} False\n", ["ask.yaml"])

@@ -1,0 +1,310 @@
+"""Commands of several processes: each Python of them has a session, and finds its own recordings again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agenttape_core import open_cassette
+
+from .conftest import Ended, cassettes
+
+Agenttape = Callable[..., Ended]
+Program = Callable[[str, str], str]
+
+ASK = """
+import sys, uuid
+from tools import look_up
+print(look_up(" ".join(sys.argv[1:])), uuid.uuid4(), flush=True)
+"""
+
+POOL = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+from tools import look_up
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method(sys.argv[1])
+    with multiprocessing.Pool(int(sys.argv[2])) as pool:
+        answers = pool.map(look_up, ["Bonn", "Graz", "Nice", "Oslo"], chunksize=1)
+    if sys.argv[1] == "fork":
+        with ProcessPoolExecutor(2) as pool:
+            answers += pool.map(look_up, ["Rome", "Kiel"])
+    print(look_up("Paris"), answers)
+"""
+
+
+SECRET = "sk-proj-" + "a1B2" * 9
+
+
+def test_shell(folder: Path, program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that a shell starts one after the other, or at once, are served what each of them recorded."""
+    monkeypatch.setenv("SECRET", SECRET)
+    program("a.py", ASK)
+    program("b.py", ASK)
+    line = "python a.py 1 & python a.py 2 $SECRET & python a.py 2 $SECRET & wait; python b.py"
+    words = ("--cassette", "both", "--", "sh", "-c", line)
+    recorded = agenttape("record", *words)
+    assert (recorded.code, cassettes(folder)) == (0, ["both.processes/a.py.yaml", "both.processes/b.py.yaml"])
+    assert SECRET not in (folder / "cassettes" / "both.processes" / "a.py.yaml").read_text()
+    lines = sorted(recorded.out.splitlines())
+    assert len({line.split()[-1] for line in lines}) == 4  # no two make the same ids
+    replayed = agenttape("replay", *words)
+    assert (replayed.code, sorted(replayed.out.splitlines())) == (0, lines)
+
+
+def test_new_episodes(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """What is added by several processes that share a cassette is there once, and what was there before too."""
+    program("a.py", ASK)
+    words = ("--cassette", "both", "--", "sh", "-c")
+    assert agenttape("record", *words, "python a.py 1; python a.py 2").code == 0
+    added = agenttape("record", "--mode", "new_episodes", *words, "python a.py 1; python a.py 3; python a.py 4")
+    assert added.code == 0
+    cassette = open_cassette(folder / "cassettes" / "both.processes" / "a.py.yaml")
+    asked = [interaction.request["arguments"]["city"] for interaction in cassette.interactions()]
+    assert sorted(asked) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("method", "workers", "own", "calls"),
+    [
+        ("fork", "2", "fork", 6),
+        ("spawn", "1", "multiprocessing", 4),
+        ("forkserver", "1", "multiprocessing/fork", 4),
+    ],
+)
+def test_multiprocessing(
+    folder: Path, program: Program, agenttape: Agenttape, *, method: str, workers: str, own: str, calls: int
+) -> None:
+    """Workers share their recordings, whichever of them gets a job, and nothing else is left behind."""
+    words = ("--cassette", "pool", "--", "python", program("pool.py", POOL), method, workers)
+    recorded = agenttape("record", *words)
+    assert (recorded.code, cassettes(folder)) == (0, [f"pool.processes/{own}.yaml", "pool.yaml"])
+    assert len(open_cassette(folder / "cassettes" / "pool.processes" / f"{own}.yaml").entries) == calls
+    replayed = agenttape("replay", *words)
+    assert (replayed.code, replayed.out) == (0, recorded.out)
+
+
+def test_miss_in_a_pool(program: Program, agenttape: Agenttape) -> None:
+    """A miss in a worker ends the command, which would wait for the worker for ever, and is explained."""
+    script = program(
+        "pool.py",
+        """
+        import multiprocessing, sys
+        from tools import look_up
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            pool.map(look_up, sys.argv[1:])
+        """,
+    )
+    assert agenttape("record", "--", "python", script, "Paris").code == 0
+    missed = agenttape("replay", "--", "python", script, "Oslo")
+    assert missed.code == 1
+    assert "asked     {+Oslo+}" in missed.err
+    assert "the pool was stopped" in missed.err
+
+
+def test_started_by_a_program(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """A program's forks, what it starts and what it becomes have their places below its own cassette."""
+    program("ask.py", ASK)
+    script = program(
+        "main.py",
+        """
+        import os, subprocess, sys
+        from tools import look_up
+        print(look_up("main"), flush=True)
+        if not (child := os.fork()):
+            print(look_up("fork"), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        subprocess.run([sys.executable, "ask.py", "child"], check=True)
+        os.execv(sys.executable, [sys.executable, "-m", "ask", "become"])
+        """,
+    )
+    words = ("--cassette", "cassettes/run.jsonl", "--", "python", script)
+    recorded = agenttape("record", *words)
+    assert (recorded.code, cassettes(folder)) == (
+        0,
+        ["run.jsonl", "run.processes/ask.jsonl", "run.processes/ask.py.jsonl", "run.processes/fork.jsonl"],
+    )
+    assert agenttape("replay", *words)[:2] == recorded[:2]
+
+
+def test_pytest_with_workers(
+    folder: Path, program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests are served their recordings whichever worker of xdist runs them, also where pytest rewrites our modules."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    program("pytest.ini", "[pytest]\naddopts = -q -p xdist.plugin\n")
+    program("conftest.py", "import pytest\npytest.register_assert_rewrite('agenttape_core')\n")
+    program(
+        "test_tools.py",
+        """
+        import pytest
+        from tools import look_up
+
+        @pytest.mark.parametrize("n", range(6))
+        def test_look_up(n):
+            assert look_up(str(n)).startswith(f"{n}: ")
+        """,
+    )
+    words = ("--cassette", "tests", "--", "pytest", "-n2")
+    assert (agenttape("record", *words).code, cassettes(folder)) == (0, ["tests.processes/code.yaml"])
+    replayed = agenttape("replay", "--json", *words).json
+    assert replayed["exit_code"] == 0
+    assert sum(process["served"] for process in replayed["processes"]) == 6
+
+
+def test_process_without_a_cassette(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """A process that recorded nothing needs no cassette until it asks, and one that does not come is a finding."""
+    program("ask.py", ASK)
+    script = program(
+        "main.py",
+        """
+        import subprocess, sys
+        from tools import look_up
+        look_up("Paris")
+        subprocess.run([sys.executable, *sys.argv[1:]], check=True)
+        """,
+    )
+    words = ("--", "python", script)
+    assert agenttape("record", *words, "-c", "import tools").code == 0
+    assert cassettes(folder) == ["main.yaml"]
+    asked = agenttape("replay", *words, "ask.py")
+    assert (asked.code, "cassettes/main.processes/ask.py.yaml (0 interactions" in asked.err) == (1, True)
+    assert agenttape("record", *words, "ask.py").code == 0
+    gone = agenttape("replay", *words, "-c", "pass")
+    assert (gone.code, "main.processes/ask.py.yaml: 1 recorded interactions were never asked" in gone.err) == (1, True)
+    again = agenttape("record", *words, "-c", "pass")
+    assert (again.code, cassettes(folder)) == (0, ["main.yaml"])
+    assert "removed cassettes/main.processes/ask.py.yaml" in again.err
+
+
+def test_deaf_python(program: Program, agenttape: Agenttape) -> None:
+    """A Python that cannot be guarded is named, with the reason."""
+    script = program(
+        "main.py",
+        """
+        import subprocess, sys
+        from tools import look_up
+        look_up("Paris")
+        subprocess.run([sys.executable, "-S", "-c", "pass"], check=True)
+        subprocess.run([sys.executable, "-c", "pass"], env={}, check=True)
+        """,
+    )
+    assert agenttape("record", "--", "python", script).code == 0
+    replayed = agenttape("replay", "--", "python", script)
+    assert replayed.code == 0
+    assert "is not guarded: its option -S keeps it from importing" in replayed.err
+    assert "is not guarded: it is not given the environment" in replayed.err
+
+
+def test_python_without_agenttape(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """A Python that has no AgentTape reaches nothing in a replay, which ends with 1 whatever it makes of that."""
+    (folder / "without").mkdir()
+    program("without/agenttape_core.py", "raise ModuleNotFoundError('not here')\n")
+    program("a.py", ASK)
+    program(
+        "reach.py",
+        """
+        import socket
+        try:
+            socket.create_connection(("127.0.0.1", 9), timeout=5)
+        except Exception as error:
+            print(type(error).__name__)
+        """,
+    )
+    line = "python a.py; PYTHONPATH=$PYTHONPATH:without python reach.py"
+    words = ("--cassette", "both", "--", "sh", "-c", line)
+    assert agenttape("record", *words).out.endswith("ConnectionRefusedError\n")
+    replayed = agenttape("replay", *words)
+    assert (replayed.code, replayed.out.endswith("RuntimeError\n")) == (1, True)
+    assert "has no AgentTape to replay with" in replayed.err
+
+
+class Started:
+    """`agenttape` in a process group of its own, with a program that says when it is ready."""
+
+    def __init__(self, *words: str) -> None:
+        command = [str(Path(sys.executable).with_name("agenttape")), *words]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+
+    def end(self, number: signal.Signals, *, group: bool) -> Ended:
+        """Send a signal, to the whole group as a terminal does or to the command alone, and wait."""
+        (os.killpg if group else os.kill)(self.process.pid, number)
+        out, err = self.process.communicate(timeout=60)
+        return Ended(self.process.returncode, out, err)
+
+
+WAIT = """
+import signal, sys
+from tools import look_up
+look_up("Paris")
+if sys.argv[1:]:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "group", "arguments", "code"),
+    [(signal.SIGINT, True, "", 130), (signal.SIGTERM, False, "", 143), (signal.SIGTERM, True, "gently", 0)],
+    ids=["interrupted", "terminated", "ends gently"],
+)
+def test_ended_by_a_signal(
+    folder: Path, program: Program, *, number: signal.Signals, group: bool, arguments: str, code: int
+) -> None:
+    """What a program had recorded when it was ended is its cassette, and it ends as it would without AgentTape."""
+    ended = Started("record", "--", "python", program("wait.py", WAIT), *arguments.split()).end(number, group=group)
+    assert (ended.code, cassettes(folder)) == (code, ["wait.yaml"])
+    assert "cassettes/wait.yaml: 0 served, 1 executed" in ended.err
+    assert len(open_cassette(folder / "cassettes" / "wait.yaml").entries) == 1
+
+
+def test_terminated_while_it_ends(program: Program, agenttape: Agenttape) -> None:
+    """A signal that comes while a recording is written waits for that, and then ends the process."""
+    script = program(
+        "sync.py",
+        """
+        import os, signal
+        from tools import look_up
+
+        def terminated(descriptor, fsync=os.fsync):
+            os.kill(os.getpid(), signal.SIGTERM)
+            fsync(descriptor)
+
+        look_up("Paris")
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.fsync = terminated
+        """,
+    )
+    ended = agenttape("record", "--", "python", script)
+    assert (ended.code, "cassettes/sync.yaml: 0 served, 1 executed" in ended.err) == (143, True)
+
+
+def test_killed(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """What a process had recorded when it was killed is kept, and a replay that is killed proves nothing."""
+    script = program(
+        "die.py",
+        """
+        import os, signal
+        from tools import look_up
+        look_up("Paris")
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+    )
+    assert agenttape("record", "--", "python", script).code == 137
+    assert cassettes(folder) == ["die.yaml"]
+    assert len(open_cassette(folder / "cassettes" / "die.yaml").entries) == 1
+    replayed = agenttape("replay", "--", "python", script)
+    assert (replayed.code, "was killed or lives on" in replayed.err) == (1, True)
