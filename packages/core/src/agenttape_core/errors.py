@@ -15,6 +15,7 @@ AgentTapeError (Exception)
 ├── SessionStateError             a session was entered twice, or used outside its block
 ├── DriftError                    a call that was not recorded, in a run that lives on: on_miss="return"
 ├── VerificationError             the replays of a function did not all produce the same
+├── ExportError                   what was exported did not arrive
 └── ReplayedError                 stands in for a recorded exception whose type is not loaded
 
 AgentTapeHalt (BaseException)     must stop the run: no retry, fallback or tool error handler may eat it
@@ -146,6 +147,22 @@ class DriftError(AgentTapeError):
 
 class VerificationError(AgentTapeError):
     """The replays of a function differ, or fail. The message is the report of the verification."""
+
+
+class ExportError(AgentTapeError):
+    """What was sent to another tool did not arrive there.
+
+    Args:
+        target: Where it was sent to.
+        why: What went wrong, as the tool or its client says.
+    """
+
+    def __init__(self, target: str, why: str) -> None:
+        self.target = target
+        super().__init__(
+            f"{target} did not take what was exported: {why}\n"
+            "  check that it runs and takes OTLP by HTTP, or write a file: agenttape export --format otel -o spans.json"
+        )
 
 
 class ReplayedError(AgentTapeError):

@@ -1,0 +1,121 @@
+"""`agenttape export`: cassettes as other tools read them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
+from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.errors import CassetteWriteError
+from agenttape_core.exporting import Collector, otlp_lines, rows_of, spans_of
+from agenttape_core.storage import is_cassette
+
+
+@verb("agenttape export cassettes --format otel --endpoint http://localhost:4318")
+@paths_argument
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "jsonl", "otel"]),
+    default="json",
+    show_default=True,
+    help="One document, a line for each record, or OpenTelemetry spans.",
+)
+@click.option("-o", "--output", default=STDIN, metavar="FILE", help="Write to a file; by default to standard output.")
+@click.option(
+    "--endpoint", metavar="URL", help="Send spans to this OTLP/HTTP endpoint; `env`: as OTEL_EXPORTER_OTLP_* say."
+)
+@click.option("--content", is_flag=True, help="Let spans hold what people, models and tools said.")
+def export(
+    paths: tuple[str, ...], *, form: str, output: str, endpoint: str | None, content: bool, as_json: bool
+) -> None:
+    """Write cassettes as other tools read them: as JSON, or as OpenTelemetry spans.
+
+    JSON holds all that is recorded, redacted as in the cassette. Spans hold no content unless you ask for it with
+    --content. Nothing is sent anywhere but with --endpoint.
+    """
+    if form != "otel" and (endpoint is not None or content):
+        raise click.UsageError("--endpoint and --content are for --format otel")
+    if endpoint is not None and output != STDIN:
+        raise click.UsageError("--endpoint and --output exclude each other")
+    found = found_in(paths)
+    if endpoint is not None:
+        _tell(as_json=as_json, **_sent(found, endpoint, content=content))
+        return
+    count = _write(output, _text(found, form, content=content))
+    if output != STDIN:
+        counts = {} if form == "json" else {"lines": count}
+        _tell(as_json=as_json, to=output, cassettes=len(found), **counts)
+
+
+def _sent(found: Sequence[Found], endpoint: str, *, content: bool) -> dict[str, Any]:
+    collector, count = Collector(endpoint), 0
+    try:
+        for each in progress(found, "sending"):
+            spans = spans_of(each.open(), content=content)
+            collector.send(spans)
+            count += len(spans)
+    finally:
+        collector.close()
+    return {"to": collector.url, "cassettes": len(found), "spans": count}
+
+
+def _text(found: Sequence[Found], form: str, *, content: bool) -> Iterator[str]:
+    """Yield the lines of an export, in ASCII: whatever a cassette holds cannot do anything to a terminal."""
+    if form == "json":
+        cassettes = [
+            {"cassette": each.shown, "records": list(rows_of(each.open()))} for each in progress(found, "reading")
+        ]
+        yield json.dumps({"cassettes": cassettes}, indent=2)
+        return
+    for each in progress(found, "reading"):
+        if form == "otel":
+            yield from otlp_lines(spans_of(each.open(), content=content))
+        else:
+            yield from (json.dumps({"cassette": each.shown, **row}) for row in rows_of(each.open()))
+
+
+def _write(output: str, lines: Iterator[str]) -> int:
+    """Write lines, and return how many: a file whole or not at all, and never in the place of a cassette."""
+    if output == STDIN:
+        return _put(sys.stdout, lines)
+    target = Path(output)
+    if is_cassette(target):
+        raise click.UsageError(f"{output} is a cassette; name another file")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            count = _put(file, lines)
+        temporary.replace(target)
+    except OSError as error:
+        problem = f"the export could not be written: {error.strerror or error}"
+        raise CassetteWriteError(output, problem, remedy="name another file, or free space") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    return count
+
+
+def _put(file: IO[str], lines: Iterator[str]) -> int:
+    count = 0
+    for line in lines:
+        file.write(f"{line}\n")
+        count += 1
+    return count
+
+
+def _tell(*, as_json: bool, to: str, cassettes: int, **counts: int) -> None:
+    if as_json:
+        print_json({"to": to, "cassettes": cassettes, **counts})
+        return
+    all_counts = {"cassettes": cassettes, **counts}
+    how_many = ", ".join(f"{count} {what if count != 1 else what[:-1]}" for what, count in all_counts.items())
+    print_text(f"{how_many} exported to {to}")
