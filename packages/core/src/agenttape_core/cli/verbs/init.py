@@ -1,0 +1,62 @@
+"""`agenttape init`: what git and a project's automation should know of cassettes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from agenttape_core.cli.app import FINDINGS, OK
+from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.config import load_settings
+from agenttape_core.versioning.settings import root_of
+from agenttape_core.versioning.setup import (
+    Change,
+    files_to_change,
+    folder_name,
+    set_clone_settings,
+    write_files,
+)
+
+_NO_REPOSITORY = (
+    "this folder is in no git repository, so there is nothing that compares and merges cassettes\n"
+    "  run `git init`, then `agenttape init` once more"
+)
+
+
+@verb("agenttape init --ci")
+@click.option("--ci", "automated", is_flag=True, help="Also write a GitHub Actions workflow and pre-commit hooks.")
+def init(*, automated: bool, as_json: bool) -> int:
+    """Let git compare and merge cassettes in this project, and look after the files beside them.
+
+    Writes lines of .gitattributes and .gitignore into this folder, and settings into this clone of the repository:
+    run it once in each clone. What is in a file already stays as it is. Ends with 1 if a file has to be edited by hand.
+    """
+    project = Path()
+    root = root_of(project)
+    folder = folder_name(load_settings().cassette_dir)
+    changes = files_to_change(project, _near(root), folder, automated=automated)
+    write_files(changes)
+    changes += set_clone_settings(root) if root is not None else []
+    if as_json:
+        print_json({"repository": str(root) if root else None, "changes": [change._asdict() for change in changes]})
+    else:
+        _tell(changes)
+        if root is None:
+            print_text(_NO_REPOSITORY)
+    return FINDINGS if any(change.state == "left" for change in changes) else OK
+
+
+def _near(root: Path | None) -> Path:
+    """Return the folder of a repository as seen from here, or this folder."""
+    return Path() if root is None or root == Path.cwd().resolve() else root
+
+
+def _tell(changes: Sequence[Change]) -> None:
+    for change in changes:
+        if change.state == "left":
+            print_text(f"{change.what}: left as it is; add to it, or put in its place:", "yellow")
+            print_text("".join(f"  {line}\n" for line in change.text.splitlines()).rstrip("\n"))
+        else:
+            print_text(f"{change.what}: {change.state}")

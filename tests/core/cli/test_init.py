@@ -1,0 +1,484 @@
+"""`init`, and what git then does with cassettes: real repositories, differences, merges and checkouts."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agenttape_core import convert, open_cassette, use_cassette
+from agenttape_core.cli.app import run
+from agenttape_core.errors import CassetteFormatError
+from agenttape_core.versioning.automation import WORKFLOW, hooks, with_hooks
+from agenttape_core.versioning.texts import diffable
+
+from .conftest import answer, look_up
+
+ROOT = Path(__file__).resolve().parents[3]
+RUN = "cassettes/run.yaml"
+
+
+class Repository:
+    """A folder in git."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def git(self, *words: object, fails: bool = False) -> str:
+        """Run git, and return what it printed."""
+        done = subprocess.run(["git", *map(str, words)], cwd=self.folder, capture_output=True, text=True, check=False)
+        assert (done.returncode != 0) is fails, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def commit(self, message: str = "Change") -> None:
+        """Commit everything."""
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+
+
+@pytest.fixture(autouse=True)
+def _no_git_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let git know nobody but the author of these commits."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    for name in ("GLOBAL", "SYSTEM"):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", os.devnull)
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@example.test")
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A repository that was set up, in which tests work."""
+    monkeypatch.chdir(tmp_path)
+    made = Repository(tmp_path)
+    made.git("init", "-q", "-b", "main")
+    assert run(["init"]) == 0
+    return made
+
+
+def record(*cities: str, question: str = "Rain?", mode: str = "all", path: str = RUN) -> None:
+    """Record a question and what is looked up."""
+    with use_cassette(path, mode=mode, unused="ignore"):  # type: ignore[arg-type] # one of the modes
+        answer("gpt-5", question)
+        for city in cities:
+            look_up(city)
+
+
+def requests() -> list[Any]:
+    """Return what the cassette holds, asked for."""
+    return [item.request.get("arguments", item.request.get("messages")) for item in open_cassette(RUN).interactions()]
+
+
+def asked(city: str) -> dict[str, str]:
+    """Return the arguments of a call of the tool."""
+    return {"city": city}
+
+
+def forked(repository: Repository, ours: Any, theirs: Any) -> None:
+    """Commit, then let two branches change what there is, and stay on ours."""
+    repository.commit()
+    repository.git("checkout", "-q", "-b", "theirs")
+    theirs()
+    repository.commit()
+    repository.git("checkout", "-q", "main")
+    ours()
+    repository.commit()
+
+
+def test_a_second_run_changes_nothing(repository: Repository, command: Any) -> None:
+    """What `init` wrote it leaves as it is."""
+    assert run(["init", "--ci"]) == 0
+    before = {path: path.read_bytes() for path in repository.folder.glob(".*") if path.is_file()}
+    settings = repository.git("config", "--local", "--list")
+    ended = command("init", "--ci", "--json")
+    assert ended.code == 0
+    assert {change["state"] for change in ended.json["changes"]} == {"unchanged"}
+    assert {path: path.read_bytes() for path in before} == before
+    assert repository.git("config", "--local", "--list") == settings
+
+
+def test_what_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
+    """Files that a project has already are extended behind what they hold, and never twice."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".gitattributes").write_text("*.png binary\n**/*.assets/** binary")
+    (tmp_path / ".gitignore").write_text("build/\n")
+    told = {Path(change["what"]).name: change["state"] for change in command("init", "--json").json["changes"]}
+    assert told == {".gitattributes": "extended", ".gitignore": "extended"}
+    lines = (tmp_path / ".gitattributes").read_text().splitlines()
+    assert lines[:2] == ["*.png binary", "**/*.assets/** binary"]
+    assert lines.count("**/*.assets/** binary") == 1
+    assert (tmp_path / ".gitignore").read_text().startswith("build/\n\n#")
+
+
+def test_outside_of_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
+    """Without a repository, or without git, the files are written and the command says what is missing."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    for path in (os.environ["PATH"], str(tmp_path)):
+        monkeypatch.setenv("PATH", path)
+        ended = command("init")
+        assert ended.code == 0
+        assert "git init" in ended.out
+    assert (tmp_path / ".gitattributes").exists()
+
+
+def test_the_folder_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
+    """The name of the folder is that of the settings; one that git's patterns cannot name is an error."""
+    monkeypatch.setenv("AGENTTAPE_CASSETTE_DIR", "tests/tapes")
+    assert command("init").code == 0
+    assert "**/tapes/**/*.yaml " in (tmp_path / ".gitattributes").read_text()
+    for odd in ("ta pes", "s3://bucket/tapes", "[tapes]"):
+        monkeypatch.setenv("AGENTTAPE_CASSETTE_DIR", odd)
+        assert command("init").code == 2
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, command: Any) -> None:
+    """A file that is no text is an error that names it, and nothing is written."""
+    (tmp_path / ".gitignore").write_bytes(b"\xff\xfe")
+    ended = command("init")
+    assert ended.code == 2
+    assert ".gitignore" in ended.err
+    assert not (tmp_path / ".gitattributes").exists()
+
+
+def test_what_a_recording_leaves_is_ignored(repository: Repository) -> None:
+    """Locks and journals are not committed; cassettes and their assets are."""
+    kept = ["cassettes/a.yaml", "tests/cassettes/x/a.jsonl.gz", "cassettes/a.yaml.assets/0a.png", "uv.lock", ".a.lock"]
+    gone = ["cassettes/.a.yaml.lock", "tests/cassettes/x/.a.yaml.12-0a.journal"]
+    for path in [*kept, *gone]:
+        file = repository.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    repository.commit()
+    committed = repository.git("ls-files").splitlines()
+    assert set(kept) <= set(committed)
+    assert not set(gone) & set(committed)
+    attributes = repository.git("check-attr", "text", "diff", "merge", "--", *kept[:3])
+    assert "a.yaml: diff: agenttape" in attributes
+    assert "a.jsonl.gz: text: unset" in attributes
+    assert "0a.png: merge: unset" in attributes
+
+
+def test_a_difference_is_readable(repository: Repository) -> None:
+    """`git diff` shows what was asked and answered, below where it was, and no numbers, times or fingerprints."""
+    record("Paris", "Rome")
+    repository.commit()
+    record("Lima", "Paris", "Rome", question="Snow?")
+    diff = repository.git("diff")
+    assert re.search(r"^@@ .* @@ .*look_up", diff, re.MULTILINE)
+    assert "\n-  - role: user\n-    content: Rain?" in diff or "\n-    content: Rain?\n+    content: Snow?" in diff
+    assert "Lima: sunny" in diff
+    for word in ("fingerprint", "interaction:", "created", "timings"):
+        assert word not in diff
+
+
+def test_what_was_only_recorded_again_differs_in_nothing(repository: Repository) -> None:
+    """A new recording of the same run has no difference to look at."""
+    record("Paris")
+    repository.commit()
+    record("Paris")
+    assert Path(RUN).name in repository.git("status", "--short")
+    assert "@@" not in repository.git("diff")
+
+
+def test_a_packed_cassette_differs_as_a_plain_one(repository: Repository) -> None:
+    """Layout and packing make no difference to a difference, and nothing that lies in the repository is run for it."""
+    packed = "cassettes/packed.jsonl.gz"
+    Path("json.py").write_text("raise SystemExit('a module of the repository was run')\n")
+    record("Paris")
+    convert(RUN, packed)
+    repository.commit()
+    record("Rome")
+    convert(RUN, packed, overwrite=True)
+    assert diffable(Path(packed)) == diffable(Path(RUN))
+    assert "\n+  value: Rome: sunny" in repository.git("diff", packed).replace('"', "")
+
+
+def test_a_file_that_is_no_cassette_differs_as_ever(repository: Repository) -> None:
+    """What only lies in such a folder is compared as it is, also a cassette that is broken."""
+    notes = repository.folder / "cassettes" / "notes.yaml"
+    notes.parent.mkdir()
+    notes.write_text("a: 1\n")
+    repository.commit()
+    notes.write_text("a: 2\n")
+    assert "\n-a: 1\n+a: 2\n" in repository.git("diff")
+
+
+def test_the_text_of_each_kind(recorded: Path) -> None:
+    """The words of a cassette of any kind stand in its text, also those that were streamed, and below every record."""
+    text = diffable(recorded).decode()
+    assert ("answer 1 to left" if recorded.stem == "langgraph" else "18 degrees in Paris") in text
+    cassette = open_cassette(recorded)
+    headings = [f"--- {record.kind} {record.name} {record.address}" for record in cassette.records()]
+    assert [line.replace('"', "") for line in text.splitlines() if line.startswith("--- ")] == headings
+    assert "timings" not in text
+
+
+def answer_to(question: str) -> None:
+    """Add a question to the cassette."""
+    with use_cassette(RUN, mode="new_episodes", unused="ignore"):
+        answer("gpt-5", "Rain?")
+        answer("gpt-5", question)
+
+
+def test_one_side_adds_and_the_other_records_again(repository: Repository) -> None:
+    """Records that one side added are kept where the other recorded the rest anew, and the result is replayed."""
+    record("Paris", "Rome")
+    forked(repository, lambda: answer_to("Snow?"), lambda: record("Paris", "Lima"))
+    repository.git("merge", "-q", "theirs")
+    assert [item for item in requests() if isinstance(item, dict)] == [asked("Paris"), asked("Lima")]
+    with use_cassette(RUN):
+        answer("gpt-5", "Rain?")
+        answer("gpt-5", "Snow?")
+        look_up("Paris")
+        look_up("Lima")
+    numbers = [entry.number for entry in open_cassette(RUN).entries]
+    assert numbers == [1, 2, 3, 4]
+    assert set(open_cassette(RUN).header.volatile.timings) == set(numbers)
+
+
+def test_both_sides_record_the_same_again(repository: Repository) -> None:
+    """Two new recordings of the same run merge, though every time in them differs; the later one's times are kept."""
+    record("Paris")
+    forked(repository, lambda: record("Paris"), lambda: record("Paris"))
+    plain = repository.git("-c", "merge.agenttape.driver=false", "merge", "theirs", fails=True)
+    assert "CONFLICT" in plain
+    repository.git("merge", "--abort")
+    repository.git("merge", "-q", "theirs")
+    assert len(requests()) == 2
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".yaml.gz"])
+def test_merges_of_other_layouts(repository: Repository, suffix: str) -> None:
+    """Cassettes of any layout and packing are merged, into the same layout and packing."""
+    path = f"cassettes/run{suffix}"
+    record("Paris", path=path)
+    forked(repository, lambda: record("Rome", path=path), lambda: record("Paris", question="Snow?", path=path))
+    repository.git("merge", "-q", "theirs")
+    first, second = open_cassette(path).interactions()
+    assert (first.request["messages"][0]["content"], second.request["arguments"]) == ("Snow?", asked("Rome"))
+
+
+def test_both_sides_change_the_same(repository: Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    """A true conflict stands in the file with both sides; it is refused until somebody chose, and then it is whole."""
+    record("Paris", "Oslo")
+    forked(repository, lambda: record("Rome", "Oslo"), lambda: record("Lima", "Oslo"))
+    said = repository.git("merge", "theirs", fails=True)
+    assert "CONFLICT" in said
+    assert "1 of 3 records in conflict" in said
+    assert "AGENTTAPE_MODE=all" in said
+    text = Path(RUN).read_text()
+    with pytest.raises(CassetteFormatError, match="unresolved merge conflict"):
+        open_cassette(RUN)
+    assert run(["validate", RUN]) == 3
+    for city, sides in (("Rome", r"\1"), ("Lima", r"\2")):
+        chosen = re.sub(r"<<<<<<< ours\n(.*?)=======\n(.*?)>>>>>>> theirs\n", sides, text, flags=re.DOTALL)
+        Path(RUN).write_text(chosen)
+        assert requests()[1:] == [asked(city), asked("Oslo")]
+
+
+def test_a_conflict_in_a_packed_cassette(repository: Repository) -> None:
+    """Also a packed file with both sides in it is refused."""
+    path = "cassettes/run.yaml.gz"
+    record("Paris", path=path)
+    forked(repository, lambda: record("Rome", path=path), lambda: record("Lima", path=path))
+    assert "unpacked" in repository.git("merge", "theirs", fails=True)
+    assert b"<<<<<<< ours" in Path(path).read_bytes()
+    with pytest.raises(CassetteFormatError):
+        open_cassette(path)
+    repository.git("checkout", "--theirs", path)
+    assert len(open_cassette(path).entries) == 2
+
+
+def test_a_side_removes_what_the_other_changes(repository: Repository) -> None:
+    """A record that one side removed and the other changed is a conflict; one that was only removed is gone."""
+    record("Paris", "Oslo")
+    forked(repository, lambda: record("Paris"), lambda: record("Paris", "Lima"))
+    assert "CONFLICT" in repository.git("merge", "theirs", fails=True)
+    repository.git("merge", "--abort")
+    repository.git("checkout", "-q", "-B", "other", "main~1")
+    record("Rome", "Oslo")
+    repository.commit()
+    repository.git("merge", "-q", "main")
+    assert requests()[1:] == [asked("Rome")]
+
+
+def test_a_run_that_never_was(repository: Repository) -> None:
+    """A record that was asked with an answer which the other side changed is no part of any run: it is a conflict."""
+
+    def agent(first: str, then: str) -> None:
+        with use_cassette(RUN, mode="all"):
+            said = answer("gpt-5", first)
+            answer("gpt-5", f"{then} {said}")
+            look_up(said)
+
+    def theirs() -> None:
+        with use_cassette(RUN, mode="all"):
+            answer("gpt-5", "Rain?")
+            answer("gpt-5", "Tell me: Rain? Yes.")
+            look_up("Rain? Yes.")
+            look_up("Rain? Yes.")
+
+    agent("Rain?", "Tell me:")
+    forked(repository, lambda: agent("Snow?", "Tell me:"), theirs)
+    said = repository.git("merge", "theirs", fails=True)
+    assert "was asked with what answer came to, which the other side changed" in said
+
+
+def test_a_side_that_cannot_be_read(repository: Repository) -> None:
+    """What is no cassette is merged as text, as without the driver."""
+    record("Paris")
+    notes = repository.folder / "cassettes" / "notes.yaml"
+    notes.write_text("".join(f"{number}\n" for number in range(9)))
+
+    def change(old: str, new: str) -> None:
+        notes.write_text(notes.read_text().replace(old, new))
+
+    forked(repository, lambda: change("0\n", "ours\n"), lambda: change("8\n", "theirs\n"))
+    assert "not merged by record" in repository.git("merge", "theirs")
+    assert notes.read_text().split() == ["ours", *"1234567", "theirs"]
+
+
+def test_both_sides_add_the_same_cassette(repository: Repository) -> None:
+    """A cassette that both sides recorded for the first time is merged where the two are alike."""
+    forked(repository, lambda: record("Paris"), lambda: record("Paris"))
+    said = repository.git("merge", "theirs", fails=True)  # their keys for pseudonyms and for ids are drawn anew
+    assert "do not fit together" in said or "CONFLICT" in said
+
+
+def test_without_the_python_that_set_it_up(repository: Repository) -> None:
+    """In a clone whose environment is gone, and in one that was not set up, git works as without AgentTape."""
+    record("Paris", "Rome")
+    forked(repository, lambda: record("Paris", "Rome", question="Snow?"), lambda: record("Paris", "Rome", "Lima"))
+    for name in ("diff.agenttape.textconv", "merge.agenttape.driver"):
+        value = repository.git("config", name).rstrip("\n")
+        assert sys.executable in value
+        repository.git("config", name, value.replace(sys.executable, "/nowhere/python"))
+    assert "\n+    content: Snow?" in repository.git("diff", "HEAD~1")
+    repository.git("merge", "theirs", fails=True)
+    assert "<<<<<<<" in Path(RUN).read_text()
+    clone = Repository(repository.folder / "clone")
+    repository.git("clone", "-q", ".", "clone")
+    assert "\n+    content: Snow?" in clone.git("diff", "HEAD~1")
+
+
+def test_a_checkout_with_other_ends_of_lines(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cassettes and assets are byte for byte the same in a clone that is told to change the ends of lines."""
+    record("Paris")
+    asset = repository.folder / "cassettes" / "run.yaml.assets" / "0a"
+    asset.parent.mkdir()
+    asset.write_bytes(b"a\nb\r\nc\n")
+    before = Path(RUN).read_bytes()
+    repository.commit()
+    repository.git("-c", "core.autocrlf=true", "clone", "-q", "-c", "core.autocrlf=true", ".", "clone")
+    clone = repository.folder / "clone"
+    assert (clone / RUN).read_bytes() == before
+    assert (clone / "cassettes" / "run.yaml.assets" / "0a").read_bytes() == b"a\nb\r\nc\n"
+    assert b"\r\n" in (clone / ".gitignore").read_bytes()
+    monkeypatch.chdir(clone)
+    with use_cassette(RUN):
+        answer("gpt-5", "Rain?")
+        look_up("Paris")
+
+
+def test_ci_writes_what_the_docs_show(repository: Repository) -> None:
+    """The workflow and the hooks are valid, are shown in the docs, and name no registry."""
+    assert run(["init", "--ci"]) == 0
+    workflow = (repository.folder / ".github/workflows/agenttape.yml").read_text()
+    configured = (repository.folder / ".pre-commit-config.yaml").read_text()
+    page = (ROOT / "docs" / "git.md").read_text(encoding="utf-8")
+    assert f"```yaml\n{workflow}```" in page
+    assert f"```yaml\n{configured}```" in page
+    steps = yaml.safe_load(workflow)["jobs"]["replay"]["steps"]
+    assert [step["run"].split()[:2] for step in steps[3:]] == [
+        ["agenttape", "validate"],
+        ["agenttape", "scan"],
+        ["pytest", "--cassette-mode=none"],
+    ]
+    assert "://" not in workflow + configured
+
+
+def test_the_hooks_find_what_is_wrong(repository: Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    """The hooks, given the files that pre-commit would give them, pass what is good and stop what is not."""
+    record("Paris")
+    Path("cassettes/a.golden.yaml").write_text("value: 1\n")
+    Path("docker.yaml").write_text("a: 1\n")
+    files = ["docker.yaml", "cassettes/a.golden.yaml", RUN]
+    (entry,) = yaml.safe_load(hooks("cassettes"))
+
+    def ended() -> list[int]:
+        codes = []
+        for hook in entry["hooks"]:
+            chosen = [f for f in files if re.search(hook["files"], f) and not re.search(hook["exclude"], f)]
+            command, *words = hook["entry"].split()
+            assert command == "agenttape"
+            codes.append(run([*words, *chosen]))
+        return codes
+
+    assert ended() == [0, 0]
+    assert f"{RUN}: valid" in capfd.readouterr().out
+    key = "sk-proj-" + "a1B2" * 9
+    Path(RUN).write_text(Path(RUN).read_text().replace("Rain?", key))
+    assert ended() == [0, 1]
+    Path(RUN).write_bytes(Path(RUN).read_bytes()[:-4])
+    assert ended()[0] == 3
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "repos: []\n",
+        "repos:\n- repo: local\n  hooks: []\n",
+        "default_stages: [push]\nrepos:\n  # ours\n  - repo: local\n    hooks:\n      - id: x\n",
+        "repos:\n- repo: local\n  hooks: []\nci:\n  skip: [x]\n",
+        "- no\n",
+        "a: [",
+        "repos: 1\n",
+        "",
+    ],
+)
+def test_hooks_are_added_where_that_is_safe(before: str) -> None:
+    """A configuration gets our hooks behind its own, once; one that we cannot extend so is not touched."""
+    entry = hooks("cassettes")
+    after = with_hooks(before, entry)
+    extendable = before == "" or before.endswith(("hooks: []\n", "- id: x\n"))
+    assert (after is not None) is extendable
+    if after is not None:
+        assert after.startswith(before)
+        repos = yaml.safe_load(after)["repos"]
+        assert repos[-1] == yaml.safe_load(entry)[0]
+        assert with_hooks(after, entry) == after
+
+
+def test_a_workflow_of_the_projects_own(repository: Repository, command: Any) -> None:
+    """Files that cannot be extended are left, and the command says what belongs into them and ends with 1."""
+    workflow = repository.folder / ".github" / "workflows" / "agenttape.yml"
+    workflow.parent.mkdir(parents=True)
+    workflow.write_text("on: push\n")
+    (repository.folder / ".pre-commit-config.yaml").write_text("repos: []\n")
+    ended = command("init", "--ci")
+    assert ended.code == 1
+    assert workflow.read_text() == "on: push\n"
+    assert (repository.folder / ".pre-commit-config.yaml").read_text() == "repos: []\n"
+    for line in [*WORKFLOW.splitlines(), *hooks("cassettes").splitlines()]:
+        assert line in ended.out
+
+
+def test_a_project_in_a_folder_of_its_repository(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, command: Any
+) -> None:
+    """Attributes belong to the project, automation to the repository around it."""
+    project = repository.folder / "packages" / "agent"
+    project.mkdir(parents=True)
+    monkeypatch.chdir(project)
+    assert command("init", "--ci").code == 0
+    assert (project / ".gitattributes").exists()
+    assert not (project / ".github").exists()
+    assert (repository.folder / ".github" / "workflows" / "agenttape.yml").exists()
