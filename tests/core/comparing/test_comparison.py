@@ -169,6 +169,19 @@ def test_ids_have_counterparts(compared: Callable[..., Any]) -> None:
     assert compared(run(1, 2), run(8, 8)).first_divergence.first == 2
 
 
+def test_ids_in_streams_have_counterparts(compared: Callable[..., Any]) -> None:
+    """Ids that streams name have counterparts, too, and are each other's wherever they stand alone afterwards."""
+
+    def run(serial: str, given: str) -> Records:
+        started = {"$chunk": {"tool_call_chunks": [{"id": f"call_{serial}1", "args": "{}", "index": 0}]}}
+        grown = {"$chat_chunk": {"changes": {"tool_calls": {"$items": {"#0": {"$in": {"id": f"call_{serial}2"}}}}}}}
+        calls = [interaction(n, outcome=streamed(chunk)) for n, chunk in enumerate((started, grown), 1)]
+        return [*calls, step(1, input=[{"id": f"call_{given}"}])]
+
+    assert compared(run("a", "a1"), run("b", "b1")).identical
+    assert not compared(run("a", "a1"), run("b", "b2")).identical
+
+
 def test_pseudonyms_of_two_keys_have_counterparts(compared: Callable[..., Any]) -> None:
     """Pseudonyms made with two keys may stand for each other; with one key they say what they say."""
     first = [interaction(1, "mail [REDACTED:email:00000001]")]

@@ -21,7 +21,9 @@ from agenttape_core.matching import (
 from agenttape_core.redaction import PSEUDONYM
 from agenttape_core.schema import Interaction, Outcome, Plain, Step
 
-_ID_PLACES = re.compile(r"(?:tool_calls\[\d+\]\.id|tool_call_id)$")
+_ID_PLACES = re.compile(
+    r"(?:tool_calls(?:\[\d+\]|\.\$items\.#\d+\.\$in)\.id|tool_call_chunks\[\d+\]\.id|tool_call_id)$"
+)
 """Where providers put ids that may look like any other word."""
 
 _PARTS = ("tags", "metadata", "fidelity", "fidelity_note")
@@ -44,7 +46,7 @@ class Counterparts:
         """Whether two differing leaves differ in nothing but in ids that are each other's counterpart."""
         if not (isinstance(first, str) and isinstance(other, str)):
             return False
-        if _ID_PLACES.search(path):
+        if _ID_PLACES.search(path) or self._others.get(first) == other:
             return self._pair([(first, other)])
         words = self._words or RUN_SPECIFIC_ID
         if words.split(first) != words.split(other):

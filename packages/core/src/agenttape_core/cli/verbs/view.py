@@ -1,0 +1,99 @@
+"""`agenttape view`: a cassette, or two beside each other, as a page for a browser."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from agenttape_core.cli.cassettes import STDIN, Found, found_one
+from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.comparing import Comparison
+from agenttape_core.config import SUFFIXES, load_settings
+from agenttape_core.matching import Ignored
+from agenttape_core.prices import load_prices
+from agenttape_core.viewer import is_page, page_of
+
+
+@verb("agenttape view cassettes/weather.yaml --open")
+@click.argument("path")
+@click.argument("other", required=False)
+@click.option(
+    "-o", "--output", metavar="OUT.html", help="Where to write it, - for standard output; by default NAME.html here."
+)
+@click.option("--open", "opens", is_flag=True, help="Show it in the browser.")
+def view(path: str, other: str | None, *, output: str | None, opens: bool, as_json: bool) -> None:
+    """Write one HTML file that shows a run, or two runs side by side, aligned, with what differs marked.
+
+    The file needs no network and no server: keep it, send it, attach it to a failed build.
+    """
+    found = [found_one(each) for each in (path, other) if each is not None]
+    if path == other == STDIN:
+        raise click.UsageError("only one of two cassettes can come from standard input")
+    target = _target(output, found)
+    if target is None and (opens or as_json):
+        raise click.UsageError("--open and --json need a file: name one with -o")
+    cassettes = [(_name(each), each.open()) for each in found]
+    comparison = None
+    if len(cassettes) > 1:
+        comparison = Comparison(cassettes[0][1], cassettes[1][1], Ignored.of(()))
+    page = page_of(cassettes, load_prices(load_settings().prices), comparison)
+    if target is None:
+        sys.stdout.write(page)
+        return
+    _write(target, page)
+    if as_json:
+        facts = {"identical": comparison.identical} if comparison is not None else {}
+        print_json(
+            {
+                "cassettes": [each.shown for each in found],
+                "written": str(target),
+                "bytes": target.stat().st_size,
+                **facts,
+            }
+        )
+    else:
+        print_text(f"{target} is written; open it in a browser")
+    if opens:
+        click.launch(str(target))
+
+
+def _name(found: Found) -> str:
+    """Return what the page calls a cassette: its file, without the folders of this machine."""
+    return found.path.name if found.path is not None else found.shown.rpartition("/")[2]
+
+
+def _target(output: str | None, found: list[Found]) -> Path | None:
+    """Return the file to write; nothing for standard output.
+
+    Raises:
+        UsageError: If there is something else in its place.
+    """
+    if output == STDIN:
+        return None
+    names = "-".join(_stem(_name(each)) for each in found)
+    target = Path(output) if output is not None else Path(f"{names}.html")
+    if target.is_dir():
+        raise click.UsageError(f"{target} is a folder; name a file in it with -o")
+    if target.exists() and not _is_ours(target):
+        raise click.UsageError(f"{target} is no page of agenttape view; name another file with -o, or remove it")
+    return target
+
+
+def _stem(name: str) -> str:
+    while name.endswith(SUFFIXES):
+        name = name.rpartition(".")[0]
+    return name.replace(" ", "-")
+
+
+def _is_ours(target: Path) -> bool:
+    with target.open(encoding="utf-8", errors="replace") as file:
+        return is_page(file.read(200))
+
+
+def _write(target: Path, page: str) -> None:
+    try:
+        target.write_text(page, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise click.UsageError(f"{target} cannot be written: {error.strerror or error}") from None

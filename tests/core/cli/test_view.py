@@ -1,0 +1,105 @@
+"""`agenttape view`: where it writes its page, what it refuses, and what it ends with."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from agenttape_core.viewer import is_page
+
+from .conftest import record
+
+WEATHER = "cassettes/weather.yaml"
+
+
+def page(path: str | Path) -> str:
+    """Return what a page holds; it must be one of ours."""
+    text = Path(path).read_text(encoding="utf-8")
+    assert is_page(text)
+    return text
+
+
+def test_each_kind(command: Any, recorded: Path) -> None:
+    """A cassette of any framework becomes a page beside where one works, named like it."""
+    ended = command("view", recorded)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == f"{recorded.stem}.html is written; open it in a browser\n"
+    assert recorded.name in page(f"{recorded.stem}.html")
+
+
+def test_each_kind_beside_itself(command: Any, recorded: Path) -> None:
+    """Two cassettes become one page, and JSON says whether they are the same."""
+    told = command("view", recorded, recorded, "--json").json
+    written = f"{recorded.stem}-{recorded.stem}.html"
+    assert told["cassettes"] == [str(recorded)] * 2
+    assert (told["written"], told["identical"]) == (written, True)
+    assert told["bytes"] == len(page(written).encode())
+
+
+def test_two_that_differ(command: Any, folder: Path) -> None:
+    """Two runs that part are said to."""
+    record(folder / "cassettes" / "snow.yaml", "Snow?")
+    assert command("view", WEATHER, "cassettes/snow.yaml", "-o", "two.html", "--json").json["identical"] is False
+    assert '"divergence":["interaction",1,1]' in page("two.html")
+
+
+def test_written_again(command: Any) -> None:
+    """A page of ours is replaced; another file is not, and neither is a folder."""
+    assert command("view", WEATHER, "-o", "out.html").code == 0
+    assert command("view", WEATHER, "-o", "out.html").code == 0
+    Path("mine.html").write_text("<p>mine</p>")
+    for target, why in (("mine.html", "is no page of agenttape view"), ("cassettes", "is a folder")):
+        ended = command("view", WEATHER, "-o", target)
+        assert ended.code == 2
+        assert f"{target} {why}" in ended.err
+    assert Path("mine.html").read_text() == "<p>mine</p>"
+    ended = command("view", WEATHER, "-o", "gone/out.html")
+    assert (ended.code, "gone/out.html cannot be written" in ended.err) == (2, True)
+
+
+def test_standard_output_and_input(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page goes to standard output with `-o -`, and a cassette comes from standard input."""
+    content = Path(WEATHER).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    ended = command("view", "-", "-o", "-")
+    assert ended.code == 0
+    assert is_page(ended.out)
+    for words in (["-", "-"], [WEATHER, "-o", "-", "--json"], [WEATHER, "-o", "-", "--open"]):
+        assert command("view", *words).code == 2
+
+
+def test_opened(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--open` shows the page that was written."""
+    shown: list[str] = []
+    monkeypatch.setattr(click, "launch", shown.append)
+    assert command("view", WEATHER, "--open", "-o", "weather.html").code == 0
+    assert shown == ["weather.html"]
+
+
+@pytest.mark.parametrize("words", [[], ["gone.yaml"], [WEATHER, "gone.yaml"], ["docker.yaml"], ["bad.yaml"]])
+def test_bad_input(command: Any, words: list[str]) -> None:
+    """What is no cassette, or a broken one, ends with 3, and no page is written; nothing at all ends with 2."""
+    Path("bad.yaml").write_text(Path(WEATHER).read_text().replace("outcome:\n  status: ", "outcome:\n  status: un", 1))
+    assert command("view", *words).code == (3 if words else 2)
+    assert not list(Path().glob("*.html"))
+
+
+def test_compressed_and_named(command: Any) -> None:
+    """A compressed cassette is read, a bare name is found, and the page is not called after suffixes or folders."""
+    command("convert", WEATHER, "rain.jsonl.gz")
+    assert command("view", "rain.jsonl.gz", "--json").json["written"] == "rain.html"
+    assert command("view", "cassettes", "--json").json["written"] == "weather.html"
+    assert command("view", "weather", "--json").json["written"] == "weather.html"
+    assert str(Path.cwd()) not in page("weather.html")
+
+
+def test_nothing_heavy_is_imported_before_it_is_asked_for() -> None:
+    """The core does not import the viewer."""
+    code = "import agenttape_core, sys; print([name for name in sys.modules if 'viewer' in name])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,382 @@
+"""The page in a browser: what a person sees and does. Each test ends with a check that nothing went wrong in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core.storage import open_cassette
+
+from .conftest import Opened
+from .showcase import ANSWER, HOSTILE, QUESTION, Book, returned, write_hostile, write_long
+
+pytest.importorskip("playwright.sync_api")
+from playwright.sync_api import expect
+
+
+def sections(page: Any, title: str) -> Any:
+    """Return the parts of a record under a heading."""
+    return page.locator("details.section", has=page.get_by_role("heading", name=title, exact=True, level=3))
+
+
+def selected(page: Any) -> Any:
+    """Return the selected line."""
+    return page.locator("[role=treeitem][aria-selected=true]")
+
+
+def press(page: Any, *keys: str) -> None:
+    """Press keys one after the other."""
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_each_kind_of_cassette(opened: Opened, recorded: Path) -> None:
+    """Every record of a cassette of any framework can be come to by the keyboard, and is shown with its number."""
+    records = list(open_cassette(recorded).records())
+    page = opened(recorded)
+    page.get_by_role("tree").focus()
+    press(page, "Home")
+    shown = set()
+    for _ in range(page.get_by_role("treeitem").count()):
+        if page.locator(".head .number").count():
+            shown.add(page.locator(".head .number").inner_text())
+        press(page, "ArrowDown")
+    assert shown == {f"{'interaction' if hasattr(each, 'outcome') else 'step'} {each.number}" for each in records}
+
+
+def test_what_was_said_is_readable(opened: Opened, support: Path) -> None:
+    """A call of a model shows its messages, the tools it asked for, tokens and cost; earlier messages are folded."""
+    page = opened(support, at="#/interaction/5")
+    expect(page.locator(".head")).to_contain_text("204 → 21 tokens")
+    expect(page.locator(".head")).to_contain_text("$0.0")
+    expect(sections(page, "Answer").locator(".call")).to_contain_text("refund")
+    expect(sections(page, "New messages").locator(".message")).to_have_count(1)
+    earlier = sections(page, "Earlier messages")
+    expect(earlier).to_contain_text("2, as in interaction 1")
+    earlier.locator("summary").first.click()
+    expect(earlier).to_contain_text(QUESTION)
+    cassette = sections(page, "The cassette")
+    cassette.locator("summary").first.click()
+    expect(cassette).to_contain_text("2026-11-21T09:30:00Z")
+
+
+def test_documents_numbers_and_errors_are_readable(opened: Opened, support: Path) -> None:
+    """Retrieved documents are texts, an embedding says how long it is, and an error says its class and message."""
+    page = opened(support, at="#/interaction/3")
+    expect(sections(page, "Result").locator("li")).to_have_count(2)
+    page.goto(f"{page.url.partition('#')[0]}#/interaction/4")
+    expect(sections(page, "Result")).to_contain_text("256 numbers")
+    page.goto(f"{page.url.partition('#')[0]}#/interaction/6")
+    expect(sections(page, "Result")).to_contain_text("ConnectionError")
+    expect(sections(page, "Result")).to_contain_text("the bank does not answer")
+
+
+def test_timeline(opened: Opened, support: Path) -> None:
+    """Bars stand where calls happened: parallel ones overlap, and later ones are further right."""
+    page = opened(support)
+    bars = {
+        row.locator(".label").inner_text(): row.locator(".bar").bounding_box()
+        for row in page.get_by_role("treeitem").all()
+    }
+    order, policy, agent = (bars[f"{name}"] for name in ("order@2", "policy@2", "agent@3"))
+    assert abs(order["x"] - policy["x"]) < 3
+    assert policy["width"] > order["width"]
+    assert agent["x"] >= policy["x"] + policy["width"] - 3
+    page.get_by_role("tree").focus()
+    page.locator("#row-4").click()
+    press(page, "z")
+    assert page.locator("#row-4 .bar").bounding_box()["width"] > 5 * order["width"]
+
+
+def test_stream_plays_as_it_was_recorded(opened: Opened, support: Path) -> None:
+    """A stream plays with the recorded times: nothing before the first chunk, all at its end, then twice as fast."""
+    (timing,) = [each for each in open_cassette(support).header.volatile.timings.values() if each.offsets_ms]
+    page = opened(support, at="#/interaction/8", stopped=True)
+    answer, clock = sections(page, "Answer"), page.locator(".clock")
+    expect(answer).to_contain_text(ANSWER)
+    press(page, " ")
+    page.clock.run_for(timing.offsets_ms[0] - 60)
+    expect(clock).to_contain_text("0/17 chunks")
+    page.clock.run_for(300)
+    told = int(clock.inner_text().partition("· ")[2].partition("/")[0])
+    assert sum(offset < timing.offsets_ms[0] + 200 for offset in timing.offsets_ms) <= told < 10
+    words = ANSWER.split(" ")[: 2 * told]
+    expect(answer.locator("p.said")).to_have_text(" ".join(words))
+    press(page, " ")
+    page.clock.run_for(5_000)
+    expect(clock).to_contain_text(f"{told}/17 chunks")
+    answer.locator("select").select_option("2")
+    answer.get_by_role("button", name="Play").click()
+    page.clock.run_for((timing.offsets_ms[-1] - timing.offsets_ms[0]) / 2)
+    expect(clock).to_contain_text("17/17 chunks")
+    expect(answer).to_contain_text(ANSWER)
+    answer.get_by_role("slider").fill("0")
+    expect(clock).to_contain_text("0/17 chunks")
+
+
+def test_state_of_the_graph(opened: Opened, support: Path) -> None:
+    """The state is shown after each step, with what the step changed, and is walked through in both directions."""
+    page = opened(support, at="#/step/2")
+    state = sections(page, "State of the graph")
+    expect(state).to_contain_text("step 1 of 7")
+    expect(state.locator(".channels > div.wrote > dt")).to_have_text(re.compile("^topic"))
+    press(page, "]")
+    expect(state.locator(".channels > div.wrote > dt")).to_have_text(re.compile("^order"))
+    expect(state).to_contain_text("Desk lamp, brass")
+    state.get_by_role("button", name="policy@2").click()
+    press(page, "]", "]", "]", "]")
+    expect(selected(page).locator(".label")).to_have_text("answer@5")
+    expect(state.locator(".message")).to_have_count(4)
+    expect(state.locator(".message").last).to_contain_text(ANSWER)
+    press(page, "[", "[", "[")
+    expect(selected(page).locator(".label")).to_have_text("agent@3")
+    expect(state.locator(".message")).to_have_count(2)
+    press(page, "[", "[", "[", "[")
+    expect(state.get_by_role("button", name="first step")).to_be_disabled()
+
+
+def test_state_of_a_workflow(opened: Opened, tmp_path: Path) -> None:
+    """The state of a LlamaIndex workflow is made of the changes that its ticks tell."""
+    book = Book()
+    book.step("chain", "W", 0, 9, input={"event": "StartEvent"})
+    items = (
+        {"plan": {"$to": ["one"]}, "topic": "rain"},
+        {"plan": {"$items": {"#1": "two"}}, "topic": "y"},
+        {"topic": {"$gone": True}},
+    )
+    states = [{"$in": {"state_data": {"$in": {"_data": {"$in": item}}}}} for item in items]
+    for at, state in enumerate([{"$to": {"state_type": "DictState", "state_data": {"_data": {}}}}, *states]):
+        book.step("checkpoint", "W", at, 1, data={"tick": "step_result", "state": state})
+    page = opened(book.write(tmp_path / "workflow.yaml"), at="#/step/1")
+    state = sections(page, "State of the graph").locator(".channels > div")
+    press(page, "]", "]")
+    expect(state).to_have_text(["plan1 item, written hereone", "topicwritten hererain"])
+    press(page, "]")
+    expect(state).to_have_text(["plan2 items, written hereonetwo", "topicwritten hererainy"])
+    press(page, "]")
+    expect(state).to_have_text(["plan2 itemsonetwo"])
+    press(page, "[", "[")
+    expect(state).to_have_text(["plan1 item, written hereone", "topicwritten hererain"])
+
+
+SEARCHES = {
+    "desk lamp": 5,
+    '"broken lamp"': 4,
+    "kind:tool is:failed": 1,
+    "model:gpt-5 kind": 1,
+    "address:policy@2": 3,
+    "tool_call_id": 2,
+    "-0.1337": 1,
+    "offsets": 0,
+    "zebra": 0,
+}
+
+
+def test_search(opened: Opened, support: Path) -> None:
+    """A search looks into all fields of all records, takes phrases and facts, and lists what it found."""
+    page = opened(support)
+    for query, found in SEARCHES.items():
+        press(page, "/")
+        page.keyboard.type(query)
+        expect(page.locator(".found")).to_have_text(f"{found} found")
+        expect(page.locator(".line:not(.around)")).to_have_count(found)
+        press(page, "Escape")
+        expect(page.locator(".line")).to_have_count(16)
+
+
+def test_finds_are_walked_through(opened: Opened, support: Path) -> None:
+    """`n` and `N` go from find to find; the address of the page names the search and the line."""
+    page = opened(support, at="#/step/1")
+    page.get_by_role("searchbox").fill("refund kind:tool")
+    expect(page.locator(".found")).to_have_text("2 found")
+    press(page, "Enter")
+    expect(page).to_have_url(re.compile(r"#/interaction/6\?search=refund%20kind%3Atool$"))
+    press(page, "n")
+    expect(page).to_have_url(re.compile("#/interaction/7"))
+    press(page, "N")
+    expect(page).to_have_url(re.compile("#/interaction/6"))
+
+
+def test_links_lead_to_their_place(opened: Opened, support: Path) -> None:
+    """An address with a place opens it, also while the page is open; one that names nothing is no harm."""
+    page = opened(support, at="#/step/3")
+    expect(page.locator(".head .number")).to_have_text("step 3")
+    page.goto(f"{page.url.partition('#')[0]}#/search/brass")
+    expect(page.get_by_role("searchbox")).to_have_value("brass")
+    page.goto(f"{page.url.partition('#')[0]}#/interaction/2")
+    expect(page.locator(".head .number")).to_have_text("interaction 2")
+    page.goto(f"{page.url.partition('#')[0]}#/interaction/999")
+    expect(page.locator(".head .number")).to_have_text("interaction 2")
+
+
+def test_two_runs(opened: Opened, support: Path, changed: Path) -> None:
+    """Two runs stand side by side: it begins where they part, with the words marked that differ on either side."""
+    page = opened(support, changed)
+    expect(page.get_by_label("what the two runs have in common")).to_contain_text(
+        "8 same·6 changed·2 only in A".replace("·", "")
+    )
+    expect(page.locator(".head .number")).to_have_text("interaction 1 / 1")
+    first, other = page.locator(".beside > .run").all()
+    assert first.locator("del").all_inner_texts() == ["kind"]
+    assert "".join(other.locator("ins").all_inner_texts()) == ",never promise a date"
+    expect(first.locator("ins")).to_have_count(0)
+    press(page, ".")
+    expect(page.locator(".head .number")).to_have_text("interaction 5 / 5")
+    press(page, ".", ".", ".")
+    expect(page.locator(".beside > .run").last).to_contain_text("There is no such step in this run.")
+    press(page, ",", "d")
+    expect(page.locator(".head .number")).to_have_text("interaction 1 / 1")
+    press(page, "Space")
+    page.get_by_role("searchbox").fill("is:only")
+    expect(page.locator(".found")).to_have_text("2 found")
+
+
+def test_a_run_beside_itself(opened: Opened, support: Path) -> None:
+    """Two equal runs are said to be the same, and nothing is marked."""
+    page = opened(support, support)
+    expect(page.get_by_label("what the two runs have in common")).to_contain_text("The runs are the same.")
+    expect(page.locator("ins, del, .differs")).to_have_count(0)
+    expect(page.get_by_role("button", name="First divergence")).to_have_count(0)
+
+
+def test_only_the_other_run_can_be_linked_to(opened: Opened, support: Path, changed: Path) -> None:
+    """What only the second run has is named by its number there."""
+    page = opened(changed, support)
+    page.get_by_role("searchbox").fill("is:only kind:tool")
+    expect(page.locator(".found")).to_have_text("1 found")
+    press(page, "Enter")
+    expect(page).to_have_url(re.compile(r"#/other/interaction/\d+\?"))
+
+
+def test_keys(opened: Opened, support: Path) -> None:
+    """Lines are walked, folded and opened by keys, the help lists them, and keys that are typed are text."""
+    page = opened(support, at="#/step/1")
+    page.get_by_role("tree").focus()
+    press(page, "ArrowLeft")
+    expect(page.get_by_role("treeitem")).to_have_count(1)
+    press(page, "ArrowRight", "ArrowRight")
+    expect(selected(page).locator(".label")).to_have_text("triage@1")
+    press(page, "End")
+    expect(selected(page).locator(".label")).to_have_text("ChatOpenAI")
+    press(page, "Enter")
+    expect(page.locator("#detail")).to_be_focused()
+    press(page, "Escape")
+    expect(page.get_by_role("tree")).to_be_focused()
+    press(page, "?")
+    expect(page.get_by_role("dialog")).to_contain_text("next, previous step of the graph")
+    press(page, "Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    press(page, "/", "j", "?", "z")
+    expect(page.get_by_role("searchbox")).to_have_value("j?z")
+
+
+def test_pointer(opened: Opened, support: Path) -> None:
+    """A line is chosen and folded by clicking, and the border between the panes is moved."""
+    page = opened(support)
+    page.locator("#row-3").click()
+    expect(page.locator(".head h2")).to_contain_text("order@2")
+    page.locator("#row-0 .twist").click()
+    expect(page.get_by_role("treeitem")).to_have_count(1)
+    wide = page.locator(".tree-pane").bounding_box()["width"]
+    page.get_by_role("separator").focus()
+    press(page, "ArrowLeft", "ArrowLeft")
+    assert page.locator(".tree-pane").bounding_box()["width"] < wide
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_dark_and_light(opened: Opened, support: Path, scheme: str) -> None:
+    """The page is as dark as the system asks for, until somebody chooses."""
+    page = opened(support, color_scheme=scheme)
+
+    def is_dark() -> bool:
+        colour = page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
+        return int(re.findall(r"\d+", colour)[0]) < 100
+
+    assert is_dark() is (scheme == "dark")
+    press(page, "t")
+    assert not is_dark()
+    press(page, "t")
+    assert is_dark()
+
+
+@pytest.mark.parametrize("width", [420, 860])
+def test_narrow_windows(opened: Opened, support: Path, width: int) -> None:
+    """In a narrow window the panes stand below each other and nothing is wider than the window."""
+    page = opened(support, viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    tree, detail = page.locator(".tree-pane").bounding_box(), page.locator("#detail").bounding_box()
+    assert detail["y"] >= tree["y"] + tree["height"] - 1
+
+
+def test_five_thousand_calls(opened: Opened, tmp_path: Path) -> None:
+    """Of a long run only the lines in sight are in the document; searching it and going to its end works."""
+    page = opened(write_long(tmp_path / "long.jsonl", 5_000))
+    assert page.evaluate("document.querySelectorAll('*').length") < 1_500
+    assert page.evaluate("performance.memory.usedJSHeapSize") < 60_000_000
+    page.get_by_role("searchbox").fill('"needle 2499"')
+    expect(page.locator(".found")).to_have_text("1 found")
+    press(page, "Enter", "Escape", "End")
+    expect(page.locator(".head .number")).to_have_text("interaction 5000")
+    expect(selected(page)).to_be_in_viewport()
+    page.goto(f"{page.url.partition('#')[0]}#/interaction/2499")
+    expect(selected(page)).to_be_in_viewport()
+    expect(page.locator(".head h2")).to_contain_text("ChatOpenAI")
+
+
+def test_hostile_cassette(opened: Opened, tmp_path: Path) -> None:
+    """Whatever a cassette holds is shown as text: no script, dialog, link, picture or request comes of it."""
+    page = opened(write_hostile(tmp_path / "hostile.yaml"))
+    own = page.locator("script").count()
+    page.get_by_role("tree").focus()
+    press(page, "Home")
+    for _ in range(page.get_by_role("treeitem").count()):
+        page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        press(page, "j")
+    page.goto(f"{page.url.partition('#')[0]}#/interaction/1")
+    expect(sections(page, "Answer")).to_contain_text(HOSTILE[0])
+    page.goto(f"{page.url.partition('#')[0]}#/search/{HOSTILE[1]}")
+    page.get_by_role("searchbox").fill(HOSTILE[0])
+    expect(page.locator(".found")).to_contain_text("found")
+    assert page.locator("script").count() == own
+    assert page.locator("a, iframe, object, embed, form[action], [onclick], [onerror], [onload], img").count() == 0
+    assert page.evaluate("({}).polluted === undefined && !('ran' in window)")
+
+
+def test_hidden_characters_are_shown(opened: Opened, tmp_path: Path) -> None:
+    """Characters that reorder, hide or control are spelled out, in lines, titles and texts."""
+    page = opened(write_hostile(tmp_path / "hostile.yaml"), at="#/interaction/16")
+    answer = sections(page, "Answer").locator("p.said")
+    assert answer.locator(".hidden-char").all_inner_texts() == [
+        "\\u202e",
+        "\\u2066",
+        "\\u200b",
+        "\\u{e0041}",
+        "\\u{e0042}",
+    ]
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069\u200b]", page.locator("body").inner_text())
+    labels = page.locator("[aria-label]").evaluate_all(
+        "all => all.map((each) => each.getAttribute('aria-label')).join()"
+    )
+    assert "\u202e" not in labels
+
+
+def test_pictures_and_great_numbers(opened: Opened, tmp_path: Path) -> None:
+    """A picture in a message is shown, of a kind that can hold no script; a great number keeps its digits."""
+    dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{dot}"}}
+    book = Book()
+    request = {"messages": [{"role": "user", "content": [image, {"type": "text", "text": "What is it?"}]}]}
+    book.call("chat", "model", (0, 1), request, returned({"seen": 2**70}))
+    page = opened(book.write(tmp_path / "picture.yaml"))
+    assert page.locator("img").evaluate("image => image.naturalWidth") == 1
+    expect(sections(page, "Answer")).to_contain_text(str(2**70))
+
+
+def test_an_empty_cassette(opened: Opened, tmp_path: Path) -> None:
+    """A cassette without records opens and says so."""
+    page = opened(Book().write(tmp_path / "empty.yaml"))
+    expect(page.get_by_text("There is nothing in this cassette.")).to_be_visible()
+    press(page, "j", "]", "z", "n", ".", "d", "Enter", "ArrowRight", "ArrowLeft")
