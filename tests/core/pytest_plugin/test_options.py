@@ -140,12 +140,13 @@ def test_orphans(project: Project) -> None:
     assert project.run("--fail-on-orphans", "-k", "test_a").ret == 0
     assert project.run("--fail-on-orphans", "test_it.py::test_a").ret == 0
     project.tests(SEVERAL.replace("test_b", "test_c"))
-    gone = project.path / "cassettes" / "test_gone" / "x.yaml"
-    gone.parent.mkdir()
-    gone.touch()
+    for folder in ("test_gone", "incidents", "test_run.processes"):
+        cassette = project.path / "cassettes" / folder / "x.yaml"
+        cassette.parent.mkdir()
+        cassette.touch()
     result = project.run("--fail-on-orphans", "-k", "test_a")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["*cassettes of no test*", "cassettes/test_gone/x.yaml", "cassettes/test_it/test_b.yaml"]
+        ["*cassettes of no test*", "cassettes/test_gone/x.yaml", "cassettes/test_it/test_b.yaml"], consecutive=True
     )
     assert project.run("-k", "test_a").ret == 0

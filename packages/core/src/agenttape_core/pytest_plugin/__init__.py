@@ -102,7 +102,7 @@ def _opened(request: pytest.FixtureRequest) -> Iterator[TestCassette]:
     from agenttape_core.pytest_plugin.running import Running, plainly
 
     config = request.getfixturevalue("cassette_config")
-    running = plainly(lambda: Running(request.node, config))
+    running = plainly(lambda: Running(request, config))
     request.node.stash[RUNNING] = running
     yield running.begin()
     running.give_up()  # unless the test was called, which has closed it

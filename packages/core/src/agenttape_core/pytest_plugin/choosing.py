@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     import pytest
 
 _OPTIONS = frozenset(inspect.signature(use_cassette).parameters) - {"name_or_path", "cassette_dir"}
-_AGE = re.compile(r"(\d+)([hdw]?)")
-_UNITS = {"h": timedelta(hours=1), "": timedelta(days=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
 class Chosen(NamedTuple):
@@ -97,20 +93,3 @@ def failed_last_time(config: pytest.Config) -> Mapping[str, bool]:
         raise ConfigurationError("--rerecord=failing needs pytest's cache of the last run; it is switched off here")
     failed: Mapping[str, bool] = config.cache.get("cache/lastfailed", {})
     return failed
-
-
-def parse_age(text: str) -> timedelta:
-    """Return an age such as `90`, `90d`, `12h` or `6w`.
-
-    Raises:
-        ConfigurationError: If it is none.
-    """
-    match = _AGE.fullmatch(text.strip())
-    if match is None:
-        raise ConfigurationError(f"--cassette-max-age={text}: expected a number of days, or such as 90d, 12h, 6w")
-    return int(match[1]) * _UNITS[match[2]]
-
-
-def age_of(created: str, now: datetime | None = None) -> timedelta:
-    """Return how long ago a cassette was recorded, by what its header says: UTC, ISO 8601."""
-    return (now or datetime.now(UTC)) - datetime.fromisoformat(created)

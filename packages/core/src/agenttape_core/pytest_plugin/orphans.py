@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,9 @@ def find(items: Sequence[pytest.Item], config: pytest.Config) -> list[str]:
     modules = {item.path for item in items} - partial
     known = {own_cassette(item) for item in items}
     found = [path for module in sorted(modules) for path in _cassettes(module) if path not in known]
-    found += [path for folder in sorted({module.parent for module in modules}) for path in _without_module(folder)]
+    patterns = config.getini("python_files")
+    for folder in sorted({module.parent for module in modules}):
+        found += _without_module(folder, patterns)
     return [os.path.relpath(path, config.rootpath) for path in found]
 
 
@@ -47,10 +50,11 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.glob("*")) if path.is_file() and _is_cassette(path.name)]
 
 
-def _without_module(folder: Path) -> Iterable[Path]:
-    """Return the cassettes of modules that are gone."""
+def _without_module(folder: Path, patterns: Sequence[str]) -> Iterable[Path]:
+    """Return the cassettes of modules that are gone. Folders that no module gave its name are the user's own."""
     for below in sorted((folder / FOLDER).glob("*/")):
-        if not any(folder.glob(f"{below.name}.*")) and not below.name.endswith(".assets"):
+        was_module = "." not in below.name and any(fnmatch(f"{below.name}.py", pattern) for pattern in patterns)
+        if was_module and not any(folder.glob(f"{below.name}.*")):
             yield from _files(below)
 
 

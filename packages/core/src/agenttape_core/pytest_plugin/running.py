@@ -18,10 +18,12 @@ import pytest
 from agenttape_core.engine import Mode
 from agenttape_core.errors import AgentTapeError, CassetteNotFoundError, ConfigurationError
 from agenttape_core.pytest_plugin.artifacts import keep_artifacts
-from agenttape_core.pytest_plugin.choosing import Chosen, age_of, chosen_by, mode_of, parse_age
+from agenttape_core.pytest_plugin.beside import refuse_file_of_recording
+from agenttape_core.pytest_plugin.choosing import Chosen, chosen_by, mode_of
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.storage import open_cassette
+from agenttape_core.upkeep.age import age_of, parse_age
 from agenttape_core.use import use_cassette
 
 Result = TypeVar("Result")
@@ -34,16 +36,17 @@ class Running:
     """What happens to the cassette of one test.
 
     Args:
-        item: The test.
+        request: Asks for fixtures of the test.
         config: What the fixture `cassette_config` gives.
 
     Raises:
         ConfigurationError: If a marker, the fixture or the command line says what cannot be.
     """
 
-    def __init__(self, item: pytest.Item, config: Mapping[str, Any]) -> None:
-        self._item = item
+    def __init__(self, request: pytest.FixtureRequest, config: Mapping[str, Any]) -> None:
+        self._item = item = request.node
         self._chosen = chosen = chosen_by(item, config)
+        refuse_file_of_recording(request, chosen.path)
         age = _age(chosen, item.config.option.cassette_max_age)
         mode = mode_of(item, is_too_old=age.is_too_old)
         if age.is_too_old and mode is not Mode.ALL:
@@ -111,7 +114,7 @@ class Running:
         finally:
             root = self._item.config.rootpath
             verdict = Verdict.of(cassette.session, cassette.served, cassette.saved_seconds, root)
-            self._item.user_properties += verdict.properties()
+            self._item.user_properties[:] = verdict.added_to(self._item.user_properties)
 
     def _inside(self, cassette: TestCassette) -> Callable[[], None]:
         """Wrap the innermost of the call, inside of all that other plugins do around it."""
@@ -203,7 +206,7 @@ def _age(chosen: Chosen, limit: str | None) -> _Age:
         created = open_cassette(chosen.path).preface.volatile.created
     except CassetteNotFoundError:
         return _Age(None, parse_age(limit))
-    return _Age(age_of(created) if created else None, parse_age(limit))
+    return _Age(age_of(created), parse_age(limit))
 
 
 def _too_old(chosen: Chosen, age: _Age, item: pytest.Item) -> str:

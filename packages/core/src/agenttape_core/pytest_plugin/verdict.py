@@ -80,16 +80,17 @@ class Verdict:
 
     @classmethod
     def from_properties(cls, properties: Iterable[tuple[str, object]]) -> Verdict | None:
-        """Read what `properties` wrote, wherever the test ran; nothing for a test without a cassette."""
+        """Read what `added_to` wrote, wherever the test ran; nothing for a test without a cassette."""
         found: Mapping[str, Any] = {
             name.removeprefix(_PREFIX): value for name, value in properties if name.startswith(_PREFIX)
         }
         names = [field.name for field in fields(cls)]
         return cls(**{name: found[name] for name in names}) if found.keys() >= set(names) else None
 
-    def properties(self) -> list[tuple[str, object]]:
-        """Return it as properties of a test report, which JUnit files show."""
-        return [(f"{_PREFIX}{field.name}", getattr(self, field.name)) for field in fields(self)]
+    def added_to(self, properties: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
+        """Return properties of a test report, which JUnit files show, with this in the place of an earlier run's."""
+        others = [(name, value) for name, value in properties if not name.startswith(_PREFIX)]
+        return others + [(f"{_PREFIX}{field.name}", getattr(self, field.name)) for field in fields(self)]
 
     def __str__(self) -> str:
         counts = [f"{getattr(self, name)} {name}" for name in ("served", "executed", *_COUNTED) if getattr(self, name)]

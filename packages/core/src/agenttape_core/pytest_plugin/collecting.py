@@ -1,0 +1,51 @@
+"""A process that collects tests and runs none: `python -m agenttape_core.pytest_plugin.collecting FILE [TEST]...`.
+
+It writes the cassettes that belong to no test to FILE, as a list in JSON, and no file if a test cannot be collected.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agenttape_core.pytest_plugin import orphans
+
+
+class _Collected:
+    """Remembers all tests, and what of their cassettes is nobody's."""
+
+    def __init__(self) -> None:
+        self.orphans: list[str] = []
+        self._deselected: list[pytest.Item] = []
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        self._deselected += items
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        found = orphans.find([*session.items, *self._deselected], session.config)
+        self.orphans = [str(session.config.rootpath / path) for path in found]
+
+
+def main(target: str, *tests: str) -> int:
+    """Collect tests.
+
+    Args:
+        target: The file to write.
+        tests: What pytest is given.
+
+    Returns:
+        The exit code of pytest.
+    """
+    collected = _Collected()
+    code = pytest.main(["--collect-only", "--quiet", "-p", "no:cacheprovider", *tests], plugins=[collected])
+    if code == pytest.ExitCode.OK:
+        Path(target).write_text(json.dumps(collected.orphans), encoding="utf-8")
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,299 @@
+"""The plugin works beside those that many projects have; each of them is really loaded here, and does its work."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from .conftest import Project
+
+DRAWS = """
+import random, uuid
+
+@pytest.mark.cassette
+@pytest.mark.parametrize("n", range(3))
+def test_it(n):
+    assert ask(f"{n} {random.random()} {uuid.uuid4()}")
+"""
+SERVICE = """
+import http.server, itertools, threading
+import pytest
+
+@pytest.fixture(scope="session")
+def url():
+    numbers = itertools.count(1)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            answer = f"answer {next(numbers)}".encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+"""
+BOTH = """
+from urllib.request import urlopen
+
+def get(url):
+    with urlopen(url) as answer:
+        return answer.read().decode()
+
+@pytest.fixture(scope="module")
+def vcr_config():
+    return {"match_on": ["method"]}  # the service has another port each time
+
+@pytest.mark.vcr
+@pytest.mark.cassette(%s)
+def test_both(url):
+    assert ask("hi")
+    assert get(url) == "answer 1"
+
+@pytest.mark.vcr
+def test_http(url):
+    assert get(url) == "answer 2"
+
+@pytest.mark.cassette
+def test_agent():
+    assert ask("ho")
+"""
+
+
+class Apart(Project):
+    """A project whose runs are processes of their own: these plugins change the process that they are loaded into."""
+
+    def run(self, *args: str) -> pytest.RunResult:
+        return self.pytester.runpytest_subprocess(*args)
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    """Give an empty project."""
+    return Apart(pytester)
+
+
+def with_plugins(project: Project, *names: str) -> None:
+    """Load plugins that the ini file of the project leaves out."""
+    ini = project.path / "pytest.ini"
+    text = ini.read_text("utf-8")
+    for name in names:
+        assert f"-p no:{name}" in text
+        text = text.replace(f"-p no:{name}", f"-p {name}")
+    ini.write_text(text, encoding="utf-8")
+
+
+# -- pytest-randomly --------------------------------------------------------------------------------------------------
+
+
+def test_randomly(project: Project) -> None:
+    """What a test draws is that of its cassette in any order and under any seed; other tests have the plugin's."""
+    with_plugins(project, "randomly")
+    project.tests(f"""{DRAWS}
+def test_unmarked():
+    print("unmarked", random.random())
+""")
+    recorded = project.record("-s", "--randomly-seed=1")
+    recorded.stdout.fnmatch_lines(["Using --randomly-seed=1"])
+    project.go_offline()
+    replayed = project.run("-s", "--randomly-seed=2")
+    replayed.assert_outcomes(passed=4)
+    first, other = ([line for line in run.outlines if "unmarked" in line] for run in (recorded, replayed))
+    assert first != other
+
+
+# -- pytest-recording -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recording(project: Project) -> Project:
+    """Give a project whose tests record HTTP, too."""
+    with_plugins(project, "recording")
+    project.pytester.makeconftest(SERVICE)
+    return project
+
+
+def test_recording(recording: Project) -> None:
+    """One test with both markers has two cassettes, and both serve it; those with one marker are as they would be."""
+    recording.tests(BOTH % '"agent"')
+    result = recording.run("--cassette-mode=once", "--record-mode=once")
+    result.assert_outcomes(passed=3)
+    assert recording.cassettes() == ["agent.yaml", *(f"test_it/test_{n}.yaml" for n in ("agent", "both", "http"))]
+    recording.go_offline()
+    recording.run("--fail-on-orphans", "--block-network").assert_outcomes(passed=3)
+    recording.run("--disable-recording", "-k", "agent").assert_outcomes(passed=1, deselected=2)
+
+
+def test_one_file_for_both(recording: Project) -> None:
+    """A cassette that would lie where the other plugin has its own is refused, and nothing is written over."""
+    recording.tests(BOTH % "")
+    file = recording.path / "cassettes" / "test_it" / "test_both.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(theirs := "interactions: []\nversion: 1\n", encoding="utf-8")
+    result = recording.run("--cassette-mode=all", "-k", "both")
+    result.assert_outcomes(errors=1, deselected=2)
+    result.stdout.fnmatch_lines(["*test_both.yaml is where pytest-recording keeps the HTTP of this test*"])
+    assert file.read_text("utf-8") == theirs
+
+
+def test_the_other_plugin_in_another_folder(recording: Project) -> None:
+    """Where the other plugin has a folder of its own, both markers need no name."""
+    recording.tests(
+        BOTH % ""
+        + """
+@pytest.fixture(scope="module")
+def vcr_cassette_dir():
+    return "http"
+"""
+    )
+    result = recording.run("--cassette-mode=once", "--record-mode=once", "-k", "both")
+    result.assert_outcomes(passed=1, deselected=2)
+    recording.go_offline()
+    recording.run("-k", "both", "--block-network").assert_outcomes(passed=1, deselected=2)
+
+
+# -- Hypothesis -------------------------------------------------------------------------------------------------------
+
+GIVEN = """
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+@pytest.mark.cassette
+@settings(max_examples=5, database=None, %s)
+@given(n=st.integers(0, 10**9))
+def test_it(%sn):
+    assert ask(n)
+"""
+
+
+def test_hypothesis(project: Project) -> None:
+    """All examples of a test are in its one cassette, and are served if they are drawn as they were."""
+    project.tests(GIVEN % ("derandomize=True", ""))
+    project.record()
+    project.go_offline()
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["5 calls served, 0 executed*"])
+
+
+def test_hypothesis_draws_others(project: Project) -> None:
+    """Without that, the first new example is a miss, and no more: it is neither shrunk nor tried again."""
+    project.tests(GIVEN % ("", ""))
+    project.record("--hypothesis-seed=1")
+    project.go_offline()
+    result = project.run("--hypothesis-seed=2")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*CassetteMissError*", "missed *1 missed*"])
+    project.run("--hypothesis-seed=1").assert_outcomes(passed=1)
+
+
+def test_hypothesis_and_the_fixture(project: Project) -> None:
+    """The fixture is one for all examples, which Hypothesis wants to be told; then it shows what they asked so far."""
+    project.tests(GIVEN % ("derandomize=True", "cassette, "))
+    result = project.run("--cassette-mode=once")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*uses a function-scoped fixture 'cassette'*"])
+    checks = "derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]"
+    seen = "    assert cassette.interactions[-1].request['arguments']['question'] == n\n"
+    project.tests(GIVEN % (checks, "cassette, ") + seen)
+    project.record()
+    project.go_offline()
+    project.run().assert_outcomes(passed=1)
+
+
+# -- those that run tests elsewhere, later, or again -------------------------------------------------------------------
+
+
+def test_xdist(project: Project) -> None:
+    """However pytest-xdist deals the tests out, also while they record, each has its own cassette."""
+    project.tests(DRAWS)
+    project.tests(DRAWS, "test_other")
+    result = project.pytester.runpytest_subprocess("--cassette-mode=once", "-n2", "--dist=worksteal")
+    result.assert_outcomes(passed=6)
+    assert len(project.cassettes()) == 6
+    project.go_offline()
+    result = project.pytester.runpytest_subprocess("-n2", "--dist=loadscope")
+    result.assert_outcomes(passed=6)
+    result.stdout.fnmatch_lines(["6 calls served, 0 executed*"])
+
+
+AGAIN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for _ in range(2):
+        item._initrequest()
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if not any(report.failed for report in reports):
+            break
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+"""Runs a failed test once more, in the way of pytest-rerunfailures."""
+
+
+def test_reruns(project: Project) -> None:
+    """A test that is run again records, or replays, from its beginning; what counts is the last time."""
+    project.pytester.makeconftest(AGAIN)
+    project.tests("""
+times = []
+
+@pytest.mark.cassette
+def test_it():
+    times.append(ask("hi"))
+    assert len(times) == 2
+""")
+    result = project.record("--junitxml=first.xml")
+    result.stdout.fnmatch_lines(["recorded *test_it.yaml  1 executed"])
+    project.go_offline()
+    result = project.run("--junitxml=again.xml")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["served *test_it.yaml  1 served"])
+    for name in ("first.xml", "again.xml"):
+        assert len(re.findall("cassette.word", (project.path / name).read_text("utf-8"))) == 1
+
+
+def test_time_limits(project: Project) -> None:
+    """A signal that ends a test in the middle of a call, as pytest-timeout sends it, leaves the good cassette alone."""
+    project.pytester.makeconftest("""
+import signal, pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    def ring(*_):
+        pytest.fail("Timeout")
+    signal.signal(signal.SIGALRM, ring)
+    try:
+        return (yield)
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+""")
+    project.tests("""
+import os, signal
+from agenttape_core import boundary
+
+@boundary
+def hang(question):
+    if "HANGS" in os.environ:
+        signal.raise_signal(signal.SIGALRM)
+    return question
+
+@pytest.mark.cassette
+def test_it():
+    assert hang("hi") == "hi"
+""")
+    project.record()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HANGS", "1")
+        result = project.run("--cassette-mode=all")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*Timeout*", "discarded *"])
+    project.run().assert_outcomes(passed=1)
