@@ -14,7 +14,7 @@ TESTS_llamaindex := tests/llamaindex tests/conformance/test_llamaindex_objects.p
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest newest openai check lint types docs bench clean
+.PHONY: help demo test oldest newest openai check lint types docs site bench viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -67,14 +67,21 @@ lint: $(READY) ## Check style, formatting and import layers.
 types: $(READY) ## Check types, strictly.
 	$(BIN)/mypy $(SOURCES)
 	MYPYPATH=examples $(BIN)/mypy examples/weather_agent examples/library_agent examples/trip_desk
+	$(BIN)/mypy docs/hooks.py
 
 docs: $(READY) ## Execute every snippet of the README and the docs.
 	$(BIN)/python -m pytest -q tests/docs
+
+site: $(READY) ## Build the documentation into site/, strictly; the tests do so, too.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(READY) ## Measure the budgets as ratios, beside what others do.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
+viewer: ## Build the page of `agenttape view` anew; needs Node.js 20 or later, and npm.
+	cd packages/core/viewer && npm install --no-package-lock --ignore-scripts --no-audit --no-fund && npm run build
+
 clean: ## Remove what the other verbs made.
-	rm -rf $(VENV) .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
+	rm -rf $(VENV) .venv-* site packages/core/viewer/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

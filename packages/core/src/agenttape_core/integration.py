@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from agenttape_core.freeze import register_backoff, register_seam
 from agenttape_core.guard import register_tracer
-from agenttape_core.importing import Graded, Importing, ImportReport, Told
-from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, rank_name, task_branch
+from agenttape_core.importing import Graded, Importer, Importing, ImportReport, Told
+from agenttape_core.matching import Branch, IdMap, Keyed, Position, current_branch, enter_branch, rank_name, task_branch
 from agenttape_core.observation import Observation
 from agenttape_core.observer import Observer, Unseen
 from agenttape_core.schema import TypeCodec, Usage, class_name, loaded_class
@@ -61,7 +61,9 @@ __all__ = [
     "Crossing",
     "Graded",
     "Happening",
+    "IdMap",
     "ImportReport",
+    "Importer",
     "Importing",
     "Keyed",
     "Observation",

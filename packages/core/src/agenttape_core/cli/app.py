@@ -5,17 +5,40 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError, ConfigurationError
 
 OK, FINDINGS, USAGE, CASSETTE = 0, 1, 2, 3
 _INTERRUPTED = 130
 
-VERBS = ("convert", "diff", "ls", "recover", "scan", "show", "stats", "validate", "verify")
-"""Each is a function of its name in a module of its name, imported when it is asked for."""
+VERBS = (
+    "convert",
+    "diff",
+    "export",
+    "gc",
+    "import",
+    "init",
+    "ls",
+    "migrate",
+    "record",
+    "recover",
+    "redact",
+    "replay",
+    "scan",
+    "show",
+    "stale",
+    "stats",
+    "timeline",
+    "validate",
+    "verify",
+    "view",
+)
+"""Each is a function of its name in a module of its name, imported when it is asked for (`import_` for `import`)."""
 
 
 class _Verbs(click.Group):
@@ -25,8 +48,14 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
         if cmd_name not in VERBS:
             return None
-        command: click.Command = getattr(import_module(f"agenttape_core.cli.verbs.{cmd_name}"), cmd_name)
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(import_module(f"agenttape_core.cli.verbs.{name}"), name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of verbs, without what they do: importing all of them takes too long between two keys."""
+        verbs = [CompletionItem(name) for name in VERBS if name.startswith(incomplete)]
+        return verbs + click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
