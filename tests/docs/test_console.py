@@ -1,8 +1,9 @@
-"""What the pages show of a shell is what the commands print, in a copy of an example.
+"""What the pages show of a shell is what the commands print, in a copy of an example, or in a new folder.
 
 A block that begins with ```` ```console {project="pytest_project"} ```` runs in a copy of `examples/pytest_project`,
-which the blocks of a page share. Its commands begin with `$ `. To write their output anew after an edit:
-`pytest tests/docs/test_console.py --update-examples`.
+which the blocks of a page share. Its commands begin with `$ `. A project that is no example begins as an empty folder,
+and a block such as ```` ```python {project="trip" file="agent.py"} ```` is a file that the reader writes there. To
+write the output anew after an edit: `pytest tests/docs/test_console.py --update-examples`.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r'^```console \{project="(?P<project>\w+)"\}\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r'^```\w+ \{project="(?P<project>\w+)"(?: file="(?P<file>[^"]+)")?\}\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL
+)
 PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
-OTHERS = ("anyio", "asyncio", "benchmark", "codspeed", "langsmith", "recording", "socket", "syrupy", "xdist")
-"""Plugins of the environment of these tests that a reader may not have."""
 
 
 @pytest.fixture
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+def environment(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """The environment of a reader's shell, in which the examples' server stands for OpenAI's service."""
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     with import_module("weather_agent.server").OpenAILoopback() as server:
@@ -36,11 +37,29 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dic
             **kept,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "OPENAI_BASE_URL": server.base_url,
-            "PYTEST_ADDOPTS": " ".join(f"-p no:{name}" for name in OTHERS),
+            "OPENAI_API_KEY": "any-text",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            **{f"GIT_{who}_{what}": "Reader" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a reader does not have the plugins of these tests
+            "PYTEST_ADDOPTS": "-p agenttape" + (" -p recording" if "recording" in page.stem else ""),
             "XDG_STATE_HOME": str(tmp_path / "state"),
             "COLUMNS": "110",
             "NO_COLOR": "1",
         }
+
+
+def is_new(project: str) -> bool:
+    """Whether a project begins as an empty folder, so that all that is recorded in it was recorded just now."""
+    return not (ROOT / "examples" / project).is_dir()
+
+
+def begun(project: Path) -> None:
+    """Make the folder of a project."""
+    if is_new(project.name):
+        project.mkdir()
+    else:
+        ignored = shutil.ignore_patterns("__pycache__", ".pytest_cache", ".*")
+        shutil.copytree(ROOT / "examples" / project.name, project, ignore=ignored)
 
 
 def stable(text: str, project: Path) -> str:
@@ -48,6 +67,8 @@ def stable(text: str, project: Path) -> str:
     text = text.replace(f"{project}/", "").replace(str(project), ".")
     text = re.sub(r"\b\d+\.\d\d?(?= ?s\b)", "0.1", text)
     text = re.sub(r" *\b\d+ (?:min|h|d)\b", lambda age: "3 d".rjust(len(age[0])), text)
+    text = re.sub(r"\b\d+ ms\b", "7 ms", text) if is_new(project.name) else text
+    text = re.sub(r"\b\d{4}-\d\d-\d\dT[\d:]+Z", "2026-11-21T12:59:50Z", text)
     text = re.sub(r"\.(\w+\.yaml)\.\d+-[0-9a-f]+\.journal", r".\1.4711-0a1b2c3d.journal", text)
     return "\n".join(line.rstrip() for line in text.splitlines())
 
@@ -77,14 +98,17 @@ def performed(text: str, project: Path, environment: dict[str, str]) -> str:
 def test_commands_print_what_is_shown(
     page: Path, tmp_path: Path, environment: dict[str, str], request: pytest.FixtureRequest
 ) -> None:
-    """Each command, run in order in a copy of the example, prints what the page shows below it."""
+    """Each command, run in order in the folder of its project, prints what the page shows below it."""
     text = page.read_text(encoding="utf-8")
     told = text
     for block in BLOCK.finditer(text):
         project = tmp_path / block["project"]
         if not project.exists():
-            ignored = shutil.ignore_patterns("__pycache__", ".pytest_cache", ".*")
-            shutil.copytree(ROOT / "examples" / block["project"], project, ignore=ignored)
+            begun(project)
+        if block["file"]:
+            (project / block["file"]).parent.mkdir(parents=True, exist_ok=True)
+            (project / block["file"]).write_text(block["text"], encoding="utf-8")
+            continue
         now = performed(block["text"], project, environment)
         told = told.replace(block["text"], now, 1)
         if not request.config.getoption("update_examples"):

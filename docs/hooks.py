@@ -1,0 +1,82 @@
+# ruff: noqa: INP001 - mkdocs loads this file by its path
+"""What mkdocs does to our pages besides rendering them, so that they read well in a repository and on the site.
+
+The pages link to files beside `docs/`, as a reader of the repository expects. Those that are pages become pages of the
+site. What a fence says to the tests of the docs becomes a title, or is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from posixpath import normpath, relpath
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+OUTSIDE = {
+    "README.md": "overview.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "LICENSE": "license.md",
+    "examples/README.md": "examples/index.md",
+    **{
+        f"examples/{page.parent.name}/README.md": f"examples/{page.parent.name}.md"
+        for page in ROOT.glob("examples/*/*.md")
+    },
+}
+"""The files of the repository that become pages, and what they are called on the site."""
+
+_HOMES = {uri: path for path, uri in OUTSIDE.items()}
+_FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+_SETTINGS = re.compile(r"^(?P<fence> *```\w+) \{(?P<settings>.*)\}$", re.MULTILINE)
+_FILE = re.compile(r'\bfile="(?P<file>[^"]+)"')
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that do not lie in `docs/`."""
+    for path, uri in OUTSIDE.items():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        files.append(File.generated(config, uri, content=text if path.endswith(".md") else _as_page(path, text)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - mkdocs names them
+    """Make the links and the fences of a page those of the site."""
+    uri = page.file.src_uri
+    if uri == "api.md":  # its signatures are not marked as Python, which the tests of the docs would execute
+        markdown = markdown.replace("```text\n", "```python\n")
+    told, end = [], 0
+    for fenced in _FENCED.finditer(markdown):
+        told += [linked_from(uri, markdown[end : fenced.start()]), _SETTINGS.sub(_titled, fenced[0])]
+        end = fenced.end()
+    return "".join([*told, linked_from(uri, markdown[end:])])
+
+
+def linked_from(uri: str, text: str) -> str:
+    """Return text of a page whose links lead to pages of the site.
+
+    Args:
+        uri: Which page of the site it is.
+        text: What stands in it between the blocks of code.
+    """
+    here = PurePosixPath(_HOMES.get(uri, f"docs/{uri}")).parent
+
+    def led(link: re.Match[str]) -> str:
+        meant = normpath(here / link["target"])
+        target = OUTSIDE.get(meant, meant.removeprefix("docs/"))
+        return f"]({relpath(target, PurePosixPath(uri).parent)}{link['anchor'] or ''})"
+
+    return _LINK.sub(led, text)
+
+
+def _titled(fence: re.Match[str]) -> str:
+    file = _FILE.search(fence["settings"])
+    return fence["fence"] + (f' title="{file["file"]}"' if file else "")
+
+
+def _as_page(path: str, text: str) -> str:
+    return f"# {path.capitalize()}\n\n```text\n{text}```\n"
