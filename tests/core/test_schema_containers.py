@@ -142,9 +142,9 @@ def test_stand_in() -> None:
     assert len({back["handle"], LENIENT.decode(plain)["handle"]}) == 1
 
 
-def test_stand_in_is_nothing_more() -> None:
-    """Using a stand-in says what it stands for and why there is no more of it."""
-    with pytest.raises(AttributeError, match=r"'read': this is an opaque value, recorded of a .*Handle, which had no codec"):
+def test_opaque_value_is_nothing_more() -> None:
+    """Using an opaque value says what it stands for and why there is no more of it."""
+    with pytest.raises(AttributeError, match=r"'read': this is an opaque value, recorded of a .*Handle, which had no"):
         _ = LENIENT.decode(LENIENT.encode(Handle())).read
 
 
