@@ -70,6 +70,7 @@ def raised_by(action: Callable[[], Any]) -> Exception:
 ERRORS = [
     ValueError(),
     ValueError("text", 3, {"a": (1, 2)}),
+    ValueError("half of a pair: \ud800"),
     raised_by(lambda: {}["missing"]),  # type: ignore[index]
     raised_by(lambda: open("/no/such/file")),  # noqa: SIM115, PTH123
     OSError(98, "in use"),

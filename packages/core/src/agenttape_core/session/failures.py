@@ -26,7 +26,7 @@ def record_error(error: BaseException, codec: ValueCodec) -> RecordedError:
     codec = _with_errors(codec)
     return RecordedError(
         type=class_name(type(error)),
-        message=str(error),
+        message=str(error).encode("utf-8", "backslashreplace").decode(),  # a lone surrogate is no text for readers
         args=[_or_text(codec, item) for item in error.args],
         attributes=_encodable(codec, {**dict(_slots(error)), **vars(error)}),
         bases=[class_name(cls) for cls in type(error).__mro__[1:] if cls not in _PLAIN_BASES],
