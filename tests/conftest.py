@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -21,6 +22,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("agenttape's own tests")
     group.addoption("--fuzz-files", type=int, default=10_000, metavar="N", help="damage so many cassettes")
     group.addoption("--kills", type=int, default=200, metavar="N", help="kill so many recording processes")
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what is loaded: it would go through all of it thousands of times."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

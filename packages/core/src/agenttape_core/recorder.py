@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import sys
 import time
@@ -192,11 +193,15 @@ def finished_header(
 
 
 def _versions() -> dict[str, str]:
-    versions = {}
-    for module, distribution in _PACKAGES.items():
-        if module in sys.modules:
-            try:
-                versions[distribution] = version(distribution)
-            except PackageNotFoundError:
-                continue  # imported from a source tree
-    return versions
+    loaded = (distribution for module, distribution in _PACKAGES.items() if module in sys.modules)
+    versions = {distribution: _version(distribution) for distribution in loaded}
+    return {distribution: number for distribution, number in versions.items() if number is not None}
+
+
+@functools.cache  # it reads files: of each session that would be a good part
+def _version(distribution: str) -> str | None:
+    """Return the version of a distribution that is imported; nothing if it was imported from a source tree."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
