@@ -70,7 +70,6 @@ def raised_by(action: Callable[[], Any]) -> Exception:
 ERRORS = [
     ValueError(),
     ValueError("text", 3, {"a": (1, 2)}),
-    ValueError("half of a pair: \ud800"),
     raised_by(lambda: {}["missing"]),  # type: ignore[index]
     raised_by(lambda: open("/no/such/file")),  # noqa: SIM115, PTH123
     OSError(98, "in use"),
@@ -116,6 +115,14 @@ def test_as_its_own_type(error: Exception) -> None:
     assert str(again) == str(error)
     assert repr(again.args) == repr(error.args)
     assert seen(again) == seen(error)
+
+
+def test_message_that_no_file_can_hold() -> None:
+    """Half of a surrogate pair comes back in the arguments; what readers are told is escaped."""
+    error = ValueError("half of a pair: \ud800")
+    record = through_a_file(error)
+    assert record.message == "half of a pair: \\ud800"
+    assert rebuild_error(record, PYTHON_VALUES).args == error.args
 
 
 def test_groups_hold_their_errors() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import Any
 
 from agenttape_core.integration import Position, Session, current_session, register_address_reader, register_place
@@ -14,12 +15,12 @@ _followers: list[Callable[[Session], Follower | None]] = []
 
 def tree_of(session: Session) -> RunTree:
     """Return the run tree of a session, growing with its first run."""
-    tree: RunTree = session.keepsake("langchain.run_tree", lambda: RunTree(session.root, _followers_of(session)))
+    tree: RunTree = session.keepsake("langchain.run_tree", lambda: RunTree(session.root, _Following(session)))
     return tree
 
 
 def register_follower(make: Callable[[Session], Follower | None]) -> None:
-    """Let a package follow the chains of each session from its first run on.
+    """Let a package follow the chains of each session, from its first run on, or from now on in one that is open.
 
     Args:
         make: Gives what is to be told of the chains of a session, if anything.
@@ -27,8 +28,30 @@ def register_follower(make: Callable[[Session], Follower | None]) -> None:
     _followers.append(make)
 
 
-def _followers_of(session: Session) -> list[Follower]:
-    return [follower for make in _followers if (follower := make(session)) is not None]
+class _Following:
+    """Who follows the chains of a session. It grows: a framework may be imported while the session is open.
+
+    Args:
+        session: The session.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asked = 0
+        self._made: list[Follower] = []
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[Follower]:
+        if self._asked < len(_followers):
+            self._ask()
+        return iter(tuple(self._made))
+
+    def _ask(self) -> None:
+        with self._lock:
+            while self._asked < len(_followers):
+                if (follower := _followers[self._asked](self._session)) is not None:
+                    self._made.append(follower)
+                self._asked += 1
 
 
 def current_tree() -> RunTree | None:

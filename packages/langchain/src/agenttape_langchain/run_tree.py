@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -87,7 +87,7 @@ class RunTree(InlineHandler):
 
     raise_error = True
 
-    def __init__(self, root: Position, followers: Sequence[Follower] = ()) -> None:
+    def __init__(self, root: Position, followers: Iterable[Follower] = ()) -> None:
         self._root = root
         self._followers = followers
         self._runs: dict[UUID, Run] = {}
