@@ -77,6 +77,8 @@ def test_script(folder: Path, program: Program, agenttape: Agenttape, text: str,
     recorded = agenttape("record", *words)
     assert (recorded.code, cassettes(folder)) == (0, ["run.yaml"])
     assert f"cassettes/run.yaml: 0 served, {calls} executed" in recorded.err
+    steps = [step.address for step in open_cassette(folder / "cassettes" / "run.yaml").steps()]
+    assert ("LangGraph/model@1" in steps) is ("langgraph" in text)  # though it was imported after the session began
     replayed = agenttape("replay", *words)
     assert (replayed.code, replayed.out) == (0, recorded.out)
     assert f"cassettes/run.yaml: {calls} served, 0 executed" in replayed.err
@@ -104,6 +106,26 @@ def test_function(folder: Path, program: Program, agenttape: Agenttape, name: st
     assert recorded.code == 0
     assert cassettes(folder) == [f"{name.replace('.py:', '.').replace(':', '.')}.yaml"]
     assert agenttape("replay", name)[:2] == recorded[:2]
+
+
+def test_function_that_reads_arguments(program: Program, agenttape: Agenttape) -> None:
+    """The `main` of a program, which reads the command line, finds no arguments there."""
+    program(
+        "desk.py",
+        """
+        import argparse
+        from tools import look_up
+
+        def main():
+            parser = argparse.ArgumentParser()
+            parser.add_argument("cities", nargs="*")
+            print(parser.parse_args().cities, look_up("Paris"))
+        """,
+    )
+    recorded = agenttape("record", "desk:main")
+    assert recorded.code == 0
+    assert recorded.out.startswith("[] Paris: ")
+    assert agenttape("replay", "desk:main")[:2] == recorded[:2]
 
 
 def test_miss(program: Program, agenttape: Agenttape) -> None:
@@ -204,6 +226,21 @@ def test_no_cassette(folder: Path, program: Program, agenttape: Agenttape) -> No
     (folder / "cassettes" / "ask.yaml").write_text("agenttape: 1\nname: ask\n")
     broken = agenttape("replay", "--", "python", script, "Paris")
     assert (broken.code, broken.out) == (3, "")
+
+
+def test_broken_cassette_is_recorded_anew(folder: Path, program: Program, agenttape: Agenttape) -> None:
+    """What no replay can read is replaced by a new recording, and kept beside it; by no recording that failed."""
+    words = ["--", "python", program("ask.py", f"{ASK}sys.exit('fails' in sys.argv)\n")]
+    path = folder / "cassettes" / "ask.yaml"
+    path.parent.mkdir()
+    path.write_text("cut off")
+    assert agenttape("record", *words, "fails").code == 1
+    assert path.read_text() == "cut off"
+    recorded = agenttape("record", *words, "Paris")
+    assert recorded.code == 0
+    assert "agenttape: cassettes/ask.yaml could not be read; what it was is kept as ask.yaml.broken" in recorded.err
+    assert path.with_name("ask.yaml.broken").read_text() == "cut off"
+    assert agenttape("replay", *words, "Paris").out == recorded.out
 
 
 @pytest.mark.parametrize(

@@ -316,10 +316,10 @@ def test_kept_recording_that_cannot_be_read(world: World) -> None:
 
 
 def test_unreadable_cassette(world: World) -> None:
-    """A mangled cassette is refused on entry in every mode, and stays as it is."""
+    """A mangled cassette is refused on entry, and stays as it is, in every mode that would need it."""
     record(world, "a")
     CASSETTE.write_text("agenttape: [\n")
-    for mode in Mode:
+    for mode in set(Mode) - {Mode.ALL}:
         with pytest.raises(CassetteError), use_cassette("c", mode=mode):
             pass
     assert CASSETTE.read_text() == "agenttape: [\n"

@@ -14,6 +14,7 @@ from agenttape_core.config import Settings, cassette_path, in_project, load_sett
 from agenttape_core.discovery import integrations
 from agenttape_core.engine import Mode, Policy, parse_mode
 from agenttape_core.errors import (
+    CassetteFormatError,
     CassetteNotFoundError,
     NetworkBlockedError,
     UnmatchedNameWarning,
@@ -37,7 +38,15 @@ from agenttape_core.session import (
     current_scope,
     executing,
 )
-from agenttape_core.storage import Cassette, Journal, Location, leftover_journals, open_cassette
+from agenttape_core.storage import (
+    Cassette,
+    Journal,
+    Location,
+    is_replaceable,
+    leftover_journals,
+    open_cassette,
+    put_aside,
+)
 
 
 def _nothing() -> None:
@@ -84,6 +93,7 @@ class Use:
         self._options = options
         self._redact = redact
         self._ambient = ambient
+        self._remedies = remedy
         # Not looked for on the disk: a cassette at a URL is out of reach in a replay.
         self._remedy: Callable[[], list[str]] = lambda: remedy(self._cassette is not None)
         self._derivation = derivation
@@ -91,6 +101,8 @@ class Use:
         self._bound = ExitStack()
         """What holds until `let_go`: a guard around what must be as it was recorded."""
         self._cassette: Cassette | None = None
+        self._is_broken = False
+        """Whether there is a file that cannot be read, and is to be replaced."""
         self._journal: Journal | None = None
         self._settings: Settings
         self._path: Location
@@ -186,6 +198,18 @@ class Use:
                 remedy = "\n  ".join([*self._remedy(), *map(_recoverable, leftover_journals(self._path))])
                 raise CassetteNotFoundError(self._path, "there is no such cassette to replay", remedy=remedy) from None
             return None
+        except CassetteFormatError as error:
+            if self._derivation is not None or not is_replaceable(self._path):
+                raise
+            if mode is not Mode.ALL:
+                raise self._broken(error) from None
+            self._is_broken = True
+            return None
+
+    def _broken(self, error: CassetteFormatError) -> CassetteFormatError:
+        anew = self._remedies(True)[0]
+        remedy = f"restore it from version control, or\n  {anew}\n  which keeps this file as {self._path.name}.broken"
+        return CassetteFormatError(error.path, error.problem, remedy=remedy, line=error.line)
 
     def _pace(self, scale: float) -> Pace | None:
         return Pace(scale, self._timings()) if scale else None
@@ -305,6 +329,8 @@ class Use:
         origin = self._session.redactor.value(derivation.origin) if derivation is not None else None
         header = finished_header(self._header, {}, derived_from=derived, origin=origin)
         source = self._session.source
+        if self._is_broken:
+            self._session.put_aside = put_aside(journal.target, kept_in=journal.path)
         if self._cassette is None:
             journal.commit(header)
         elif derivation is None and self._session.policy.mode is Mode.NEW_EPISODES:

@@ -50,4 +50,5 @@ def _finished(value: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    sys.argv[:] = sys.argv[1:2]  # a program's own `main` reads its arguments, and there are none
+    main(sys.argv[0])

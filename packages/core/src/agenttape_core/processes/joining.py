@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agenttape_core.config import stem_of
+from agenttape_core.engine import Mode
 from agenttape_core.processes.papers import Account, Orders
 from agenttape_core.schema import Header, Interaction, Step, Timing
-from agenttape_core.storage import Cassette, Journal, leftover_journals, open_cassette, recording_process, recover
+from agenttape_core.storage import (
+    Cassette,
+    Journal,
+    Location,
+    leftover_journals,
+    open_cassette,
+    put_aside,
+    recording_process,
+    recover,
+)
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.atomic import real_path
 from agenttape_core.storage.lock import lock_path
@@ -27,11 +37,13 @@ class Joined(NamedTuple):
         address: Which processes.
         path: The file.
         is_aside: Whether it stands beside a cassette that was left as it is.
+        broken: Where the file was put that was in its place and could not be read, if there was one.
     """
 
     address: str
     path: Path
     is_aside: bool
+    broken: Location | None = None
 
 
 def joined(accounts: Sequence[Account], orders: Orders, *, replaces: bool, derives: bool) -> list[Joined]:
@@ -47,33 +59,37 @@ def joined(accounts: Sequence[Account], orders: Orders, *, replaces: bool, deriv
         CassetteError: One cannot be read or written. The parts are kept.
     """
     parts: defaultdict[str, list[Path]] = defaultdict(list)
+    only_new = set()
     for account in accounts:
         if account.part:
-            parts[account.address] += _parts(Path(account.part))
+            found, recovered = _parts(Path(account.part))
+            parts[account.address] += [*found, *recovered]
+            if recovered and orders.options["mode"] == Mode.NEW_EPISODES.value:
+                only_new.add(account.address)  # a session takes over what was there at its end, and it had none
     made = []
     for address, paths in parts.items():
         if paths:
             target = orders.cassette_of(address)
-            is_aside = derives or (target.exists() and not replaces)
+            is_aside = derives or (target.exists() and (not replaces or address in only_new))
             path = _beside(target, "derived" if derives else "recovered") if is_aside else target
-            _join(paths, path)
-            made.append(Joined(address, path, is_aside))
+            made.append(Joined(address, path, is_aside, broken=_join(paths, path)))
     return made
 
 
-def _parts(part: Path) -> list[Path]:
-    """Return what a process has recorded: it was written, or it is in a journal."""
+def _parts(part: Path) -> tuple[list[Path], list[Path]]:
+    """Return what a process has recorded: what it has written, and what was recovered of its journals."""
     if recording_process(part) is not None:
-        return []  # it lives on, and its recording stays where it is
+        return [], []  # it lives on, and its recording stays where it is
     found = [part] if part.exists() else []
+    recovered = []
     for journal in leftover_journals(part):
         written = Path(recover(journal))
         if open_cassette(written).entries:
-            found.append(written)
+            recovered.append(written)
         else:
             remove(written)
     lock_path(real_path(part)).unlink(missing_ok=True)  # of a process that was killed
-    return found
+    return found, recovered
 
 
 def _beside(target: Path, word: str) -> Path:
@@ -85,8 +101,8 @@ def _beside(target: Path, word: str) -> Path:
     return next(path for path in paths if word == "derived" or not path.exists())
 
 
-def _join(parts: Sequence[Path], target: Path) -> None:
-    """Make one cassette of several, and remove those."""
+def _join(parts: Sequence[Path], target: Path) -> Location | None:
+    """Make one cassette of several, and remove those. Return where that went that could not be read in its place."""
     cassettes = [open_cassette(part) for part in parts]
     header = _header([cassette.header for cassette in cassettes])
     journal = Journal(target, header)
@@ -94,11 +110,13 @@ def _join(parts: Sequence[Path], target: Path) -> None:
     try:
         for place, cassette in enumerate(cassettes):
             seen |= _append(journal, place, cassette, seen)
+        aside = put_aside(journal.target)
         journal.commit(header)
     finally:
         journal.abandon(keep=False)
     for part in parts:
         remove(part)
+    return aside
 
 
 def remove(path: Path) -> None:

@@ -84,6 +84,8 @@ class Outcome:
         for one in self.made:
             if one.is_aside:
                 yield self._aside(one)
+            if one.broken is not None:
+                yield f"{self._path(one.address)} could not be read; what it was is kept as {one.broken.name}"
         for path in self.removed:
             yield f"removed {self.orders.shown(path)}, as there is no such process any more"
         yield from self.notes

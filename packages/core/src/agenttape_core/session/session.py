@@ -17,6 +17,7 @@ from agenttape_core.errors import (
     CassetteMissError,
     DriftError,
     UnusedInteractionsError,
+    shown_path,
 )
 from agenttape_core.matching import (
     NOTHING,
@@ -98,6 +99,8 @@ class Session:
         self.tracing = tracing
         self.written: Path | str | None = None
         """The file that was written when the session ended: the cassette, or one derived from it; else nothing."""
+        self.put_aside: Path | str | None = None
+        """Where the file was put that was in its place and could not be read."""
         self.began = perf_counter()
         """When the recording began; calls and steps are timed from here."""
         self.served_at: dict[int, Order] = {}
@@ -327,7 +330,7 @@ class Session:
     def _refuse(self, question: Question, position: Position, summary: str, *, lossy: bool) -> NoReturn:
         """Raise a miss that explains itself, and remember it even if someone eats it."""
         lines = [
-            f"cassette  {self.path} ({len(self._recordings)} interactions, mode {self.policy.mode.value})",
+            f"cassette  {shown_path(self.path)} ({len(self._recordings)} interactions, mode {self.policy.mode.value})",
             *explanation(self.source, question, position.address, self._canonical.ignored, self._remedy, lossy=lossy),
         ]
         miss = CassetteMissError(summary, "\n".join(f"  {line}" for line in lines))

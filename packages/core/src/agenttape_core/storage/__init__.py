@@ -1,5 +1,6 @@
 """Files: opening, writing and recovering cassettes. The format is docs/design/0001-cassette-format.md."""
 
+from agenttape_core.storage.broken import is_replaceable, put_aside
 from agenttape_core.storage.cassette import Cassette, open_cassette
 from agenttape_core.storage.conversion import convert
 from agenttape_core.storage.journal import Journal
@@ -31,10 +32,12 @@ __all__ = [
     "Location",
     "convert",
     "is_cassette",
+    "is_replaceable",
     "leftover_journals",
     "location_of",
     "open_cassette",
     "pieces_of",
+    "put_aside",
     "read_cassette",
     "real_location",
     "recording_process",

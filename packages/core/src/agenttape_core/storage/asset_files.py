@@ -79,6 +79,17 @@ class AssetFolder:
             if not _is_there(self._store, f"{self._folder}/{name}", data):
                 self._store.save(f"{self._folder}/{name}", data, kept_in=kept_in)
 
+    def content(self) -> dict[str, bytes]:
+        """All assets that can be read, by their names."""
+        names: list[str] = []
+        found: dict[str, bytes] = {}
+        with contextlib.suppress(OSError):
+            names = self._store.names(self._folder)
+        for name in filter(is_file_name, names):
+            with contextlib.suppress(OSError):
+                found[name] = self._store.fetch(f"{self._folder}/{name}", limits.MAX_FILE_BYTES)
+        return found
+
     def sweep(self, keep: Collection[str]) -> None:
         """Remove the assets that the cassette does not refer to any more, and the folder with the last one."""
         with contextlib.suppress(OSError):  # what stays hurts nobody, and the next recording tries again

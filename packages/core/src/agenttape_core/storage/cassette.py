@@ -14,7 +14,7 @@ from agenttape_core.storage import limits
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.assets import attach
 from agenttape_core.storage.continuation import Delta, resolve
-from agenttape_core.storage.files import file_kind, read_bytes
+from agenttape_core.storage.files import BROKEN, file_kind, read_bytes
 from agenttape_core.storage.layout import entry_from_dict
 from agenttape_core.storage.layout_jsonl import JsonlLayout
 from agenttape_core.storage.layout_yaml import YamlLayout
@@ -48,7 +48,7 @@ VERSION = re.compile(
     rb'(?:\xef\xbb\xbf)?(?:---[ \t]*\n)?(?:agenttape: ([0-9]{1,9})[ \t]*\n|\{"agenttape":([0-9]{1,9})[,}])'
 )
 """How a cassette of any version begins."""
-_CONFLICT = b"\n<<<<<<< "
+_CONFLICT = b"<<<<<<< "
 _RESOLVED = 64
 """How many resolved requests are kept, so that reading in file order follows each continuation once."""
 
@@ -265,9 +265,9 @@ class Cassette:
 
     def _split(self) -> tuple[list[Span], Span]:
         data = self._data
-        conflict = data.find(_CONFLICT)
-        if conflict != -1:
-            self._refuse(Malformed("the file has an unresolved merge conflict"), conflict + 1)
+        conflict = 0 if data.startswith(_CONFLICT) else data.find(b"\n" + _CONFLICT) + 1
+        if data.startswith(_CONFLICT, conflict):
+            self._refuse(Malformed("the file has an unresolved merge conflict"), conflict)
         if not data or data.isspace():
             self._refuse(Malformed("the file is empty"), 0)
         try:
@@ -327,8 +327,7 @@ class Cassette:
 
     def _refuse(self, error: Malformed, offset: int) -> NoReturn:
         line = self._data.count(b"\n", 0, offset) + error.line + 1
-        remedy = "restore the file from version control, or record it again"
-        raise CassetteFormatError(self.path, error.problem, remedy=remedy, line=line) from None
+        raise CassetteFormatError(self.path, error.problem, remedy=BROKEN, line=line) from None
 
 
 def open_cassette(path: Path | str) -> Cassette:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import CassetteWriteError
-from agenttape_core.storage.cassette import open_cassette
+from agenttape_core.storage.cassette import Cassette, open_cassette
 from agenttape_core.storage.files import file_kind
 from agenttape_core.storage.location import Location, location_of
 from agenttape_core.storage.lock import WriterLock
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def convert(source: Path | str, target: Path | str, *, overwrite: bool = False) -> Location:
+def convert(source: Cassette | Path | str, target: Path | str, *, overwrite: bool = False) -> Location:
     """Write the same cassette once more, in the layout and packing that the suffix of the target says.
 
     Header, timings, records and assets are the same. A file that AgentTape wrote is byte for byte the same when it is
     converted there and back. The source is left as it is.
 
     Args:
-        source: A cassette: a path or a URL.
+        source: A cassette, open or as a path or a URL.
         target: The path or the URL to write.
         overwrite: Whether to replace a cassette that is there already.
 
@@ -38,12 +38,12 @@ def convert(source: Path | str, target: Path | str, *, overwrite: bool = False) 
     """
     written = real_location(location_of(target))
     file_kind(written)
-    cassette = open_cassette(source)
+    cassette = source if isinstance(source, Cassette) else open_cassette(source)
     prepare_beside(written)
     lock = WriterLock(written, f"{os.getpid()} conversion")
     try:
         if not overwrite and exists(written):
-            remedy = "pass overwrite=True to replace it, or name another target"
+            remedy = "pass overwrite=True to replace it (--overwrite in a shell), or name another target"
             raise CassetteWriteError(written, "there is a cassette already", remedy=remedy)
         write_cassette(written, cassette.header, list(cassette.records()))
     finally:

@@ -11,7 +11,7 @@ import zlib
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, ConfigurationError
+from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, ConfigurationError, shown_path
 from agenttape_core.storage import limits
 from agenttape_core.storage.stores import store_of
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _LAYOUTS: dict[str, Literal["yaml", "jsonl"]] = {".yaml": "yaml", ".yml": "yaml", ".jsonl": "jsonl"}
 _PACKINGS: dict[str, Literal["gz", "zst"]] = {".gz": "gz", ".zst": "zst"}
 _CHUNK = 1 << 20
+BROKEN = "restore the file from version control, or record it anew with AGENTTAPE_MODE=all"
+"""What to do about a file that is no readable cassette."""
 
 
 class FileKind(NamedTuple):
@@ -49,7 +51,7 @@ def file_kind(path: Location) -> FileKind:
     name = suffixes[-2:-1] if packing else suffixes[-1:]
     if not name or name[0] not in _LAYOUTS:
         raise ConfigurationError(
-            f"{path}: the suffix says how a cassette is written, and this one is not known\n"
+            f"{shown_path(path)}: the suffix says how a cassette is written, and this one is not known\n"
             "  use .yaml, .yml or .jsonl, each also with .gz or .zst after it"
         )
     if packing == "zst":
@@ -68,6 +70,19 @@ def read_bytes(path: Location) -> bytes:
         CassetteFormatError: It cannot be read or unpacked, or is larger than the limit.
     """
     packing = file_kind(path).packing
+    data = packed_bytes(path)
+    if packing is None:
+        return data
+    try:
+        data = _read(unpacked(path, io.BytesIO(data), packing), limits.MAX_FILE_BYTES)
+    except (EOFError, OSError, zlib.error, ValueError) as error:
+        problem = f"the file cannot be unpacked: {error}"
+        raise CassetteFormatError(path, problem, remedy=BROKEN) from error
+    return _limited(path, data)
+
+
+def packed_bytes(path: Location) -> bytes:
+    """The bytes of a cassette file as they are stored. Raises as `read_bytes`, and does not mind what they say."""
     store, key = store_of(path)
     try:
         data = store.fetch(key, limits.MAX_FILE_BYTES)
@@ -78,11 +93,10 @@ def read_bytes(path: Location) -> bytes:
     except OSError as error:
         problem = f"the file cannot be read: {error.strerror or error}"
         raise CassetteFormatError(path, problem, remedy="check the path and its permissions") from error
-    try:
-        data = data if packing is None else _read(unpacked(path, io.BytesIO(data), packing), limits.MAX_FILE_BYTES)
-    except (EOFError, OSError, zlib.error, ValueError) as error:
-        problem = f"the file cannot be unpacked: {error}"
-        raise CassetteFormatError(path, problem, remedy="restore it, or record it again") from error
+    return _limited(path, data)
+
+
+def _limited(path: Location, data: bytes) -> bytes:
     if len(data) > limits.MAX_FILE_BYTES:
         problem = f"the cassette is larger than the limit of {limits.MAX_FILE_BYTES} bytes"
         raise CassetteFormatError(path, problem, remedy="split the recording into several cassettes")
