@@ -34,6 +34,7 @@ def test_a_miss_is_a_diff(project: Project) -> None:
             "test_it.py:7: in test_it",
             '    assert ask("ho")',
             "*no recording for call ask*",
+            "E     cassette  cassettes/test_it/test_it.yaml (1 interactions, mode none)",
             "*recorded  *hi*",
             "*asked     *ho*",
             "*pytest test_it.py::test_it --cassette-mode=all",
@@ -41,6 +42,19 @@ def test_a_miss_is_a_diff(project: Project) -> None:
         ]
     )
     result.stdout.no_fnmatch_line("*session.py*")
+
+
+def test_the_command_is_for_where_pytest_was_started(
+    project: Project, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a miss tells to type works in the directory in which pytest was started, which may be another one."""
+    project.tests(ASKS)
+    project.record()
+    project.tests(ASKS_OTHERWISE)
+    (project.path / "deep").mkdir()
+    monkeypatch.chdir(project.path / "deep")
+    result = pytester.runpytest_inprocess("..")
+    result.stdout.fnmatch_lines(["*pytest ../test_it.py::test_it --cassette-mode=all"])
 
 
 def test_a_style_that_was_asked_for_is_kept(project: Project) -> None:

@@ -49,7 +49,7 @@ def tested(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestCasse
             run()
     with use_cassette(path, mode=request.param) as session:
         run()
-        yield TestCassette(session, "test_x.py::test_y")
+        yield TestCassette(session, "test_x.py::test_y", "pytest test_x.py::test_y")
 
 
 def test_what_it_shows(tested: TestCassette) -> None:
@@ -106,7 +106,7 @@ def test_new_calls(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "a.yaml", mode="new_episodes") as session:
         look_up("Paris")
         with pytest.raises(AssertionError, match="tool look_up at look_up"):
-            TestCassette(session, "x").assert_no_new_calls()
+            TestCassette(session, "x", "pytest x").assert_no_new_calls()
 
 
 def test_nothing_expected(tested: TestCassette) -> None:

@@ -61,6 +61,70 @@ def test_two_tests_do_not_record_to_one_file(project: Project) -> None:
     assert current_session() is None
 
 
+IN_TURN = """
+import os, time
+from pathlib import Path
+
+pytestmark = pytest.mark.cassette("shared")
+
+@pytest.fixture(scope="module", autouse=True)
+def in_turn():
+    waits = os.environ["PYTEST_XDIST_WORKER"] == "gw1"
+    until = time.monotonic() + 60
+    while waits and not Path("done").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    yield
+    Path("done").touch()
+"""
+"""The second worker begins when the first has ended."""
+
+
+def test_two_workers_do_not_record_to_one_file(project: Project) -> None:
+    """Nor do two tests that run in different processes, one after the other."""
+    project.tests(IN_TURN + SEVERAL.replace("@pytest.mark.cassette\n", ""))
+    result = project.pytester.runpytest_subprocess("--cassette-mode=all", "-n2")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*was recorded by test_it.py::test_[ab] in this run*"])
+
+
+TWINS = """
+@pytest.mark.cassette
+@pytest.mark.parametrize("x", ["a", "A"])
+def test_v(x):
+    assert ask(x)
+"""
+
+
+@pytest.mark.parametrize("runs", [[()], [("test_it.py::test_v[a]",), ("test_it.py::test_v[A]",)]])
+def test_names_that_differ_in_case_only(project: Project, runs: list[tuple[str, ...]]) -> None:
+    """Two tests whose cassettes would be one file on other systems are told so, when the second one records."""
+    project.tests(TWINS)
+    for args in runs:
+        result = project.run("--cassette-mode=once", *args)
+    assert result.parseoutcomes()["errors"] == 1
+    result.stdout.fnmatch_lines(["*test_v[[]A].yaml would be one file with that of another test on macOS and Windows*"])
+    assert project.cassettes() == ["test_it/test_v[a].yaml"]
+
+
+def test_tests_that_differ_in_case_only_and_record_at_once(project: Project) -> None:
+    """Also when neither file was there when the tests began."""
+    project.tests(
+        """
+import os
+
+@pytest.fixture
+def cassette_config():
+    listed, os.listdir = os.listdir, lambda folder: []
+    yield {}
+    os.listdir = listed
+"""
+        + TWINS
+    )
+    result = project.run("--cassette-mode=once")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*case are the same: test_it.py::test_v[[]a] has recorded test_v[[]a].yaml in this*"])
+
+
 def test_nearer_options_win(project: Project) -> None:
     """The options of the fixture, the module's, the class's and the function's marker add up, the nearest wins."""
     project.tests("""
@@ -131,6 +195,35 @@ def test_age(project: Project) -> None:
     result.stdout.fnmatch_lines(["*test_b.yaml was recorded * days ago; --cassette-max-age allows 90d"])
     project.run("--cassette-max-age=90d", "--rerecord=stale").assert_outcomes(passed=2)
     project.run("--cassette-max-age=90d").assert_outcomes(passed=2)
+
+
+def test_stale_needs_an_age(project: Project) -> None:
+    """To record what is too old, without saying what that is, is a mistake and not a run that records nothing."""
+    project.tests(SEVERAL)
+    result = project.run("--rerecord=stale")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --rerecord=stale needs --cassette-max-age: *"])
+
+
+@pytest.mark.parametrize("how", [("--rerecord",), ("--cassette-mode=all", "--cassette-max-age=90d")])
+def test_a_broken_cassette_is_recorded_anew(project: Project, how: tuple[str, ...]) -> None:
+    """What the message names helps: the new cassette is there, and the broken file beside it."""
+    project.tests(SEVERAL)
+    project.record()
+    path = project.path / "cassettes" / "test_it" / "test_b.yaml"
+    broken = path.read_text().replace("\nname:", "\n<<<<<<< ours\nname:", 1)
+    path.write_text(broken)
+    result = project.run()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        ["  record it anew:  pytest test_it.py::test_b --cassette-mode=all", "refused *test_b.yaml*"]
+    )
+    result = project.run(*how)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["recorded *test_b.yaml*; what could not be read is kept as test_b.yaml.broken"])
+    assert path.with_name("test_b.yaml.broken").read_text() == broken
+    project.go_offline()
+    project.run("--fail-on-orphans").assert_outcomes(passed=2)
 
 
 def test_orphans(project: Project) -> None:

@@ -75,6 +75,57 @@ def test_junit(project: Project) -> None:
     assert '<property name="cassette.served" value="1"' in text
 
 
+BEFORE = """
+@pytest.mark.cassette
+def test_missing():
+    ask("hi")
+
+@pytest.mark.cassette(mod="all")
+def test_mistaken():
+    ask("hi")
+
+@pytest.fixture
+def warm():
+    return ask("other") if WARM else ask("warm")
+
+@pytest.mark.cassette("warm")
+def test_warm(warm):
+    pass
+
+@pytest.mark.cassette("warm")
+def test_skipped(request):
+    pytest.skip("no")
+
+@pytest.fixture
+def skips():
+    pytest.skip("no")
+
+@pytest.mark.cassette("warm")
+def test_skipped_before(skips):
+    pass
+"""
+
+
+def test_what_fails_before_the_test(project: Project) -> None:
+    """A cassette that could not be opened, and one that a fixture asked in vain, have a line and properties too."""
+    project.tests(f"WARM = False\n{BEFORE}")
+    project.run("--cassette-mode=once", "-k", "test_warm").assert_outcomes(passed=1)
+    project.tests(f"WARM = True\n{BEFORE}")
+    result = project.run("--junitxml=junit.xml", "-k", "not test_skipped or test_skipped_before")
+    result.assert_outcomes(errors=3, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "missing   cassettes/test_it/test_missing.yaml  nothing asked",
+            "refused   cassettes/test_it/test_mistaken.yaml  nothing asked",
+            "missed    cassettes/warm.yaml  1 missed, 1 unused",
+            "0 calls served, 0 executed",
+        ],
+        consecutive=True,
+    )
+    text = (project.path / "junit.xml").read_text()
+    assert [text.count(f'name="cassette.word" value="{word}"') for word in ("missing", "refused", "missed")] == [1] * 3
+
+
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_no_two_names_are_one_file(one: str, other: str) -> None:
     """Different tests have different files, whatever their parameters are, and each may be the name of a file."""

@@ -67,6 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"{MARKER}(name=None, **options): replay the test's agent from a cassette; options are those of use_cassette",
     )
+    if config.option.rerecord == "stale" and config.option.cassette_max_age is None:
+        raise pytest.UsageError("--rerecord=stale needs --cassette-max-age: how old a cassette may be, such as 90d")
     from agenttape_core.pytest_plugin.whole_run import WholeRun
 
     config.pluginmanager.register(WholeRun(config), "agenttape-whole-run")
@@ -102,7 +104,7 @@ def _opened(request: pytest.FixtureRequest) -> Iterator[TestCassette]:
     from agenttape_core.pytest_plugin.running import Running, plainly
 
     config = request.getfixturevalue("cassette_config")
-    running = plainly(lambda: Running(request, config))
+    running = plainly(lambda: Running(request, config), request.node)
     request.node.stash[RUNNING] = running
     yield running.begin()
     running.give_up()  # unless the test was called, which has closed it
@@ -139,6 +141,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         from agenttape_core.pytest_plugin.failures import shown
 
         report.longrepr = shown(item, call) or report.longrepr
+        running.has_failed = running.has_failed or call.when == "setup"
     if call.when == "call":
         running.reported(report)
         report.user_properties = list(item.user_properties)

@@ -14,6 +14,9 @@ import pytest
 
 from agenttape_core.pytest_plugin import orphans
 
+_KNOWN = "ignore::pytest.PytestAssertRewriteWarning"
+"""That this package is imported before pytest is; many projects make errors of warnings."""
+
 
 class _Collected:
     """Remembers all tests, and what of their cassettes is nobody's."""
@@ -41,7 +44,8 @@ def main(target: str, *tests: str) -> int:
         The exit code of pytest.
     """
     collected = _Collected()
-    code = pytest.main(["--collect-only", "--quiet", "-p", "no:cacheprovider", *tests], plugins=[collected])
+    options = ["--collect-only", "--quiet", "-p", "no:cacheprovider", "-W", _KNOWN]
+    code = pytest.main([*options, *tests], plugins=[collected])
     if code == pytest.ExitCode.OK:
         Path(target).write_text(json.dumps(collected.orphans), encoding="utf-8")
     return int(code)

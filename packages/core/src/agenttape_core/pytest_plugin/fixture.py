@@ -47,11 +47,12 @@ class TestCassette:
     Args:
         session: The session of the test.
         nodeid: The test.
+        command: What runs it.
     """
 
     __test__ = False  # it is not a class of tests
 
-    def __init__(self, session: Session, nodeid: str) -> None:
+    def __init__(self, session: Session, nodeid: str, command: str) -> None:
         self.session = session
         """The session, for what is not here."""
         self.served: Sequence[Interaction] = ()
@@ -59,7 +60,7 @@ class TestCassette:
         self.saved_seconds = 0.0
         """How long what was served took when it was recorded; known when the test has ended."""
         self.nodeid = nodeid
-        self._golden = Golden(session)
+        self._golden = Golden(session, command)
         self._happened: list[Interaction] | None = None
 
     def __repr__(self) -> str:
@@ -152,6 +153,9 @@ class TestCassette:
         Args:
             expected: The whole text.
             contains: A part of it.
+
+        Raises:
+            ConfigurationError: If neither is given.
         """
         __tracebackhide__ = True
         found = self.final_output
@@ -173,7 +177,7 @@ class TestCassette:
             name: Which one, where a test has several.
         """
         __tracebackhide__ = True
-        self._golden.compare(value, name, self.nodeid)
+        self._golden.compare(value, name)
 
     def assert_no_new_calls(self) -> None:
         """Assert that everything so far was served, and nothing executed."""

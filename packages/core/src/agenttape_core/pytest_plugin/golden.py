@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import shlex
 from pathlib import Path
 from typing import Any
 
 from agenttape_core.config import stem_of
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.pytest_plugin.naming import safe
 from agenttape_core.session import Session, plain_value
 from agenttape_core.storage.atomic import make_folder, replace_file
@@ -22,13 +21,15 @@ class Golden:
 
     Args:
         session: The session of the test: its redactor makes of secrets what it makes of them in the cassette.
+        command: What runs the test.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, command: str) -> None:
         self._session = session
+        self._again = f"{command} --rerecord"
         self._made: dict[Path, str] = {}
 
-    def compare(self, value: Any, name: str, nodeid: str) -> None:
+    def compare(self, value: Any, name: str) -> None:
         """Compare a value with the recorded one, or note it where the session records.
 
         Raises:
@@ -41,11 +42,12 @@ class Golden:
         if self._session.policy.records:
             self._made[path] = text
             return
-        again = f"pytest {shlex.quote(nodeid)} --rerecord"
-        assert path.is_file(), f"there is no golden value {path}\n  record it:  {again}"
+        assert path.is_file(), f"there is no golden value {shown_path(path)}\n  record it:  {self._again}"
         recorded = path.read_text(encoding="utf-8")
         lines = difflib.unified_diff(recorded.splitlines(), text.splitlines(), "recorded", "now", lineterm="", n=2)
-        assert recorded == text, "\n".join([f"the value differs from {path}", *lines, f"record it anew:  {again}"])
+        assert recorded == text, "\n".join(
+            [f"the value differs from {shown_path(path)}", *lines, f"record it anew:  {self._again}"]
+        )
 
     def write(self) -> None:
         """Write what was noted."""

@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 import pytest
 
 from agenttape_core.engine import Mode
-from agenttape_core.errors import AgentTapeError, CassetteNotFoundError, ConfigurationError
+from agenttape_core.errors import AgentTapeError, CassetteError, CassetteNotFoundError, ConfigurationError, shown_path
 from agenttape_core.pytest_plugin.artifacts import keep_artifacts
 from agenttape_core.pytest_plugin.beside import refuse_file_of_recording
-from agenttape_core.pytest_plugin.choosing import Chosen, chosen_by, mode_of
+from agenttape_core.pytest_plugin.choosing import Chosen, chosen_by, mode_of, own_cassette
+from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.storage import open_cassette
@@ -27,9 +28,6 @@ from agenttape_core.upkeep.age import age_of, parse_age
 from agenttape_core.use import use_cassette
 
 Result = TypeVar("Result")
-
-_RECORDED: pytest.StashKey[dict[str, str]] = pytest.StashKey()
-"""By cassette, the test that has recorded it in this run."""
 
 
 class Running:
@@ -40,30 +38,36 @@ class Running:
         config: What the fixture `cassette_config` gives.
 
     Raises:
-        ConfigurationError: If a marker, the fixture or the command line says what cannot be.
+        ConfigurationError: If a marker, the fixture or the command line says what cannot be; or the cassette is too
+            old.
     """
 
     def __init__(self, request: pytest.FixtureRequest, config: Mapping[str, Any]) -> None:
+        self._request = request
         self._item = item = request.node
         self._chosen = chosen = chosen_by(item, config)
         refuse_file_of_recording(request, chosen.path)
+        if isinstance(chosen.path, Path) and not chosen.is_named:
+            refuse_twin(chosen.path)
         age = _age(chosen, item.config.option.cassette_max_age)
         mode = mode_of(item, is_too_old=age.is_too_old)
         if age.is_too_old and mode is not Mode.ALL:
-            pytest.fail(_too_old(chosen, age, item), pytrace=False)
+            raise ConfigurationError(_too_old(chosen, age, item))
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
-        self._used = _UsedByTest(chosen.path, item.nodeid, options)
+        self._used = _UsedByTest(chosen.path, _command(item), options)
         self._cassette: TestCassette | None = None
         self._is_open = False
+        self.has_failed = False
+        """Whether what came before the test function has failed."""
 
     def begin(self) -> TestCassette:
         """Open the cassette: from here on, the context of the caller belongs to its session."""
-        session = plainly(self._used.__enter__)
+        session = plainly(self._used.__enter__, self._item)
         self._is_open = True
-        self._cassette = TestCassette(session, self._item.nodeid)
-        if session.policy.records and self._chosen.is_named:
+        self._cassette = TestCassette(session, self._item.nodeid, _command(self._item))
+        if session.policy.records:
             try:
-                plainly(self._refuse_second_recording)
+                plainly(lambda: claim(self._chosen.path, self._request), self._item)
             except BaseException:
                 self.give_up()
                 raise
@@ -92,10 +96,8 @@ class Running:
 
     def give_up(self) -> None:
         """End the session of a test whose function was never called: a fixture failed, or skipped it."""
-        if self._is_open:
-            self._is_open = False
-            skipped = pytest.skip.Exception("the test was not called")
-            self._used.__exit__(type(skipped), skipped, None)
+        if self._is_open and self._cassette is not None:
+            self._close(self._cassette, pytest.skip.Exception("the test was not called"), judges=self.has_failed)
 
     def reported(self, report: pytest.TestReport) -> None:
         """Keep what a failed test did, if that is wanted."""
@@ -104,7 +106,7 @@ class Running:
             kept = keep_artifacts(Path(folder), self._cassette, report)
             report.sections.append(("AgentTape", f"what the run asked and got is kept in {kept}"))
 
-    def _close(self, cassette: TestCassette, error: BaseException | None) -> None:
+    def _close(self, cassette: TestCassette, error: BaseException | None, *, judges: bool = True) -> None:
         self._is_open = False
         cassette.end()
         try:
@@ -113,8 +115,8 @@ class Running:
                 cassette.write_golden()
         finally:
             root = self._item.config.rootpath
-            verdict = Verdict.of(cassette.session, cassette.served, cassette.saved_seconds, root)
-            self._item.user_properties[:] = verdict.added_to(self._item.user_properties)
+            if judges:
+                _keep(Verdict.of(cassette.session, cassette.served, cassette.saved_seconds, root), self._item)
 
     def _inside(self, cassette: TestCassette) -> Callable[[], None]:
         """Wrap the innermost of the call, inside of all that other plugins do around it."""
@@ -134,36 +136,47 @@ class Running:
                     _replace(undo, item.instance, item.name, function)
             return undo.pop_all().close
 
-    def _refuse_second_recording(self) -> None:
-        recorded = self._item.config.stash.setdefault(_RECORDED, {})
-        other = recorded.setdefault(str(self._chosen.path), self._item.nodeid)
-        if other != self._item.nodeid:
-            raise ConfigurationError(
-                f"{self._chosen.path} was recorded by {other} in this run, and would be replaced by that of this test\n"
-                "  leave the name out of the marker, so that each test has a cassette of its own, or record it by one "
-                "test and let the others replay it"
-            )
 
-
-def plainly(work: Callable[[], Result]) -> Result:
+def plainly(work: Callable[[], Result], item: pytest.Item) -> Result:
     """Do what may go wrong before the test, and fail the test by what an error of ours says, without a traceback."""
     try:
         return work()
     except AgentTapeError as error:
         problem = str(error)
+        is_there = not isinstance(error, CassetteNotFoundError)
+        _keep(Verdict.unopened(_path_of(item), item.config.rootpath, is_there=is_there), item)
     pytest.fail(problem.replace(f"{Path.cwd()}{os.sep}", ""), pytrace=False)
+
+
+def _keep(verdict: Verdict, item: pytest.Item) -> None:
+    item.user_properties[:] = verdict.added_to(item.user_properties)
+
+
+def _path_of(item: pytest.Item) -> Path | str:
+    """Return the cassette of a test, whatever else its markers say."""
+    try:
+        return chosen_by(item, {}).path
+    except ConfigurationError:
+        return own_cassette(item)
 
 
 class _UsedByTest(use_cassette):
     """A cassette whose remedy is to run the test again."""
 
-    def __init__(self, path: Path | str, nodeid: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path | str, command: str, options: Mapping[str, Any]) -> None:
         super().__init__(path, **options)
-        self._remedy = functools.partial(_remedy, nodeid)
+        self._remedy = functools.partial(_remedy, command)
 
 
-def _remedy(nodeid: str, recorded: bool) -> list[str]:
-    command = f"pytest {shlex.quote(nodeid)} --cassette-mode"
+def _command(item: pytest.Item) -> str:
+    """Return the command that runs a test, from the directory in which pytest was started."""
+    file, colons, rest = str(item.nodeid).partition("::")
+    seen = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)
+    return f"pytest {shlex.quote(Path(seen).as_posix() + colons + rest)}"
+
+
+def _remedy(test: str, recorded: bool) -> list[str]:
+    command = f"{test} --cassette-mode"
     if not recorded:
         return [f"record it:  {command}=once"]
     return [f"record it anew:  {command}=all", f"or add only what is missing:  {command}=new_episodes"]
@@ -204,7 +217,7 @@ def _age(chosen: Chosen, limit: str | None) -> _Age:
         return _Age(None, None)
     try:
         created = open_cassette(chosen.path).preface.volatile.created
-    except CassetteNotFoundError:
+    except CassetteError:  # there is none, or the session will tell what is wrong with it
         return _Age(None, parse_age(limit))
     return _Age(age_of(created), parse_age(limit))
 
@@ -212,6 +225,6 @@ def _age(chosen: Chosen, limit: str | None) -> _Age:
 def _too_old(chosen: Chosen, age: _Age, item: pytest.Item) -> str:
     assert age.age is not None
     return (
-        f"{chosen.path} was recorded {age.age.days} days ago; --cassette-max-age allows "
-        f"{item.config.option.cassette_max_age}\n  record it anew:  pytest {shlex.quote(item.nodeid)} --rerecord"
+        f"{shown_path(chosen.path)} was recorded {age.age.days} days ago; --cassette-max-age allows "
+        f"{item.config.option.cassette_max_age}\n  record it anew:  {_command(item)} --rerecord"
     )

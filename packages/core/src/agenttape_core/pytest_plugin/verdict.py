@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path, PurePath
 from typing import Any
 
 from agenttape_core.config import load_settings
@@ -25,7 +25,7 @@ class Verdict:
         path: The cassette, from the root of the tests where it lies below it.
         word: The worst that happened: `missed`, `blocked`, `drifted`, `unused`, then `live` (executed although the mode
             replays), `recorded`, or `discarded` if the test failed while it recorded; `served`; `empty` if nothing was
-            asked.
+            asked. Of one that was not opened: `missing` if there is none, else `refused`.
         served: How many calls were answered from the cassette.
         executed: How many calls really happened.
         missed: How many calls had no recording.
@@ -35,19 +35,21 @@ class Verdict:
         seconds: How long the served calls took when they were recorded.
         dollars: What the served calls cost when they were recorded, as far as their models have a known price.
         unpriced: How many served calls of models have no known price.
+        put_aside: The name of the file that was in its place before it was recorded and could not be read.
     """
 
     path: str
     word: str
-    served: int
-    executed: int
-    missed: int
-    blocked: int
-    drifted: int
-    unused: int
-    seconds: float
-    dollars: float
-    unpriced: int
+    served: int = 0
+    executed: int = 0
+    missed: int = 0
+    blocked: int = 0
+    drifted: int = 0
+    unused: int = 0
+    seconds: float = 0.0
+    dollars: float = 0.0
+    unpriced: int = 0
+    put_aside: str = ""
 
     @classmethod
     def of(cls, session: Session, served: Sequence[Interaction], seconds: float, root: Path) -> Verdict:
@@ -75,8 +77,20 @@ class Verdict:
             seconds=round(seconds, 3),
             dollars=round(sum(cost for cost in costs if cost is not None), 6),
             unpriced=costs.count(None),
+            put_aside=PurePath(session.put_aside).name if session.put_aside is not None else "",
             **counts,
         )
+
+    @classmethod
+    def unopened(cls, path: Path | str, root: Path, *, is_there: bool) -> Verdict:
+        """Judge a cassette that could not be opened.
+
+        Args:
+            path: The cassette, or its URL.
+            root: The folder that paths are shown from.
+            is_there: Whether there is one.
+        """
+        return cls(_relative(path, root), "refused" if is_there else "missing")
 
     @classmethod
     def from_properties(cls, properties: Iterable[tuple[str, object]]) -> Verdict | None:
@@ -84,17 +98,19 @@ class Verdict:
         found: Mapping[str, Any] = {
             name.removeprefix(_PREFIX): value for name, value in properties if name.startswith(_PREFIX)
         }
-        names = [field.name for field in fields(cls)]
-        return cls(**{name: found[name] for name in names}) if found.keys() >= set(names) else None
+        names = [field.name for field in fields(cls) if field.name in found]
+        return cls(**{name: found[name] for name in names}) if {"path", "word"} <= found.keys() else None
 
     def added_to(self, properties: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
         """Return properties of a test report, which JUnit files show, with this in the place of an earlier run's."""
         others = [(name, value) for name, value in properties if not name.startswith(_PREFIX)]
-        return others + [(f"{_PREFIX}{field.name}", getattr(self, field.name)) for field in fields(self)]
+        own = [(f"{_PREFIX}{name}", value) for name, value in asdict(self).items() if value != ""]
+        return others + own
 
     def __str__(self) -> str:
         counts = [f"{getattr(self, name)} {name}" for name in ("served", "executed", *_COUNTED) if getattr(self, name)]
-        return f"{self.word:<9} {self.path}  {', '.join(counts) or 'nothing asked'}"
+        aside = f"; what could not be read is kept as {self.put_aside}" if self.put_aside else ""
+        return f"{self.word:<9} {self.path}  {', '.join(counts) or 'nothing asked'}{aside}"
 
 
 def _word(counts: Mapping[str, int], session: Session) -> str:

@@ -47,8 +47,8 @@ class WholeRun:
         self._orphans.update(getattr(node, "workeroutput", {}).get(_SENT, ()))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the verdict of a test, wherever it ran."""
-        if report.when == "call" and any(name == "cassette.word" for name, _ in report.user_properties):
+        """Collect the verdict of a test, wherever it ran; the last phase has it, whichever failed."""
+        if report.when == "teardown" and any(name == "cassette.word" for name, _ in report.user_properties):
             from agenttape_core.pytest_plugin.verdict import Verdict
 
             verdict = Verdict.from_properties(report.user_properties)
