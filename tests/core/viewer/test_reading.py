@@ -20,8 +20,8 @@ from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, S
 from agenttape_core.storage import open_cassette, write_cassette
 from agenttape_core.viewer import is_page, page_of
 from agenttape_core.viewer.reading import readable, summary
-from agenttape_core.viewer.rows import pairs_of, rows_of, run_of
-from agenttape_core.viewer.tree import Branch, branches
+from agenttape_core.viewer.rows import page_rows, pairs_of, run_of
+from agenttape_core.viewer.tree import Line, lines_of
 
 from .conftest import write_page
 from .showcase import Book, returned, write_hostile
@@ -72,36 +72,35 @@ def interaction(kind: str = "chat", outcome: Outcome | None = None, **request: A
 def test_tree_of_addresses() -> None:
     """A record lies below the nearest place around it; places that hold one thing only are told on its line."""
     addresses = ["Agent", "Agent/model@1/Chat", "Agent/tools@2/a/one", "Agent/tools@2/b/two", "Agent", "Other/x"]
-    assert branches(addresses) == [
-        Branch(0, "Agent", "", 0),
-        Branch(1, "Chat", "model@1", 1),
-        Branch(None, "tools@2", "", 1),
-        Branch(2, "one", "a", 2),
-        Branch(3, "two", "b", 2),
-        Branch(4, "", "", 1),
-        Branch(5, "x", "Other", 0),
+    assert lines_of(addresses) == [
+        Line(0, "Agent", "", 0),
+        Line(1, "Chat", "model@1", 1),
+        Line(None, "tools@2", "", 1),
+        Line(2, "one", "a", 2),
+        Line(3, "two", "b", 2),
+        Line(4, "", "", 1),
+        Line(5, "x", "Other", 0),
     ]
 
 
 @given(st.lists(st.text("ab/", max_size=12), max_size=12))
 def test_tree_holds_everything_once(addresses: list[str]) -> None:
     """Each record is on one line, no line is more than one deeper than the one before, whatever the addresses are."""
-    lines = branches(addresses)
+    lines = lines_of(addresses)
     assert sorted(line.record for line in lines if line.record is not None) == list(range(len(addresses)))
     assert all(
-        after.depth <= before.depth + 1
-        for before, after in zip([Branch(None, "", "", -1), *lines], lines, strict=False)
+        after.depth <= before.depth + 1 for before, after in zip([Line(None, "", "", -1), *lines], lines, strict=False)
     )
 
 
 def test_a_step_that_comes_after_its_calls_takes_its_place() -> None:
     """A place that had no record when something below it was told gets the one that comes later."""
-    assert branches(["Agent/x", "Agent"]) == [Branch(1, "Agent", "", 0), Branch(0, "x", "", 1)]
+    assert lines_of(["Agent/x", "Agent"]) == [Line(1, "Agent", "", 0), Line(0, "x", "", 1)]
 
 
 def test_deep_addresses_are_no_recursion() -> None:
     """An address of many thousand places makes one line."""
-    (line,) = branches(["/".join(["a"] * 5_000)])
+    (line,) = lines_of(["/".join(["a"] * 5_000)])
     assert (line.depth, line.label) == (0, "a")
 
 
@@ -112,7 +111,7 @@ def test_places_last_as_long_as_what_is_below(tmp_path: Path) -> None:
     book.call("tool", "place/two", (150, 30), {"name": "two"}, returned(2))
     cassette = open_cassette(book.write(tmp_path / "c.yaml"))
     run = run_of(cassette, tuple(cassette.records()), load_prices())
-    times = [(row["sides"][0]["start"], row["sides"][0]["ms"]) for row in rows_of(pairs_of(cassette), [run])]
+    times = [(row["sides"][0]["start"], row["sides"][0]["ms"]) for row in page_rows(pairs_of(cassette), [run])]
     assert times == [(0, 70), (0, 10), (40, 30)]
 
 

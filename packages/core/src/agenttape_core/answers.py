@@ -33,7 +33,7 @@ def tool_calls_of(outcome: Outcome) -> list[tuple[str, Any]]:
         outcome: As for `answer_text`.
     """
     message = _message(joined(outcome))
-    calls = [*_listed(message.get("tool_calls")), *_listed(message.get("blocks"))]
+    calls = [*mappings_in(message.get("tool_calls")), *mappings_in(message.get("blocks"))]
     named = [(call.get("name") or call.get("tool_name"), call) for call in calls]
     return [(name, call.get("args", call.get("tool_kwargs"))) for name, call in named if isinstance(name, str)]
 
@@ -82,7 +82,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _listed(value: Any) -> list[Mapping[str, Any]]:
+def mappings_in(value: Any) -> list[Mapping[str, Any]]:
+    """Return the mappings in a list; nothing of what is none."""
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
@@ -113,7 +114,7 @@ def _joined_messages(bodies: Sequence[Mapping[str, Any]]) -> Any:
             message[key] = {**message.get(key, {}), **_mapping(part.get(key))}
         if part.get("id") is not None:
             message.setdefault("id", part["id"])
-        for piece in _listed(part.get("tool_call_chunks")):
+        for piece in mappings_in(part.get("tool_call_chunks")):
             _add_piece(calls.setdefault(str(piece.get("index", len(calls))), {}), piece)
     message["tool_calls"] = [{**call, "args": _read(call.get("args"))} for call in calls.values()]
     return {"$chat_result": {"message": message, "generation_info": told}}

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from agenttape_core.schema import Step, Timing
+from agenttape_core.schema import Step, StepTiming, Timing
 from agenttape_core.storage import Cassette, Entry
 
 
@@ -131,46 +131,38 @@ def _placed(cassette: Cassette, origin: float) -> Iterator[Row]:
         while len(above) > 1 and not record.address.startswith(f"{above[-1].address}/"):
             above.pop()
         outer, depth = above[-1], len(above) - 1
-        if isinstance(record, Step):
-            row = _step_row(cassette, record, outer, depth, origin)
-        else:
-            row = _call_row(cassette, record, outer, depth, origin)
+        row = _row(cassette, record, outer, depth, origin)
         if not row.is_measured:
             outer.free = row.end_ms
         above.append(_Above(record.address, row.start_ms))
         yield row
 
 
-def _step_row(cassette: Cassette, step: Step, outer: _Above, depth: int, origin: float) -> Row:
-    timing = cassette.header.volatile.steps.get(step.number)
+def _row(cassette: Cassette, record: Entry | Step, outer: _Above, depth: int, origin: float) -> Row:
+    timing = _timing_of(cassette, record)
+    start_ms = timing.start_ms if timing is not None else None
     return Row(
-        word="step",
-        number=step.number,
-        kind=step.kind,
-        name=step.name,
-        address=step.address,
-        label=outer.label_of(step.address),
+        word="step" if isinstance(record, Step) else "interaction",
+        number=record.number,
+        kind=record.kind,
+        name=record.name,
+        address=record.address,
+        label=outer.label_of(record.address),
         depth=depth,
-        start_ms=timing.start_ms - origin if timing is not None else outer.free,
+        start_ms=start_ms - origin if start_ms is not None else outer.free,
         duration_ms=timing.duration_ms if timing is not None else 0.0,
-        is_measured=timing is not None,
-        has_failed=step.status == "failed",
+        chunks_ms=tuple(timing.offsets_ms) if isinstance(timing, Timing) else (),
+        is_measured=start_ms is not None,
+        has_failed=_has_failed(cassette, record),
     )
 
 
-def _call_row(cassette: Cassette, entry: Entry, outer: _Above, depth: int, origin: float) -> Row:
-    timing = cassette.header.volatile.timings.get(entry.number, Timing(duration_ms=0.0))
-    return Row(
-        word="interaction",
-        number=entry.number,
-        kind=entry.kind,
-        name=entry.name,
-        address=entry.address,
-        label=outer.label_of(entry.address),
-        depth=depth,
-        start_ms=timing.start_ms - origin if timing.start_ms is not None else outer.free,
-        duration_ms=timing.duration_ms,
-        chunks_ms=tuple(timing.offsets_ms),
-        is_measured=timing.start_ms is not None,
-        has_failed=cassette.outcome(entry.number).error is not None,
-    )
+def _timing_of(cassette: Cassette, record: Entry | Step) -> Timing | StepTiming | None:
+    volatile = cassette.header.volatile
+    return (volatile.steps if isinstance(record, Step) else volatile.timings).get(record.number)
+
+
+def _has_failed(cassette: Cassette, record: Entry | Step) -> bool:
+    if isinstance(record, Step):
+        return record.status == "failed"
+    return cassette.outcome(record.number).error is not None

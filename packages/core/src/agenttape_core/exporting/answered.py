@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agenttape_core.answers import answer_text, joined
-from agenttape_core.exporting.messages import message_of
+from agenttape_core.exporting.messages import items_of, message_of
 from agenttape_core.schema import Outcome
 
 _OWN_IDS = ("run-", "run--", "lc_")
@@ -107,7 +107,7 @@ def _sources(answer: Any) -> Iterator[Mapping[str, Any]]:
 
 def _reasons(answer: Any) -> Iterator[str]:
     found = [_first([source], "finish_reason", "stop_reason", "done_reason") for source in _sources(answer)]
-    choices = [bare(choice) for source in _sources(answer) for choice in _listed(source.get("choices"))]
+    choices = [bare(choice) for source in _sources(answer) for choice in items_of(source.get("choices"))]
     found += [_first([choice], "finish_reason") for choice in choices if isinstance(choice, Mapping)]
     yield from list(filter(None, found))[:1]
 
@@ -141,7 +141,3 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
     for key in path:
         value = bare(value).get(key) if isinstance(bare(value), Mapping) else None
     return value
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

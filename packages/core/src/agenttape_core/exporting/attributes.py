@@ -11,7 +11,7 @@ from typing import Any
 
 from agenttape_core.exporting.answered import answered
 from agenttape_core.exporting.providers import provider_name
-from agenttape_core.exporting.tree import Node
+from agenttape_core.exporting.tree import Placed
 from agenttape_core.overview import model_of
 from agenttape_core.schema import Interaction, RecordedError, Step
 
@@ -46,13 +46,13 @@ _PARAMETERS: dict[str, tuple[type[int | float], tuple[str, ...]]] = {
 _OUTPUT_TYPES = {"json_object": "json", "json_schema": "json", "text": "text"}
 
 
-def attributes_of(node: Node) -> Attributes:
+def attributes_of(placed: Placed) -> Attributes:
     """Return what a span says of a record besides its content.
 
     Args:
-        node: The record in its place.
+        placed: The record in its place.
     """
-    record, error = node.record, error_of(node.record)
+    record, error = placed.record, error_of(placed.record)
     said: Attributes = {
         "agenttape.kind": record.kind,
         "agenttape.name": record.name,
@@ -74,7 +74,7 @@ def attributes_of(node: Node) -> Attributes:
         said |= _of_model(record)
     if record.kind == "http":
         said |= _of_http(record)
-    return said | _of_stream(record, node.offsets_ms)
+    return said | _of_stream(record, placed.offsets_ms)
 
 
 def error_of(record: Interaction | Step) -> RecordedError | None:

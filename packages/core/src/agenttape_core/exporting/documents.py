@@ -10,7 +10,7 @@ from typing import Any
 
 from agenttape_core.exporting.answered import answered
 from agenttape_core.exporting.attributes import ANSWERING
-from agenttape_core.exporting.tree import Node, tree_of
+from agenttape_core.exporting.tree import Placed, tree_of
 from agenttape_core.overview import model_of
 from agenttape_core.schema import Interaction
 from agenttape_core.storage import Cassette
@@ -40,16 +40,16 @@ def rows_of(cassette: Cassette) -> Iterator[dict[str, Any]]:
     yield from map(_row, tree_of(cassette))
 
 
-def _row(node: Node) -> dict[str, Any]:
-    record = node.record
+def _row(placed: Placed) -> dict[str, Any]:
+    record = placed.record
     sort = "interaction" if isinstance(record, Interaction) else "step"
     said = record.model_dump(mode="json", exclude_defaults=True, exclude={"parent"})
-    row = {"record": sort, "id": node.id, "parent": node.parent, **said}
-    row |= {"start_ms": node.start_ms, "duration_ms": node.duration_ms}
+    row = {"record": sort, "id": placed.id, "parent": placed.parent, **said}
+    row |= {"start_ms": placed.start_ms, "duration_ms": placed.duration_ms}
     if not isinstance(record, Interaction):
         return row
-    if node.offsets_ms:
-        row["offsets_ms"] = list(node.offsets_ms)
+    if placed.offsets_ms:
+        row["offsets_ms"] = list(placed.offsets_ms)
     if (model := model_of(record)) is not None:
         row["model"] = model
     if record.kind in ANSWERING:

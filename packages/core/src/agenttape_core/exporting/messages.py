@@ -22,8 +22,8 @@ _ROLES = {"ai": "assistant", "AIMessageChunk": "assistant", "human": "user"}
 
 def input_messages(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the messages of a request, or its prompts as such."""
-    messages = [message_of(message) for message in _listed(request.get("messages")) if isinstance(message, Mapping)]
-    prompts = [{"role": "user", "parts": [_text(prompt)]} for prompt in _listed(request.get("prompts"))]
+    messages = [message_of(message) for message in items_of(request.get("messages")) if isinstance(message, Mapping)]
+    prompts = [{"role": "user", "parts": [_text(prompt)]} for prompt in items_of(request.get("prompts"))]
     return messages or prompts
 
 
@@ -37,7 +37,7 @@ def system_instructions(request: Mapping[str, Any]) -> Parts:
 
 def tool_definitions(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tools that a request offers, each with its `type` and `name`."""
-    tools = [tool for tool in _listed(request.get("tools")) if isinstance(tool, Mapping)]
+    tools = [tool for tool in items_of(request.get("tools")) if isinstance(tool, Mapping)]
     flat = [{**tool, **inner} if isinstance(inner := tool.get("function"), Mapping) else dict(tool) for tool in tools]
     return [{"type": "function", **{key: item for key, item in tool.items() if key != "function"}} for tool in flat]
 
@@ -54,9 +54,14 @@ def message_of(message: Mapping[str, Any], role: str = "user") -> dict[str, Any]
     if said == "tool":
         parts: Parts = [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": content}]
     else:
-        parts = [*_parts(content), *map(_call, _listed(message.get("tool_calls")))]
+        parts = [*_parts(content), *map(_call, items_of(message.get("tool_calls")))]
     told = {"role": _ROLES.get(said, said), "parts": parts}
     return {**told, "name": message["name"]} if isinstance(message.get("name"), str) else told
+
+
+def items_of(value: Any) -> list[Any]:
+    """Return a list as it is; nothing of what is none."""
+    return value if isinstance(value, list) else []
 
 
 def _parts(content: Any) -> Iterator[dict[str, Any]]:
@@ -107,7 +112,3 @@ def _call(call: Any) -> dict[str, Any]:
 
 def _text(value: Any) -> dict[str, Any]:
     return {"type": "text", "content": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -111,6 +111,19 @@ def sdk_spans(spans: Sequence[Span]) -> list[ReadableSpan]:
     Raises:
         ConfigurationError: If the SDK is switched off.
     """
+    (tracer, ids), made = _tracer(), dict[int, Any]()
+    for span in spans:
+        ids.current = span
+        made[span.span_id] = _started(tracer, span, made.get(span.parent_id or 0))
+    if not all(span.is_recording() for span in made.values()):
+        raise ConfigurationError("the OpenTelemetry SDK is switched off\n  unset OTEL_SDK_DISABLED")
+    for span in spans:
+        made[span.span_id].end(span.end_ns)
+    return list(made.values())
+
+
+def _tracer() -> tuple[Tracer, Any]:
+    """Return a tracer, and what gives it ids: those of the span that is its `current`."""
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.id_generator import IdGenerator
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
@@ -128,15 +141,7 @@ def sdk_spans(spans: Sequence[Span]) -> list[ReadableSpan]:
 
     ids, unlimited = Ids(), SpanLimits(*[SpanLimits.UNSET] * 8)
     provider = TracerProvider(ALWAYS_ON, _resource(), shutdown_on_exit=False, id_generator=ids, span_limits=unlimited)
-    tracer, made = provider.get_tracer(_SCOPE, version("agenttape-core")), dict[int, Any]()
-    for span in spans:
-        ids.current = span
-        made[span.span_id] = _started(tracer, span, made.get(span.parent_id or 0))
-    if not all(span.is_recording() for span in made.values()):
-        raise ConfigurationError("the OpenTelemetry SDK is switched off\n  unset OTEL_SDK_DISABLED")
-    for span in spans:
-        made[span.span_id].end(span.end_ns)
-    return list(made.values())
+    return provider.get_tracer(_SCOPE, version("agenttape-core")), ids
 
 
 def _started(tracer: Tracer, span: Span, parent: Any) -> Any:

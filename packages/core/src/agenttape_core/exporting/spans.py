@@ -17,7 +17,7 @@ from agenttape_core.exporting.attributes import (
 )
 from agenttape_core.exporting.content import content_of
 from agenttape_core.exporting.tool_call_ids import tool_call_ids
-from agenttape_core.exporting.tree import MOMENTS, Node, tree_of
+from agenttape_core.exporting.tree import MOMENTS, Placed, tree_of
 from agenttape_core.schema import Interaction, RecordedError
 from agenttape_core.storage import Cassette
 
@@ -94,14 +94,14 @@ class _Spans:
         self._content = content
         self._trace = _trace_id(cassette)
         self._began_ns = _nanoseconds(cassette.preface.volatile.created)
-        self._nodes = tree_of(cassette)
-        self._calls = tool_call_ids(node.record for node in self._nodes if isinstance(node.record, Interaction))
-        self._ends = _ends(self._nodes)
-        self._threads = _threads(self._nodes)
-        self._moments: dict[str, list[Node]] = {}
-        for node in self._nodes:
-            if node.record.kind in MOMENTS:
-                self._moments.setdefault(node.parent or _ROOT, []).append(node)
+        self._records = tree_of(cassette)
+        self._calls = tool_call_ids(placed.record for placed in self._records if isinstance(placed.record, Interaction))
+        self._ends = _ends(self._records)
+        self._threads = _threads(self._records)
+        self._moments: dict[str, list[Placed]] = {}
+        for placed in self._records:
+            if placed.record.kind in MOMENTS:
+                self._moments.setdefault(placed.parent or _ROOT, []).append(placed)
 
     def all(self) -> list[Span]:
         run: Attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": self._name}
@@ -116,37 +116,37 @@ class _Spans:
             attributes={**run, "agenttape.cassette": self._name},
             moments=[self._moment(moment) for moment in self._moments.get(_ROOT, ())],
         )
-        return [root, *(self._span(node) for node in self._nodes if node.record.kind not in MOMENTS)]
+        return [root, *(self._span(placed) for placed in self._records if placed.record.kind not in MOMENTS)]
 
-    def _span(self, node: Node) -> Span:
-        record, error = node.record, error_of(node.record)
-        moments = [self._moment(moment) for moment in self._moments.get(node.id, ())]
-        end_ns = self._at(self._ends[node.id])
+    def _span(self, placed: Placed) -> Span:
+        record, error = placed.record, error_of(placed.record)
+        moments = [self._moment(moment) for moment in self._moments.get(placed.id, ())]
+        end_ns = self._at(self._ends[placed.id])
         if error is not None:
             moments.append(Moment("exception", end_ns, self._said_of(error)))
         return Span(
-            _name_of(node),
+            _name_of(placed),
             self._trace,
-            self._id(node.id),
-            self._id(node.parent or _ROOT),
+            self._id(placed.id),
+            self._id(placed.parent or _ROOT),
             is_client=isinstance(record, Interaction) and record.kind in _CLIENTS,
-            start_ns=self._at(node.start_ms),
+            start_ns=self._at(placed.start_ms),
             end_ns=end_ns,
-            attributes=self._attributes(node),
+            attributes=self._attributes(placed),
             moments=moments,
             error=None if error is None else error.message if self._content else error_type(error),
         )
 
-    def _attributes(self, node: Node) -> Attributes:
-        said = attributes_of(node)
-        if (call := self._calls.get(node.record.number)) and isinstance(node.record, Interaction):
+    def _attributes(self, placed: Placed) -> Attributes:
+        said = attributes_of(placed)
+        if (call := self._calls.get(placed.record.number)) and isinstance(placed.record, Interaction):
             said["gen_ai.tool.call.id"] = call
-        if (thread := self._threads.get(node.id)) is not None:
+        if (thread := self._threads.get(placed.id)) is not None:
             said["gen_ai.conversation.id"] = thread
-        return said | content_of(node.record) if self._content else said
+        return said | content_of(placed.record) if self._content else said
 
-    def _moment(self, node: Node) -> Moment:
-        return Moment(f"agenttape.{node.record.kind}", self._at(node.start_ms), self._attributes(node))
+    def _moment(self, placed: Placed) -> Moment:
+        return Moment(f"agenttape.{placed.record.kind}", self._at(placed.start_ms), self._attributes(placed))
 
     def _said_of(self, error: RecordedError) -> Attributes:
         message = {"exception.message": error.message} if self._content else {}
@@ -159,8 +159,8 @@ class _Spans:
         return max(0, min(self._began_ns + round(ms * _NS_PER_MS), _LATEST))
 
 
-def _name_of(node: Node) -> str:
-    record = node.record
+def _name_of(placed: Placed) -> str:
+    record = placed.record
     operation = OPERATIONS.get(record.kind, record.kind)
     if isinstance(record, Interaction) and record.kind in MODELS:
         model = record.request.get("model")
@@ -170,27 +170,27 @@ def _name_of(node: Node) -> str:
     return f"{operation} {record.name}"
 
 
-def _ends(nodes: Sequence[Node]) -> dict[str, float]:
+def _ends(records: Sequence[Placed]) -> dict[str, float]:
     """Return when each record ended, in milliseconds; one of which that is not known, when the last one in it did."""
     ends: dict[str, float] = {}
-    for node in reversed(nodes):
-        if node.duration_ms is not None:
-            ends[node.id] = node.start_ms + node.duration_ms
-        end = ends.setdefault(node.id, node.start_ms)
-        if node.parent is not None:
-            ends[node.parent] = max(ends.get(node.parent, end), end)
+    for placed in reversed(records):
+        if placed.duration_ms is not None:
+            ends[placed.id] = placed.start_ms + placed.duration_ms
+        end = ends.setdefault(placed.id, placed.start_ms)
+        if placed.parent is not None:
+            ends[placed.parent] = max(ends.get(placed.parent, end), end)
     return ends
 
 
-def _threads(nodes: Sequence[Node]) -> dict[str, str]:
+def _threads(records: Sequence[Placed]) -> dict[str, str]:
     """Return the thread of each record: its own, or that of what it happened in."""
     threads: dict[str, str] = {}
-    for node in nodes:
-        own = node.record.metadata.get("thread_id")
-        inherited = threads.get(node.parent) if node.parent is not None else None
+    for placed in records:
+        own = placed.record.metadata.get("thread_id")
+        inherited = threads.get(placed.parent) if placed.parent is not None else None
         thread = str(own) if isinstance(own, str | int) else inherited
         if thread is not None:
-            threads[node.id] = thread
+            threads[placed.id] = thread
     return threads
 
 

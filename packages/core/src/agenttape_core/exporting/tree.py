@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from agenttape_core.matching import places_above
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.timeline import timeline_of
@@ -13,7 +14,7 @@ MOMENTS = frozenset({"checkpoint", "event", "gap", "interrupt", "retry"})
 """The kinds of steps that say something of what they happened in, and that nothing happens in."""
 
 
-class Node(NamedTuple):
+class Placed(NamedTuple):
     """A record in its place.
 
     Args:
@@ -33,7 +34,7 @@ class Node(NamedTuple):
     offsets_ms: Sequence[float] = ()
 
 
-def tree_of(cassette: Cassette) -> list[Node]:
+def tree_of(cassette: Cassette) -> list[Placed]:
     """Return the records of a cassette, in its order, each after the one that it happened in.
 
     Args:
@@ -42,18 +43,18 @@ def tree_of(cassette: Cassette) -> list[Node]:
     Raises:
         CassetteFormatError: If a record is malformed.
     """
-    nodes: list[Node] = []
+    found: list[Placed] = []
     places: dict[str, str] = {}
     addresses: dict[str, str] = {}
     for record, row in zip(cassette.records(), timeline_of(cassette).rows, strict=True):
         is_step = isinstance(record, Step)
         parent = _parent_of(record, places, addresses)
         took = row.duration_ms if row.is_measured or not is_step else None
-        node = Node(f"{'s' if is_step else 'i'}{record.number}", record, parent, row.start_ms, took, row.chunks_ms)
-        nodes.append(node)
+        placed = Placed(f"{'s' if is_step else 'i'}{record.number}", record, parent, row.start_ms, took, row.chunks_ms)
+        found.append(placed)
         if record.kind not in MOMENTS:
-            places[record.address], addresses[node.id] = node.id, record.address
-    return nodes
+            places[record.address], addresses[placed.id] = placed.id, record.address
+    return found
 
 
 def _parent_of(record: Interaction | Step, places: Mapping[str, str], addresses: Mapping[str, str]) -> str | None:
@@ -64,9 +65,7 @@ def _parent_of(record: Interaction | Step, places: Mapping[str, str], addresses:
     """
     if isinstance(record, Step) and record.kind in MOMENTS and record.address in places:
         return places[record.address]
-    above = record.address.rpartition("/")[0]
-    while above and above not in places:
-        above = above.rpartition("/")[0]
+    above = next((place for place in places_above(record.address) if place in places), "")
     nearest = places.get(above)
     if isinstance(record, Step) or record.parent is None:
         return nearest

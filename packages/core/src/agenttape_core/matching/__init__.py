@@ -12,6 +12,7 @@ from agenttape_core.matching.position import (
     current_branch,
     enter_branch,
     new_branch,
+    places_above,
     rank_name,
     task_branch,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "ids_held",
     "nearest",
     "new_branch",
+    "places_above",
     "rank_name",
     "recorded_question",
     "spelled",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from threading import Lock
 from typing import Any
@@ -212,6 +212,17 @@ class Position:
             return ()
         rank, mine = branch.rank, self.branch.rank if self.branch is not None else ()
         return rank[len(mine) :] if rank[: len(mine)] == mine else rank
+
+
+def places_above(address: str) -> Iterator[str]:
+    """Yield the places around an address, the nearest first, and last the empty one around all.
+
+    Args:
+        address: The address; nothing is around the empty one.
+    """
+    while address:
+        address = address.rpartition("/")[0]
+        yield address
 
 
 _ESCAPES = str.maketrans({char: f"%{ord(char):02X}" for char in "%/#~\n\r\t"})

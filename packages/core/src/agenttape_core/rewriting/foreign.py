@@ -82,7 +82,12 @@ def sources_in(paths: Sequence[str]) -> list[tuple[Source, bool]]:
 
 
 def recognised(path: Path, known: Mapping[str, Importer]) -> str | None:
-    """Return the tool that wrote a file, if one of the importers knows it."""
+    """Return the tool that wrote a file, if one of the importers knows it.
+
+    Args:
+        path: The file.
+        known: The importers, by the name of their tool.
+    """
     return next((tool for tool, importer in known.items() if importer.recognises(path)), None)
 
 

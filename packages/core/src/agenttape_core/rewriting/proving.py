@@ -38,7 +38,12 @@ class Proof:
         self._key = redactor.key
 
     def of_records(self, header: Header, records: Iterable[Record]) -> list[Leak]:
-        """Return what is left in records that are not written yet."""
+        """Return what is left in records that are not written yet.
+
+        Args:
+            header: The header that will stand before them.
+            records: All of the cassette.
+        """
         return list(Scan(self._redactor()).leaks(header, records))
 
     def of_files(self, path: Location) -> list[Leak]:

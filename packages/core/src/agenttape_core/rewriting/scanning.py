@@ -50,7 +50,12 @@ class Scan:
         self._replacing = Replacing(redactor, Ignored.of(()), Values((), redactor))
 
     def leaks(self, header: Header, records: Iterable[Record]) -> Iterator[Leak]:
-        """Yield the secrets of a cassette or a journal, record by record."""
+        """Yield the secrets of a cassette or a journal, record by record.
+
+        Args:
+            header: Its header.
+            records: All that it holds, in its order.
+        """
         text = self._redactor.text
         after = plain_header(self._replacing.header(header))
         after["volatile"]["turns"] = changed_strings(after["volatile"]["turns"], text)
@@ -94,7 +99,12 @@ class Differing:
         self._messages: set[bytes] = set()
 
     def places(self, before: dict[str, Any], after: dict[str, Any]) -> list[Place]:
-        """Return the places in which a record before redaction differs from what it is after it."""
+        """Return the places in which a record before redaction differs from what it is after it.
+
+        Args:
+            before: The record, as plain data.
+            after: The same, redacted.
+        """
         old, new = (part.get("request", {}).get(MESSAGES) for part in (before, after))
         if not isinstance(old, list) or old == new:
             return differing(before, after)

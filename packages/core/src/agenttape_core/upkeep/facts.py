@@ -18,7 +18,7 @@ _COUNTED = re.compile(r"[@#~]\d+|\[\d+\]")
 """What tells the calls of one place in a program apart in addresses."""
 _SYSTEM = frozenset({"system", "developer"})
 
-Place = tuple[str, ...]
+Subject = tuple[str, ...]
 """What makes texts of several cassettes comparable."""
 
 
@@ -39,8 +39,8 @@ class Facts:
     created: datetime | None
     packages: Mapping[str, str]
     models: set[str] = field(default_factory=set)
-    prompts: dict[Place, set[str]] = field(default_factory=dict)
-    tools: dict[Place, set[str]] = field(default_factory=dict)
+    prompts: dict[Subject, set[str]] = field(default_factory=dict)
+    tools: dict[Subject, set[str]] = field(default_factory=dict)
 
 
 def facts_of(path: str, cassette: Cassette) -> Facts:
@@ -64,8 +64,8 @@ def facts_of(path: str, cassette: Cassette) -> Facts:
         for name, tool in tools.items():
             facts.tools.setdefault((name,), set()).add(json.dumps(tool, sort_keys=True))
         if prompt := _system_prompt(item.request):
-            place = (_COUNTED.sub("", item.address), *sorted(tools))
-            facts.prompts.setdefault(place, set()).add(prompt)
+            subject = (_COUNTED.sub("", item.address), *sorted(tools))
+            facts.prompts.setdefault(subject, set()).add(prompt)
     return facts
 
 

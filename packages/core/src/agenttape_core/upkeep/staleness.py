@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, get_args
 
-from agenttape_core.upkeep.drift import drifted
 from agenttape_core.upkeep.facts import Facts
+from agenttape_core.upkeep.outdated import outdated_in
 from agenttape_core.upkeep.retirements import Retirements
 
 Check = Literal["age", "model", "package", "prompt", "tool"]
@@ -59,7 +59,7 @@ def stale_among(
         checks: What to look at.
     """
     found = [finding for each in facts for finding in _alone(each, now, max_age, retirements, installed)]
-    found += [Finding(*change) for change in drifted(facts)]
+    found += [Finding(*change) for change in outdated_in(facts)]
     order = {each.path: place for place, each in enumerate(facts)}
     return sorted((finding for finding in found if finding.check in checks), key=lambda finding: order[finding.path])
 

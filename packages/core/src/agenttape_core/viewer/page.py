@@ -25,7 +25,7 @@ from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.writer import stored_records
 from agenttape_core.viewer.reading import readable
-from agenttape_core.viewer.rows import pairs_in, pairs_of, rows_of, run_of
+from agenttape_core.viewer.rows import page_rows, pairs_in, pairs_of, run_of
 
 _MARK = "<!doctype html>\n<!-- made by agenttape view -->\n"
 _EXACT = 2**53
@@ -60,8 +60,8 @@ def page_of(cassettes: Sequence[tuple[str, Cassette]], prices: Prices, compariso
             {**_about(name, cassette, prices), "has_starts": run.has_starts}
             for (name, cassette), run in zip(cassettes, runs, strict=True)
         ],
-        "rows": rows_of(pairs, runs),
-        "comparison": _verdict(comparison, compared) if comparison is not None else None,
+        "rows": page_rows(pairs, runs),
+        "comparison": _summary(comparison, compared) if comparison is not None else None,
     }
     blocks = [("index", [_json(index)])]
     for number, ((_, cassette), told) in enumerate(zip(cassettes, records, strict=True)):
@@ -76,7 +76,7 @@ def _about(name: str, cassette: Cassette, prices: Prices) -> dict[str, Any]:
     return {"file": name, "overview": overview_of(cassette, prices).to_dict(), "header": header}
 
 
-def _verdict(comparison: Comparison, compared: Sequence[Compared]) -> dict[str, Any]:
+def _summary(comparison: Comparison, compared: Sequence[Compared]) -> dict[str, Any]:
     divergence = comparison.first_divergence
     place = [divergence.what, divergence.first, divergence.other] if divergence is not None else None
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agenttape_core.answers import answer_text, tool_calls_of
+from agenttape_core.answers import answer_text, mappings_in, tool_calls_of
 from agenttape_core.overview import PRICED
 from agenttape_core.schema import Interaction, Outcome, Step
 
@@ -85,10 +85,10 @@ def _parts(chunk: Any) -> Iterator[Any]:
     if text := answer_text(Outcome(status="returned", value=chunk)):
         yield text
     body = _body(chunk)
-    for place, call in enumerate(_listed(body.get("tool_call_chunks"))):  # LangChain's
+    for place, call in enumerate(mappings_in(body.get("tool_call_chunks"))):  # LangChain's
         yield _call(call.get("index", place), call)
     message = _mapping(body.get("message"))
-    for place, call in enumerate(_listed(message.get("tool_calls"))):
+    for place, call in enumerate(mappings_in(message.get("tool_calls"))):
         yield _call(place, call)
     items = _within(body, "changes", "message", "$in", "tool_calls", "$items")  # LlamaIndex's
     for key, change in items.items():
@@ -120,7 +120,3 @@ def _within(value: Any, *path: str) -> Mapping[str, Any]:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _listed(value: Any) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

@@ -13,11 +13,11 @@ from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.timeline import timeline_of
 from agenttape_core.viewer.reading import summary
-from agenttape_core.viewer.tree import Branch, branches
+from agenttape_core.viewer.tree import Line, lines_of
 
-Place = tuple[str, int]
+RecordId = tuple[str, int]
 """A record: `interaction` or `step`, and its number."""
-Span = tuple[float, float]
+Interval = tuple[float, float]
 """When something began, in milliseconds after its run did, and how long it took."""
 
 
@@ -76,62 +76,71 @@ class Run:
         has_starts: Whether the cassette says of every call when it began.
     """
 
-    facts: dict[Place, dict[str, Any]]
-    times: dict[Place, Span]
+    facts: dict[RecordId, dict[str, Any]]
+    times: dict[RecordId, Interval]
     has_starts: bool
 
 
 def run_of(cassette: Cassette, records: Sequence[Interaction | Step], prices: Prices) -> Run:
-    """Return what is known of the records of a cassette."""
+    """Return what is known of the records of a cassette.
+
+    Args:
+        cassette: The cassette.
+        records: What it holds, all of it.
+        prices: What tokens cost.
+
+    Raises:
+        CassetteFormatError: If its timings are malformed.
+    """
     timeline = timeline_of(cassette)
     times = {(row.word, row.number): (row.start_ms, row.duration_ms) for row in timeline.rows}
-    facts = {_place(record): _facts(line, record, cassette, prices) for line, record in enumerate(records)}
+    facts = {_id(record): _facts(line, record, cassette, prices) for line, record in enumerate(records)}
     return Run(facts, times, not timeline.guessed)
 
 
-def rows_of(pairs: Sequence[Pair], runs: Sequence[Run]) -> list[dict[str, Any]]:
+def page_rows(pairs: Sequence[Pair], runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return the lines of the tree as plain data.
 
     Args:
         pairs: What stands on them.
         runs: The runs, one or two.
     """
-    lines = branches([pair.address for pair in pairs])
+    lines = lines_of([pair.address for pair in pairs])
     sides = [_sides(lines, pairs, run, which) for which, run in enumerate(runs)]
     return [
         {**_head(line, pairs), "sides": list(both)} for line, both in zip(lines, zip(*sides, strict=True), strict=True)
     ]
 
 
-def _sides(lines: Sequence[Branch], pairs: Sequence[Pair], run: Run, which: int) -> list[dict[str, Any] | None]:
+def _sides(lines: Sequence[Line], pairs: Sequence[Pair], run: Run, which: int) -> list[dict[str, Any] | None]:
     """Return what each line says of one run; nothing where that has no such record."""
-    places = [_place_in(line, pairs, which) for line in lines]
-    spans = _spans(lines, [run.times.get(place) if place is not None else None for place in places])
+    records = [_record_on(line, pairs, which) for line in lines]
+    intervals = _intervals(lines, [run.times.get(record) if record is not None else None for record in records])
     return [
-        {**(run.facts[place] if place is not None else {}), "start": round(span[0], 1), "ms": round(span[1], 1)}
-        if span is not None and (place is not None or line.record is None)
+        {**(run.facts[record] if record is not None else {}), "start": round(when[0], 1), "ms": round(when[1], 1)}
+        if when is not None and (record is not None or line.record is None)
         else None
-        for line, place, span in zip(lines, places, spans, strict=True)
+        for line, record, when in zip(lines, records, intervals, strict=True)
     ]
 
 
-def _spans(lines: Sequence[Branch], known: Sequence[Span | None]) -> list[Span | None]:
+def _intervals(lines: Sequence[Line], known: Sequence[Interval | None]) -> list[Interval | None]:
     """Return the times of all lines: a place without a record lasts as long as what lies below it, if anything does."""
-    spans: list[Span | None] = [None] * len(lines)
-    below: dict[int, Span] = {}
+    intervals: list[Interval | None] = [None] * len(lines)
+    below: dict[int, Interval] = {}
     for index in range(len(lines) - 1, -1, -1):
         depth = lines[index].depth
         inner = below.pop(depth + 1, None)
-        spans[index] = whole = known[index] or inner
+        intervals[index] = whole = known[index] or inner
         if whole is not None:
             start, end = whole[0], whole[0] + whole[1]
             if (beside := below.get(depth)) is not None:
                 start, end = min(start, beside[0]), max(end, sum(beside))
             below[depth] = start, end - start
-    return spans
+    return intervals
 
 
-def _head(line: Branch, pairs: Sequence[Pair]) -> dict[str, Any]:
+def _head(line: Line, pairs: Sequence[Pair]) -> dict[str, Any]:
     head: dict[str, Any] = {"depth": line.depth, "label": line.label, "within": line.within}
     if line.record is None:
         return {"what": "place", "kind": "", **head}
@@ -140,14 +149,14 @@ def _head(line: Branch, pairs: Sequence[Pair]) -> dict[str, Any]:
     return {**told, "differences": pair.differences} if pair.differences else told
 
 
-def _place_in(line: Branch, pairs: Sequence[Pair], which: int) -> Place | None:
+def _record_on(line: Line, pairs: Sequence[Pair], which: int) -> RecordId | None:
     """Return the record of one run that stands on a line."""
     if line.record is None or (number := pairs[line.record].numbers[which]) is None:
         return None
     return pairs[line.record].what, number
 
 
-def _place(record: Interaction | Step) -> Place:
+def _id(record: Interaction | Step) -> RecordId:
     return "step" if isinstance(record, Step) else "interaction", record.number
 
 

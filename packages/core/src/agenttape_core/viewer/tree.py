@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from agenttape_core.matching import places_above
 
-class Branch(NamedTuple):
+
+class Line(NamedTuple):
     """A line of the tree.
 
     Args:
@@ -33,7 +35,7 @@ class _Place:
         self.below: list[_Place] = []
 
 
-def branches(addresses: Sequence[str]) -> list[Branch]:
+def lines_of(addresses: Sequence[str]) -> list[Line]:
     """Return the lines of the tree in its order.
 
     Args:
@@ -52,16 +54,16 @@ def branches(addresses: Sequence[str]) -> list[Branch]:
         else:
             places[address] = place = _Place(label, record)
             _above(places, address).below.append(place)
-    return _lines(root)
+    return _walked(root)
 
 
 def _above(places: dict[str, _Place], address: str) -> _Place:
     """Return the place just above an address, grown from the nearest one that is there."""
     missing: list[str] = []
-    above = address.rpartition("/")[0]
-    while above not in places:
+    for above in places_above(address):
+        if above in places:
+            break
         missing.append(above)
-        above = above.rpartition("/")[0]
     place = places[above]
     for grown in reversed(missing):
         places[grown] = new = _Place(grown.rpartition("/")[2])
@@ -70,9 +72,9 @@ def _above(places: dict[str, _Place], address: str) -> _Place:
     return place
 
 
-def _lines(root: _Place) -> list[Branch]:
+def _walked(root: _Place) -> list[Line]:
     """Walk the tree without recursion: an address may be as deep as a stranger likes."""
-    lines: list[Branch] = []
+    lines: list[Line] = []
     waiting = [(place, 0) for place in reversed(root.below)]
     while waiting:
         place, depth = waiting.pop()
@@ -80,6 +82,6 @@ def _lines(root: _Place) -> list[Branch]:
         while place.record is None and len(place.below) == 1:
             within.append(place.label)
             place = place.below[0]
-        lines.append(Branch(place.record, place.label, "/".join(within), depth))
+        lines.append(Line(place.record, place.label, "/".join(within), depth))
         waiting.extend((below, depth + 1) for below in reversed(place.below))
     return lines

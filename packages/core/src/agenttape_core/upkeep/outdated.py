@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
 from agenttape_core.matching.difference import differing_words
-from agenttape_core.upkeep.facts import Facts, Place
+from agenttape_core.upkeep.facts import Facts, Subject
 
 _APART = timedelta(hours=1)
 """What was recorded closer together was recorded from one state of the program: its texts differ by design."""
@@ -24,7 +24,7 @@ _VERSIONS = 20
 """Where there are more texts, they are no versions: something in them is different each time."""
 
 
-class Drift(NamedTuple):
+class Outdated(NamedTuple):
     """Something in a cassette that a later one has otherwise.
 
     Args:
@@ -38,7 +38,7 @@ class Drift(NamedTuple):
     what: str
 
 
-def drifted(facts: Sequence[Facts]) -> Iterator[Drift]:
+def outdated_in(facts: Sequence[Facts]) -> Iterator[Outdated]:
     """Yield what cassettes hold of an older program than the newest recording that can be compared with them.
 
     A text is older than another one if it was last recorded more than an hour before the other one first was. So what
@@ -50,10 +50,12 @@ def drifted(facts: Sequence[Facts]) -> Iterator[Drift]:
     for (_, *tools), texts in _texts(facts, lambda each: each.prompts).items():
         where = f" with the tools {', '.join(tools)}" if tools else ""
         for old, new in _older(texts, _are_alike):
-            yield Drift(old.path, "prompt", f"older than the system prompt{where} in {new.path}: {_changed(old, new)}")
+            yield Outdated(
+                old.path, "prompt", f"older than the system prompt{where} in {new.path}: {_changed(old, new)}"
+            )
     for (tool,), texts in _texts(facts, lambda each: each.tools).items():
         for old, new in _older(texts, lambda *_: True):
-            yield Drift(old.path, "tool", f"{tool} is older than in {new.path}: {_changed(old, new)}")
+            yield Outdated(old.path, "tool", f"{tool} is older than in {new.path}: {_changed(old, new)}")
 
 
 class _Use(NamedTuple):
@@ -63,16 +65,16 @@ class _Use(NamedTuple):
 
 
 def _texts(
-    facts: Sequence[Facts], held: Callable[[Facts], Mapping[Place, set[str]]]
-) -> Mapping[Place, Mapping[str, list[_Use]]]:
-    """Return the texts of all cassettes with who uses them, by their place."""
-    found: dict[Place, dict[str, list[_Use]]] = {}
+    facts: Sequence[Facts], held: Callable[[Facts], Mapping[Subject, set[str]]]
+) -> Mapping[Subject, Mapping[str, list[_Use]]]:
+    """Return the texts of all cassettes with who uses them, by their subject."""
+    found: dict[Subject, dict[str, list[_Use]]] = {}
     for each in facts:
         if each.created is None:
             continue
-        for place, texts in held(each).items():
+        for subject, texts in held(each).items():
             for text in texts:
-                found.setdefault(place, {}).setdefault(text, []).append(_Use(text, each.created, each.path))
+                found.setdefault(subject, {}).setdefault(text, []).append(_Use(text, each.created, each.path))
     return found
 
 
