@@ -123,7 +123,7 @@ def test_error_tree() -> None:
 
 def test_errors_are_exported() -> None:
     """Every error can be caught by a name of the face."""
-    names = {cls.__name__ for cls in vars(errors).values() if inspect.isclass(cls)}
+    names = {name for name, cls in vars(errors).items() if inspect.isclass(cls) and cls.__module__ == errors.__name__}
     assert names <= set(agenttape_core.__all__)
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -15,7 +15,8 @@ import yaml
 from agenttape_core import convert, open_cassette, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import CassetteFormatError
-from agenttape_core.versioning.automation import WORKFLOW, hooks, with_hooks
+from agenttape_core.versioning.automation import hooks, with_hooks, workflow
+from agenttape_core.versioning.installing import install_steps, steps_for
 from agenttape_core.versioning.texts import diffable
 
 from .conftest import answer, look_up
@@ -390,6 +391,9 @@ def test_a_checkout_with_other_ends_of_lines(repository: Repository, monkeypatch
 
 def test_ci_writes_what_the_docs_show(repository: Repository) -> None:
     """The workflow and the hooks are valid, are shown in the docs, and name no registry."""
+    Path("pyproject.toml").write_text(
+        '[project]\nname = "a"\nversion = "1"\ndependencies = ["langchain"]\n[dependency-groups]\ndev = ["pytest"]\n'
+    )
     assert run(["init", "--ci"]) == 0
     workflow = (repository.folder / ".github/workflows/agenttape.yml").read_text()
     configured = (repository.folder / ".pre-commit-config.yaml").read_text()
@@ -397,7 +401,9 @@ def test_ci_writes_what_the_docs_show(repository: Repository) -> None:
     assert f"```yaml\n{workflow}```" in page
     assert f"```yaml\n{configured}```" in page
     steps = yaml.safe_load(workflow)["jobs"]["replay"]["steps"]
-    assert [step["run"].split()[:2] for step in steps[3:]] == [
+    assert [step["run"].split()[:2] for step in steps[2:]] == [
+        ["pip", "install"],
+        ["pip", "install"],
         ["agenttape", "validate"],
         ["agenttape", "scan"],
         ["pytest", "--cassette-mode=none"],
@@ -459,16 +465,120 @@ def test_hooks_are_added_where_that_is_safe(before: str) -> None:
 
 def test_a_workflow_of_the_projects_own(repository: Repository, command: Any) -> None:
     """Files that cannot be extended are left, and the command says what belongs into them and ends with 1."""
-    workflow = repository.folder / ".github" / "workflows" / "agenttape.yml"
-    workflow.parent.mkdir(parents=True)
-    workflow.write_text("on: push\n")
+    path = repository.folder / ".github" / "workflows" / "agenttape.yml"
+    path.parent.mkdir(parents=True)
+    path.write_text("on: push\n")
     (repository.folder / ".pre-commit-config.yaml").write_text("repos: []\n")
     ended = command("init", "--ci")
     assert ended.code == 1
-    assert workflow.read_text() == "on: push\n"
+    assert path.read_text() == "on: push\n"
     assert (repository.folder / ".pre-commit-config.yaml").read_text() == "repos: []\n"
-    for line in [*WORKFLOW.splitlines(), *hooks("cassettes").splitlines()]:
+    wanted = workflow(install_steps(repository.folder), "cassettes", PurePath())
+    for line in [*wanted.splitlines(), *hooks("cassettes").splitlines()]:
         assert line in ended.out
+
+
+PROJECT = {"name": "a", "version": "1"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "files", "installed"),
+    [
+        ({}, {}, 'pytest "agenttape-core[cli]"'),
+        ({}, {"setup.py": ""}, '-e . pytest "agenttape-core[cli]"'),
+        (
+            {"project": {**PROJECT, "dependencies": ["LangGraph>=1", "llama_index.core"]}},
+            {},
+            '-e . agenttape-langgraph agenttape-llamaindex pytest "agenttape-core[cli]"',
+        ),
+        (
+            {"project": {**PROJECT, "dependencies": ["langchainer", "langgraph-sdk"]}},
+            {},
+            '-e . agenttape-langgraph pytest "agenttape-core[cli]"',
+        ),
+        (
+            {
+                "project": {
+                    **PROJECT,
+                    "optional-dependencies": {"gpu": ["langgraph"], "test": ["pytest<9", "langchain"]},
+                }
+            },
+            {},
+            '-e ".[test]" agenttape-langchain "agenttape-core[cli]"',
+        ),
+        (
+            {
+                "project": PROJECT,
+                "dependency-groups": {
+                    "dev": ["pytest", {"include-group": "agent"}, {"include-group": "dev"}],
+                    "agent": ["langgraph", {"include-group": "gone"}],
+                    "docs": ["llama-index"],
+                },
+            },
+            {},
+            '-e . --group dev agenttape-langgraph "agenttape-core[cli]"',
+        ),
+        (
+            {},
+            {
+                "requirements.txt": "# ours\n-r base.txt\nlangchain-openai==1\n",
+                "requirements-dev.txt": "agenttape_langchain",
+            },
+            '-r requirements.txt -r requirements-dev.txt pytest "agenttape-core[cli]"',
+        ),
+        ({}, {"requirements.txt": "LangChain"}, '-r requirements.txt agenttape-langchain pytest "agenttape-core[cli]"'),
+        (
+            {"build-system": {}, "tool": {"poetry": {"dependencies": {"langchain": "^1"}}}},
+            {},
+            '-e . agenttape-langchain pytest "agenttape-core[cli]"',
+        ),
+        (
+            {"project": {"dependencies": 1, "optional-dependencies": []}, "dependency-groups": {"dev": 1}},
+            {},
+            '-e . --group dev pytest "agenttape-core[cli]"',
+        ),
+    ],
+)
+def test_a_workflow_installs_what_the_project_needs(declared: Any, files: Any, installed: str) -> None:
+    """It installs the project, what is for its tests, and the integration of each framework that these name."""
+    *before, last = steps_for(declared, files)
+    assert last == f"- run: pip install {installed}"
+    is_told = any(word in installed for word in ("[test]", "--group", "-dev"))
+    assert any("Add what your tests import" in line for line in before) is not is_told
+    assert any("upgrade pip" in line for line in before) is ("--group" in installed)
+    yaml.safe_load(workflow([*before, last], "cassettes", PurePath()))
+
+
+def test_what_a_workflow_installs_is_the_projects_own(repository: Repository, command: Any) -> None:
+    """A step that installs something else, also because the project has changed, is left; anything else is told of."""
+    assert run(["init", "--ci"]) == 0
+    path = repository.folder / ".github" / "workflows" / "agenttape.yml"
+    path.write_text(path.read_text().replace("pip install", "uv pip install --system"))
+    before = path.read_bytes()
+    Path("pyproject.toml").write_text('[project]\nname = "a"\nversion = "1"\n')
+    assert {change["state"] for change in command("init", "--ci", "--json").json["changes"]} == {"unchanged"}
+    assert path.read_bytes() == before
+    for ours, theirs in (("agenttape scan", "true"), ("branches: [main]", "branches: [trunk]")):
+        path.write_bytes(before.replace(ours.encode(), theirs.encode()))
+        assert command("init", "--ci").code == 1
+
+
+def test_a_project_file_that_cannot_be_read(repository: Repository, command: Any) -> None:
+    """A file that says what the project needs, and cannot be read, is an error that names it."""
+    Path("requirements").write_text("no folder")
+    for name in ("requirements.txt", "setup.py"):
+        Path(name).write_bytes(b"\xff")
+        ended = command("init", "--ci")
+        assert (ended.code, name in ended.err) == (2, True)
+        Path(name).unlink()
+
+
+def test_steps_wait_for_a_recording(repository: Repository) -> None:
+    """Where nothing is recorded yet, nothing is looked at; the condition looks at the folders of the settings."""
+    made = yaml.safe_load(workflow([], "tapes", PurePath("packages/it's")))["jobs"]["replay"]
+    conditions = {step["run"]: step["if"] for step in made["steps"] if "if" in step}
+    expected = "${{ hashFiles('packages/it''s/**/tapes/**') != '' }}"
+    assert conditions == {"agenttape validate": expected, "agenttape scan": expected}
 
 
 def test_a_project_in_a_folder_of_its_repository(
@@ -481,4 +591,5 @@ def test_a_project_in_a_folder_of_its_repository(
     assert command("init", "--ci").code == 0
     assert (project / ".gitattributes").exists()
     assert not (project / ".github").exists()
-    assert (repository.folder / ".github" / "workflows" / "agenttape.yml").exists()
+    written = yaml.safe_load((repository.folder / ".github" / "workflows" / "agenttape.yml").read_text())
+    assert written["jobs"]["replay"]["defaults"] == {"run": {"working-directory": "packages/agent"}}

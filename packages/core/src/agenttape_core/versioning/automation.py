@@ -5,6 +5,9 @@ docs/git.md shows the same text, and a test compares the two.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 import yaml
@@ -12,7 +15,7 @@ import yaml
 WORKFLOW_PATH = ".github/workflows/agenttape.yml"
 HOOKS_PATH = ".pre-commit-config.yaml"
 
-WORKFLOW = """\
+_HEAD = """\
 name: agenttape
 
 on:
@@ -26,6 +29,8 @@ permissions:
 jobs:
   replay:
     runs-on: ubuntu-latest
+"""
+_SET_UP = """\
     steps:
       - uses: actions/checkout@v4
         with:
@@ -33,13 +38,43 @@ jobs:
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
-      # Your project with its tests; no key of a provider is needed.
-      - run: pip install -e . pytest "agenttape-core[cli]"
+"""
+
+
+def workflow(install: Sequence[str], folder: str, where: PurePath) -> str:
+    """Return a workflow of GitHub Actions: cassettes can be read, hold no secret, and answer all that the tests ask.
+
+    Args:
+        install: The lines of the steps that install the project.
+        folder: What folders with cassettes are called.
+        where: The folder of the project in its repository.
+    """
+    head, tail = _frame(folder, where)
+    return head + "".join(f"      {line}\n" for line in install) + tail
+
+
+def is_workflow(text: str, folder: str, where: PurePath) -> bool:
+    """Whether a text is such a workflow, whatever it installs: that step belongs to the project once it is written."""
+    head, tail = _frame(folder, where)
+    return text.startswith(head) and text.endswith(tail)
+
+
+def _frame(folder: str, where: PurePath) -> tuple[str, str]:
+    """Return what stands before and behind the steps that install."""
+    place = where.as_posix()
+    inner = place != "."
+    head = f"    defaults:\n      run:\n        working-directory: {json.dumps(place)}\n" if inner else ""
+    cassettes = f"{place}/**/{folder}/**" if inner else f"**/{folder}/**"
+    recorded = json.dumps("${{ hashFiles('" + cassettes.replace("'", "''") + "') != '' }}")
+    tail = f"""\
+      # Before something is recorded there is nothing to look at.
       - run: agenttape validate
+        if: {recorded}
       - run: agenttape scan
+        if: {recorded}
       - run: pytest --cassette-mode=none
 """
-"""Cassettes can be read, hold no secret, and answer all that the tests ask."""
+    return f"{_HEAD}{head}{_SET_UP}", tail
 
 
 def hooks(folder: str) -> str:

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path, PurePath
 from shlex import quote
 
+from agenttape_core.config import SUFFIXES
+
 _DRIVERS = "diff=agenttape merge=agenttape"
 _PACKED = (".gz", ".zst")
-_SUFFIXES = (".yaml", ".yml", ".jsonl", *_PACKED)
 
 
 def attribute_lines(folder: str) -> list[str]:
@@ -18,7 +19,7 @@ def attribute_lines(folder: str) -> list[str]:
     Args:
         folder: What folders with cassettes are called.
     """
-    sorts = {suffix: "-text" if suffix in _PACKED else "text eol=lf" for suffix in _SUFFIXES}
+    sorts = {suffix: "-text" if suffix in _PACKED else "text eol=lf" for suffix in SUFFIXES}
     lines = [f"**/{folder}/**/*{suffix} {sort} {_DRIVERS}" for suffix, sort in sorts.items()]
     return [*lines, "**/*.assets/** binary"]
 

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.versioning import automation, settings
+from agenttape_core.versioning.installing import install_steps
 
 State = Literal["written", "extended", "unchanged", "left"]
 
@@ -47,7 +48,7 @@ def files_to_change(project: Path, root: Path, folder: str, *, automated: bool) 
         _lines(project / ".gitattributes", settings.attribute_lines(folder)),
         _lines(project / ".gitignore", settings.ignore_lines(folder)),
     ]
-    return [*changes, *_automation(root, folder)] if automated else changes
+    return [*changes, *_automation(project, root, folder)] if automated else changes
 
 
 def write_files(changes: Sequence[Change]) -> None:
@@ -99,11 +100,12 @@ def folder_name(cassette_dir: str) -> str:
     return name
 
 
-def _automation(root: Path, folder: str) -> Iterator[Change]:
+def _automation(project: Path, root: Path, folder: str) -> Iterator[Change]:
+    where = project.resolve().relative_to(root.resolve())
     workflow, hooks = root / automation.WORKFLOW_PATH, root / automation.HOOKS_PATH
-    there = _read(workflow)
-    is_ours = there in {"", automation.WORKFLOW}
-    yield Change(str(workflow), _state(there, automation.WORKFLOW) if is_ours else "left", automation.WORKFLOW)
+    there, text = _read(workflow), automation.workflow(install_steps(project), folder, where)
+    is_ours = automation.is_workflow(there, folder, where)
+    yield Change(str(workflow), "unchanged" if is_ours else "left" if there else "written", there if is_ours else text)
     before, entry = _read(hooks), automation.hooks(folder)
     after = automation.with_hooks(before, entry)
     yield Change(str(hooks), "left", entry) if after is None else Change(str(hooks), _state(before, after), after)
