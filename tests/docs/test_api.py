@@ -23,13 +23,33 @@ MODULES = {
     "agenttape_core": "What a user of any framework needs.",
     "agenttape_core.pytest_plugin": "What the fixture `cassette` gives; see [testing with pytest](pytest.md).",
     "agenttape_core.integration": "For whoever [writes an integration](integrations.md).",
+    "agenttape_core.substitution": "Also for whoever writes an integration; the rest of this module may change.",
     "agenttape_core.testing": "The [conformance suite](conformance.md).",
+    "agenttape_core.exporting": "See [exporting](exporting.md).",
+    "agenttape_core.redaction": "See [redaction](redaction.md).",
+    "agenttape_core.storage": "The [limits](files.md#limits) of files; the rest of this module may change.",
+    "agenttape_core.transports.httpx": "See [HTTP](http.md). `agenttape_core.transports.httpx2` has the same names.",
     "agenttape_langchain": "See [LangChain](langchain.md).",
     "agenttape_langchain.importers": "See [migration](migration.md).",
     "agenttape_langgraph": "See [LangGraph](langgraph.md).",
     "agenttape_llamaindex": "See [LlamaIndex](llamaindex.md).",
     "agenttape_llamaindex.testing": "The same for LLMs and embedding models; see [LlamaIndex](llamaindex.md).",
 }
+SOME = {
+    "agenttape_core.storage": ["MAX_DEPTH", "MAX_FILE_BYTES", "MAX_INT_DIGITS", "MAX_RECORD_BYTES", "MIN_ASSET_BYTES"],
+    "agenttape_core.substitution": [
+        "Family",
+        "Leaf",
+        "alias_for",
+        "alias_of",
+        "begin",
+        "named_arguments",
+        "plain",
+        "wrapping",
+    ],
+}
+"""What is public of a module that is not public as a whole."""
+SAME = {"agenttape_core.transports.httpx2": "agenttape_core.transports.httpx"}
 HEAD = """# API
 
 The public names of the packages, with what their docstrings say. What has no place on this page is not public, and may
@@ -37,6 +57,7 @@ change without notice. The page is made of the code; a test sees to it that it i
 """
 SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises):\n((?:    .*\n?|\n)+)", re.MULTILINE)
 ENTRY = re.compile(r"^    (?P<name>[\w.*, ]+?)(?: \(.*?\))?: (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
+IMPORT = re.compile(r"^\s*from (agenttape_\w+(?:\.\w+)*) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 WIDTH = 96
 
 
@@ -45,12 +66,17 @@ def page() -> str:
     return "\n".join([HEAD, *(part for name, about in MODULES.items() for part in module_parts(name, about))])
 
 
+def public(module: str) -> set[str]:
+    """Return the public names of a module."""
+    return set(SOME.get(module) or import_module(module).__all__)
+
+
 def module_parts(name: str, about: str) -> Iterator[str]:
     """Yield the text about a module, name by name."""
     module = import_module(name)
     yield f"## {name}\n\n{about}\n"
     errors = [each for each in module.__all__ if is_error(getattr(module, each))]
-    for each in sorted(set(module.__all__) - set(errors), key=str.lower):
+    for each in sorted(public(name) - set(errors), key=str.lower):
         yield f"### {each}\n"
         yield from object_parts(each, getattr(module, each))
     if errors:
@@ -117,7 +143,7 @@ def arguments(args: ast.arguments) -> list[str]:
     """Return arguments as they are written, without `self`."""
     plain = [*args.posonlyargs, *args.args]
     defaults: list[ast.expr | None] = [*[None] * (len(plain) - len(args.defaults)), *args.defaults]
-    shown = [argument(*pair) for pair in zip(plain, defaults, strict=True) if pair[0].arg not in {"self", "cls"}]
+    shown = [argument(*pair) for pair in zip(plain, defaults, strict=True) if pair[0].arg != "self"]
     if args.posonlyargs:
         shown.insert(len(args.posonlyargs), "/")
     star = [f"*{argument(args.vararg)}"] if args.vararg else ["*"] if args.kwonlyargs else []
@@ -191,4 +217,16 @@ def test_every_public_name_is_on_the_page(name: str) -> None:
     """Each name that a module exports has a heading or a row in the section of the module."""
     section = PAGE.read_text(encoding="utf-8").split(f"\n## {name}\n")[1].split("\n## ")[0]
     shown = set(re.findall(r"^### (\w+)$|^\| `(\w+)` \|", section, re.MULTILINE))
-    assert {name for pair in shown for name in pair if name} >= set(import_module(name).__all__)
+    assert {name for pair in shown for name in pair if name} >= public(name)
+
+
+@pytest.mark.parametrize(
+    "text", sorted({PAGE.parents[1] / "README.md", *PAGE.parent.glob("*.md")}), ids=lambda p: p.name
+)
+def test_pages_import_what_is_public(text: Path) -> None:
+    """What a page tells a reader to import is on the page about the API."""
+    for module, several, one in IMPORT.findall(text.read_text(encoding="utf-8")):
+        names = {name.split(" as ")[0].strip() for name in (several or one).partition("#")[0].split(",")} - {""}
+        named = {name for name in names if f"{module}.{name}" not in MODULES}
+        assert SAME.get(module, module) in MODULES, f"{module} is not on the page"
+        assert named <= public(module), module

@@ -1,13 +1,15 @@
 """Record one small run with each framework: the command's tests look at what real sessions write.
 
-`python -m tests.core.cli.recorded_kinds FOLDER KIND...` records `FOLDER/KIND.yaml`. It is a process of its own, so that
-no test of the command waits for the import of a framework that it does not need, nor meets its patches.
+`python -m tests.core.cli.recorded_kinds FOLDER KIND...` records `FOLDER/KIND.yaml`, and keeps its journal as it was at
+the end of the run, as `FOLDER/KIND.journal`. It is a process of its own, so that no test of the command waits for the
+import of a framework that it does not need, nor meets its patches.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -29,8 +31,8 @@ def temperature(city: str) -> str:
     return f"18 degrees in {city}"
 
 
-def functions(path: Path) -> None:
-    """Record a tool, a generator, and a call that raises."""
+def functions() -> None:
+    """Run a tool, a generator, and a call that raises."""
 
     @boundary("retrieval")
     def cities(country: str) -> list[str]:
@@ -41,17 +43,14 @@ def functions(path: Path) -> None:
         yield from text.split()
 
     look_up = boundary("tool")(temperature)
-    with use_cassette(path, mode="all"):
-        found = [look_up(city) for city in cities("France")]
-        assert list(spoken(found[0])) == ["18", "degrees", "in", "Paris"]
-        try:
-            cities("Atlantis")
-        except KeyError:
-            return
+    found = [look_up(city) for city in cities("France")]
+    assert list(spoken(found[0])) == ["18", "degrees", "in", "Paris"]
+    with suppress(KeyError):
+        cities("Atlantis")
 
 
-def langchain(path: Path) -> None:
-    """Record an agent that streams, calls a tool, and answers."""
+def langchain() -> None:
+    """Run an agent that streams, calls a tool, and answers."""
     from langchain.agents import create_agent
 
     from ...langchain.fakes import StreamingChat, World, calling, numbered
@@ -63,13 +62,12 @@ def langchain(path: Path) -> None:
 
     model = StreamingChat(world=World(), reply=reply, model_name="gpt-5-mini")
     agent = create_agent(model, [temperature], system_prompt="Be brief.")
-    with use_cassette(path, mode="all"):
-        parts = list(agent.stream({"messages": [("user", QUESTION)]}, stream_mode="messages"))
+    parts = list(agent.stream({"messages": [("user", QUESTION)]}, stream_mode="messages"))
     assert len(parts) > 1
 
 
-def langgraph(path: Path) -> None:
-    """Record a graph with a checkpointer, whose first two nodes ask at the same time."""
+def langgraph() -> None:
+    """Run a graph with a checkpointer, whose first two nodes ask at the same time."""
     from langgraph.checkpoint.memory import InMemorySaver
     from langgraph.graph import START, StateGraph
 
@@ -93,13 +91,12 @@ def langgraph(path: Path) -> None:
     builder = StateGraph(Found).add_node("left", left).add_node("right", right).add_node("join", asking(world, "join"))
     builder.add_edge(START, "left").add_edge(START, "right").add_edge(["left", "right"], "join")
     graph = builder.compile(checkpointer=InMemorySaver())
-    with use_cassette(path, mode="all"):
-        done = graph.invoke(FOUND, {"configurable": {"thread_id": "1"}})
+    done = graph.invoke(FOUND, {"configurable": {"thread_id": "1"}})
     assert len(done["found"]) == 3
 
 
-def llamaindex(path: Path) -> None:
-    """Record an agent, which is a workflow, with a tool."""
+def llamaindex() -> None:
+    """Run an agent, which is a workflow, with a tool."""
     from llama_index.core.agent.workflow import FunctionAgent
 
     from ...llamaindex.scripted import Outside, Reply, ScriptedLLM
@@ -112,16 +109,23 @@ def llamaindex(path: Path) -> None:
         agent = FunctionAgent(llm=ScriptedLLM(Outside(), script), tools=[temperature], system_prompt="Be brief.")
         return str(await agent.run(QUESTION))
 
-    with use_cassette(path, mode="all"):
-        assert "18 degrees" in asyncio.run(run())
+    assert "18 degrees" in asyncio.run(run())
 
 
-KINDS: dict[str, Callable[[Path], None]] = {
+KINDS: dict[str, Callable[[], None]] = {
     "functions": functions,
     "langchain": langchain,
     "langgraph": langgraph,
     "llamaindex": llamaindex,
 }
+
+
+def record(path: Path, run: Callable[[], None]) -> None:
+    """Record a run, and keep the journal that a process would have left that died at its end."""
+    with use_cassette(path, mode="all"):
+        run()
+        (journal,) = path.parent.glob(f".{path.name}.*.journal")
+        shutil.copy(journal, path.with_suffix(".journal"))
 
 
 def record_kinds(folder: Path) -> dict[str, Path]:
@@ -173,4 +177,4 @@ def _record_in_processes(folder: Path) -> str:
 
 if __name__ == "__main__":
     for wanted in sys.argv[2:]:
-        KINDS[wanted](Path(sys.argv[1]) / f"{wanted}.yaml")
+        record(Path(sys.argv[1]) / f"{wanted}.yaml", KINDS[wanted])

@@ -203,6 +203,18 @@ def test_cassettes_of_no_test(command: Any, folder: Path, tests: Path) -> None:
     assert files(cassettes) == {"weather.yaml", "weather.golden.yaml", "test_it", "test_it/test_kept[1].yaml"}
 
 
+def test_tests_of_a_project_in_which_warnings_are_errors(
+    command: Any, folder: Path, tests: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That AgentTape is imported before pytest is, is no reason not to collect such a project's tests."""
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+    (folder / "pytest.ini").write_text(
+        "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
+    )
+    tests.write_text("def test_kept(): ...\n")
+    assert command("gc", "--tests", ".").code == 0
+
+
 def test_tests_that_cannot_be_collected(command: Any, tests: Path) -> None:
     """Where the tests cannot be collected, nothing is removed, and it ends with 2 and says what pytest said."""
     tests.write_text("import nothing_of_that_name\n")

@@ -78,7 +78,7 @@ def test_a_folder(command: Any, folder: Path) -> None:
     (folder / "old" / "weather.yaml").write_text((folder / "cassettes" / "weather.yaml").read_text())
     ended = command("import", "old", "-o", "new")
     assert ended.code == 1
-    assert "runs.json -> runs.yaml: 1 exact, 0 lossy, 0 missing" in ended.out
+    assert "old/deep/runs.json -> new/deep/runs.yaml: 1 exact, 0 lossy, 0 missing" in ended.out
     assert "4 files are of no tool that is known" in ended.out
     made = sorted(str(path.relative_to(folder)) for path in (folder / "new").rglob("*.yaml"))
     assert made == ["new/deep/runs.yaml", "new/exchange.yaml"]
@@ -141,3 +141,10 @@ def test_without_an_importer(command: Any, folder: Path, monkeypatch: pytest.Mon
     ended = command("import", "docker.yaml")
     assert ended.code == 2
     assert "pip install agenttape-langchain" in ended.err
+
+
+def test_nothing_to_import(command: Any) -> None:
+    """A folder in which there is nothing to import is said to be one."""
+    Path("empty").mkdir()
+    ended = command("import", "empty")
+    assert (ended.code, ended.out) == (0, "there is nothing to import\n")

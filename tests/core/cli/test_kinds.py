@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,36 @@ def test_convert(command: Any, recorded: Path, name: str, monkeypatch: pytest.Mo
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(name).read_bytes())))
     assert command("stats", "-", "--json").json["interactions"] == len(open_cassette(recorded).entries)
     assert command("convert", cut(recorded), "c.jsonl").code == 3
+
+
+def test_recover(command: Any, folder: Path, recorded: Path, kind: str, kinds: Mapping[str, Path]) -> None:
+    """What its process would have left at its death becomes the same cassette."""
+    (folder / "died").mkdir()
+    shutil.copy(kinds[kind].with_suffix(".journal"), folder / "died" / f".{kind}.yaml.4711-0a1b2c3d.journal")
+    ended = command("recover", "died")
+    assert (ended.code, ended.out.endswith(f" is now died/{kind}.yaml\n")) == (0, True)
+    assert command("diff", "--exit-code", recorded, f"died/{kind}.yaml").code == 0
+
+
+def test_verify_all(command: Any, folder: Path, kinds: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that replays one of each kind does the same in other surroundings; how far it is, is shown."""
+    (folder / "kinds").mkdir()
+    for path in kinds.values():
+        shutil.copy(path, folder / "kinds")
+    (folder / "agent.py").write_text(
+        "from agenttape_core import use_cassette\n"
+        "from tests.core.cli.recorded_kinds import KINDS\n\n"
+        "def run():\n"
+        "    for kind, run in KINDS.items():\n"
+        "        with use_cassette(f'kinds/{kind}.yaml') as cassette:\n"
+        "            run()\n"
+        "        print(kind, cassette.report)\n"
+    )
+    monkeypatch.setattr("sys.stderr", told := io.StringIO())
+    monkeypatch.setattr(told, "isatty", lambda: True)
+    ended = command("verify", "agent.py:run", "--times", 2)
+    assert (ended.code, "agent.py:run is the same in 2 replays: it returned" in ended.out) == (0, True), ended.out
+    assert "replaying" in told.getvalue()
 
 
 def test_a_folder_of_all(command: Any, folder: Path, kinds: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,14 @@ def test_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPa
     assert ended.json["interactions"] == 3
 
 
+def test_convert_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes on standard input is written as a file, without loss."""
+    data = (folder / WEATHER).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert command("convert", "-", "a.yaml").out == "standard input is written to a.yaml\n"
+    assert (folder / "a.yaml").read_bytes() == data
+
+
 @pytest.mark.parametrize("data", [b"", b"services: {}\n", b"\x1f\x8bnot gzip", b"{}"])
 def test_nonsense_on_standard_input(command: Any, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     """What is no cassette on standard input ends with 3."""
@@ -179,7 +188,7 @@ with use_cassette("cassettes/died.yaml", mode="all"):
 
 
 def test_verify(command: Any, folder: Path) -> None:
-    """Replays of a function are compared; one that depends on the surroundings ends with 1."""
+    """Replays of a function are compared; one that depends on the surroundings ends with 1, and JSON says why."""
     (folder / "agent.py").write_text(
         "from agenttape_core import boundary\n\n@boundary\ndef ask(x):\n    return x\n\n"
         "def same():\n    return ask(1)\n\ndef other():\n    return [ask(1), hash('a')]\n"
@@ -187,8 +196,16 @@ def test_verify(command: Any, folder: Path) -> None:
     code = "from agenttape_core import use_cassette; import agent\nwith use_cassette('v', mode='all'): agent.same()"
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
     assert command("verify", "agent.py:same", "v", "--times", 2).code == 0
-    ended = command("verify", "agent.py:other", "v", "--times", 2, "--vary", "hash_seed")
+    ended = command("verify", "agent.py:other", "v", "--times", 2, "--vary", "hash_seed", "--json")
     assert ended.code == 1
+    (difference,) = ended.json["differences"]
+    assert (difference["what"], difference["cause"]["name"]) == ("return value at $[1]", "hash seed")
+    assert [run["same"] for run in ended.json["runs"]] == [True, False]
+    assert {key: ended.json[key] for key in ("function", "same", "failure")} == {
+        "function": "agent.py:other",
+        "same": False,
+        "failure": None,
+    }
     assert command("verify", "agent.py:gone", "v").code == 2
 
 
@@ -202,16 +219,57 @@ def test_without_the_extra() -> None:
     )
 
 
+@pytest.mark.parametrize("words", [["show", WEATHER], ["timeline", WEATHER], ["show", "--json", WEATHER]])
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_no_unicode(command: Any, monkeypatch: pytest.MonkeyPatch, encoding: str, words: list[str]) -> None:
+    """Where the output has no character for what is told, it is told in others, and JSON is still JSON."""
+    record(Path(WEATHER), "Regen in Łódź 🌧?")
+    told = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr("sys.stdout", told)
+    assert command(*words).code == 0
+    told.seek(0)
+    text = told.read()
+    assert "\\u0141" in text or words[0] == "timeline"
+    assert "--json" not in words or "Regen in Łódź 🌧?" in str(json.loads(text))
+    assert "====" in text or words[0] == "show"
+
+
+def test_json_does_nothing_to_a_terminal(command: Any) -> None:
+    """What a terminal would act on is escaped in JSON too, and is the same to whoever reads it."""
+    record(Path(WEATHER), "\x9b31m \u202e \U000e0041 é")
+    ended = command("show", "--json", WEATHER)
+    assert "\\u009b31m \\u202e \\udb40\\udc41 é" in ended.out
+    (asked,) = ended.json["records"][0]["request"]["messages"]
+    assert asked["content"] == "\x9b31m \u202e \U000e0041 é"
+
+
 @pytest.mark.parametrize(
-    ("is_terminal", "words", "is_shown"), [(True, [], True), (True, ["--json"], False), (False, [], False)]
+    ("verb", "said"),
+    [
+        ("scan", "no secrets found, 1 cassette could not be read"),
+        ("stale", "no cassette of 1 is stale, 1 cassette could not be read"),
+        ("redact", "nothing to redact, 1 cassette could not be redacted"),
+    ],
 )
-def test_progress(
-    command: Any, monkeypatch: pytest.MonkeyPatch, is_terminal: bool, words: list[str], is_shown: bool
-) -> None:
-    """How far the work is, is shown on a terminal, on standard error, and never beside JSON."""
-    record(Path("second.yaml"))
-    monkeypatch.setattr("sys.stderr", told := io.StringIO())
-    monkeypatch.setattr(told, "isatty", lambda: is_terminal)
-    ended = command("validate", *words)
-    assert (ended.code, ended.out.count("valid")) == (0, 2)
-    assert ("reading" in told.getvalue()) is is_shown
+def test_a_summary_tells_what_it_does_not_speak_for(command: Any, verb: str, said: str) -> None:
+    """A cassette that cannot be read is not summed up as one that is fine, and is named as on the command line."""
+    ended = command(verb, WEATHER, "gone.yaml")
+    assert (ended.code, ended.out.splitlines()[-1]) == (3, said)
+    assert "\ngone.yaml: there is no such cassette" in f"\n{ended.out}"
+
+
+def test_both_from_standard_input(command: Any) -> None:
+    """Two cassettes cannot both come from standard input."""
+    ended = command("diff", "-", "-")
+    assert ended.code == 2
+    assert "only one of two cassettes can come from standard input" in ended.err
+
+
+def test_convert_over_another(command: Any) -> None:
+    """A cassette that is there is kept, with what to say to replace it; where the new one is, is told from here."""
+    assert command("convert", WEATHER, "w.jsonl").out == f"{WEATHER} is written to w.jsonl\n"
+    ended = command("convert", WEATHER, "w.jsonl")
+    assert ended.code == 3
+    assert "agenttape: w.jsonl: there is a cassette already\n" in ended.err
+    assert "--overwrite" in ended.err
+    assert command("convert", WEATHER, "w.jsonl", "--overwrite").code == 0

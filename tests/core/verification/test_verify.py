@@ -50,8 +50,10 @@ def test_a_sound_function(project: Path) -> None:
         agents.sound()
     Path("notes.txt").unlink()
     before = sorted(path.name for path in project.rglob("*"))
-    verification = verify(agents.sound, "sound", times=3)
+    ended: list[None] = []
+    verification = verify(agents.sound, "sound", times=3, on_replay=lambda: ended.append(None))
     assert verification.ok, str(verification)
+    assert len(ended) == 3
     assert [run.same for run in verification.runs] == [True, True, True]
     assert {run.surroundings.hash_seed for run in verification.runs} == {0, 1, 2}
     assert {len(values) for values in verification.varied.values()} <= {3, len(locales())}

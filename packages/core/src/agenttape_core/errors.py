@@ -30,10 +30,21 @@ caught `BaseException`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+
+def shown_path(path: Path | str) -> str:
+    """Return a path as a message says it: from the working directory, if it is below that.
+
+    Args:
+        path: A path, or the URL of a cassette.
+    """
+    try:
+        here = Path.cwd()
+    except OSError:  # the directory is gone
+        return str(path)
+    full = Path(path)
+    return str(full.relative_to(here)) if full.is_absolute() and full.is_relative_to(here) else str(path)
 
 
 class AgentTapeError(Exception):
@@ -54,7 +65,7 @@ class CassetteError(AgentTapeError):
         self.path = path
         self.line = line
         self.problem = problem
-        place = f"{path}:{line}" if line is not None else f"{path}"
+        place = f"{shown_path(path)}:{line}" if line is not None else shown_path(path)
         super().__init__(f"{place}: {problem}" + (f"\n  {remedy}" if remedy else ""))
 
 

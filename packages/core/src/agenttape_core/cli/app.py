@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,6 +12,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from agenttape_core.cli.output import never_fail_to_encode, printable
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError, ConfigurationError
 
 OK, FINDINGS, USAGE, CASSETTE = 0, 1, 2, 3
@@ -52,6 +54,16 @@ class _Verbs(click.Group):
         command: click.Command = getattr(import_module(f"agenttape_core.cli.verbs.{name}"), name)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb. When nobody reads its output any more, as after `head`, that is its end and no error."""
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest at its exit
+            ctx.exit(OK)
+        return code
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the names of verbs, without what they do: importing all of them takes too long between two keys."""
         verbs = [CompletionItem(name) for name in VERBS if name.startswith(incomplete)]
@@ -80,6 +92,7 @@ def run(args: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    never_fail_to_encode()
     try:
         code: Any = agenttape.main(args=args, prog_name="agenttape", standalone_mode=False)
     except click.exceptions.Exit as ended:
@@ -89,9 +102,6 @@ def run(args: Sequence[str] | None = None) -> int:
         code = USAGE
     except (click.Abort, KeyboardInterrupt):
         code = _told("interrupted", _INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()  # nobody reads any more; Python would complain of that at exit
-        code = OK
     except (AgentTapeError, AgentTapeHalt) as error:
         code = _told(str(error), _code_of(error))
     return code if isinstance(code, int) else OK
@@ -104,5 +114,5 @@ def _code_of(error: BaseException) -> int:
 
 
 def _told(message: str, code: int) -> int:
-    click.echo(f"agenttape: {message}", err=True)
+    click.echo(f"agenttape: {printable(message)}", err=True)
     return code

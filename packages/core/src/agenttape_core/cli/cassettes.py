@@ -11,6 +11,7 @@ import click
 
 from agenttape_core.config import SUFFIXES, load_settings
 from agenttape_core.errors import CassetteNotFoundError
+from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette, is_cassette, open_cassette, read_cassette
 
 STDIN = "-"
@@ -65,6 +66,17 @@ def found_one(path: str) -> Found:
     if len(several) > 1:
         raise click.UsageError(f"{path} holds {len(several)} cassettes; name one of them")
     return several[0]
+
+
+def records_of(found: Found) -> Iterator[Interaction | Step]:
+    """Yield the records of a cassette after its whole header: to exhaust it is to read all that there is.
+
+    Raises:
+        CassetteError: If something of it cannot be read.
+    """
+    cassette = found.open()
+    _ = cassette.header  # its volatile block is only read when it is asked for
+    yield from cassette.records()
 
 
 def _meant(path: str) -> Iterator[Found]:

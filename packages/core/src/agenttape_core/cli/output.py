@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
@@ -17,6 +21,12 @@ Item = TypeVar("Item")
 
 _WIDE = 200
 """Columns where the output is no terminal: a file has room."""
+
+_UNUSUAL = re.compile(r"[^\n -~]")
+"""What may have to be escaped."""
+
+_PLAIN = str.maketrans("━─◆•…", "=-*..")
+"""What is drawn where there are no such characters."""
 
 
 def verb(example: str) -> Callable[[Function], click.Command]:
@@ -41,19 +51,59 @@ def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
         items: What is worked on, one after the other.
         label: What is done, such as `reading`.
     """
-    context = click.get_current_context(silent=True)
-    as_json = context is not None and context.params.get("as_json", False)
-    if as_json or len(items) <= 1 or not sys.stderr.isatty():
+    if len(items) <= 1:
         yield from items
         return
-    from rich.progress import track
+    with progress_bar(len(items), label) as advance:
+        for item in items:
+            yield item
+            advance()
 
-    yield from track(items, label, console=Console(stderr=True, markup=False, emoji=False), transient=True)
+
+@contextmanager
+def progress_bar(total: int | None, label: str) -> Iterator[Callable[[], None]]:
+    """Show while a block runs how far it is, where and when `progress` does.
+
+    Args:
+        total: How many steps there are, as far as that is known: there may be more. Nothing if the work has no steps.
+        label: What is done.
+
+    Yields:
+        What to call after each step, from any thread.
+    """
+    context = click.get_current_context(silent=True)
+    as_json = context is not None and context.params.get("as_json", False)
+    if as_json or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True, markup=False, emoji=False), transient=True) as shown:
+        shown.add_task(label, total=total)
+        (task,) = shown.tasks
+
+        def advance() -> None:
+            # It is full when the block has ended and not before: then it is gone.
+            shown.update(task.id, advance=1, total=max(total or 0, task.completed + 2))
+
+        yield advance
 
 
 def print_json(value: Any) -> None:
-    """Print plain data."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    """Print plain data, in which what a terminal would act on is escaped, as is what it has no character for."""
+    text = json.dumps(value, indent=2, ensure_ascii=not _speaks_unicode(), default=str)
+    click.echo(_UNUSUAL.sub(lambda char: char[0] if char[0].isprintable() else json.dumps(char[0])[1:-1], text))
+
+
+def never_fail_to_encode() -> None:
+    """Let text that a terminal or a file has no characters for be shown as escapes, instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _speaks_unicode() -> bool:
+    return codecs.lookup(sys.stdout.encoding or "utf-8").name.startswith("utf")
 
 
 def console() -> Console:
@@ -79,7 +129,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
 
 
 def print_text(text: str, style: str = "") -> None:
-    """Print a text, which may be of anybody: what would move the cursor or change colours is shown, not done."""
+    """Print a text, which may be of anybody: what would move the cursor or change colours is shown, not done.
+
+    Args:
+        text: The text.
+        style: How it looks, as rich names styles.
+    """
     console().print(printable(text, style))
 
 
@@ -89,13 +144,29 @@ def print_lines(lines: Iterable[tuple[str, str]]) -> None:
     Args:
         lines: The lines and their styles.
     """
-    told = Text("\n").join(printable(line, style) for line, style in lines)
+    table = {} if _speaks_unicode() else _PLAIN
+    told = Text("\n").join(printable(line.translate(table), style) for line, style in lines)
     console().print(told, no_wrap=True, overflow="crop")
 
 
 def printable(text: str, style: str = "") -> Text:
-    """Return a text whose control characters are visible: a cassette may hold what a stranger wrote."""
+    """Return a text whose control characters are visible: a cassette may hold what a stranger wrote.
+
+    Args:
+        text: The text.
+        style: How it looks, as rich names styles.
+    """
     return Text("".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in text), style)
+
+
+def unread(count: int, done: str = "read") -> str:
+    """Return what a summary adds about cassettes that it does not speak for.
+
+    Args:
+        count: How many there are.
+        done: What could not be done with them.
+    """
+    return f", {count} {'cassette' if count == 1 else 'cassettes'} could not be {done}" if count else ""
 
 
 def size_of(count: float) -> str:

@@ -7,25 +7,24 @@ from collections.abc import Collection, Sequence
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.verification.comparison import Place, places, printable
 from agenttape_core.verification.experiments import causes_of
-from agenttape_core.verification.job import Job
 from agenttape_core.verification.produced import Produced
 from agenttape_core.verification.replays import Replays
 from agenttape_core.verification.surroundings import Surroundings, available, plan
 from agenttape_core.verification.verification import Run, RunDifference, Verification
 
 
-def verified(job: Job, *, times: int, vary: Collection[str], timeout: float, jobs: int) -> Verification:
-    """Verify a job; see `agenttape_core.verify`."""
+def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verification:
+    """Verify a job that can be replayed; see `agenttape_core.verify`."""
     choices = available(vary, times)
     surroundings = plan(times, choices)
-    with Replays(job, timeout=timeout, jobs=jobs) as replays:
+    with replays:
         produced = replays.each(surroundings)
         redactor = _redactor(produced)
         differences = _differences(produced, surroundings, redactor, replays)
     first = produced[0]
     outcomes = [redactor.text(printable(one.outcome)) for one in produced]
     return Verification(
-        function=str(job.target),
+        function=str(replays.job.target),
         runs=[
             Run(number, around, outcome, same=not places(first, one, redactor))
             for number, (one, around, outcome) in enumerate(zip(produced, surroundings, outcomes, strict=True), start=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,10 +25,12 @@ class Replays:
         job: What to replay.
         timeout: Seconds that one replay may take.
         jobs: How many run at the same time.
+        on_replay: Called after each.
     """
 
-    def __init__(self, job: Job, *, timeout: float, jobs: int) -> None:
-        self._job = job
+    def __init__(self, job: Job, *, timeout: float, jobs: int, on_replay: Callable[[], object] | None = None) -> None:
+        self.job = job
+        self._on_replay = on_replay
         self._timeout = timeout
         self._jobs = jobs
         self._around = ExitStack()
@@ -67,14 +69,16 @@ class Replays:
             folder.mkdir()
         ended = self._children.run(
             command(),
-            said=self._job.said(surroundings),
-            environment=self._job.environment(surroundings),
+            said=self.job.said(surroundings),
+            environment=self.job.environment(surroundings),
             folder=folder,
             timeout=self._timeout,
         )
+        if self._on_replay is not None:
+            self._on_replay()
         if problem := unusable(ended):
             raise ConfigurationError(
-                f"verify: a child process cannot load {self._job.target}: {problem}\n"
+                f"verify: a child process cannot load {self.job.target}: {problem}\n"
                 "  it imports with the sys.path of this process; see that importing the module works on its own"
             )
         return produced_by(ended, folder if ours else None, self._timeout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agenttape_core.errors import VerificationError
 from agenttape_core.verification.cause import BY_FACTOR, Cause
@@ -89,6 +89,17 @@ class Verification:
         if not self.ok:
             raise VerificationError(str(self))
         return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return {
+            "function": self.function,
+            "same": self.ok,
+            "failure": self.failure,
+            "runs": [{**run._asdict(), "surroundings": run.surroundings._asdict()} for run in self.runs],
+            "differences": [{**each._asdict(), "cause": each.cause._asdict()} for each in self.differences],
+            "varied": {factor: list(values) for factor, values in self.varied.items()},
+        }
 
     def __str__(self) -> str:
         lines = [self._summary(), *_indented(self.failure or "")]

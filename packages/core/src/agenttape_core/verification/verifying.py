@@ -25,6 +25,7 @@ def verify(
     vary: Collection[str] = FACTORS,
     timeout: float = 300.0,
     jobs: int | None = None,
+    on_replay: Callable[[], object] | None = None,
     **options: Any,
 ) -> Verification:
     """Replay a function several times in processes whose surroundings differ, and compare what it produced.
@@ -42,6 +43,8 @@ def verify(
         vary: Which `FACTORS` are varied. Without `working_directory`, the replays work where this process does.
         timeout: Seconds that one replay may take.
         jobs: How many replays run at the same time; by default one per processor, at most 4.
+        on_replay: Called after each replay, to show that it goes on; from several threads. Looking for a cause takes
+            more than `times`.
         options: Those of `use_cassette` but `mode` and `live`: nothing is ever recorded or executed here.
 
     Returns:
@@ -53,13 +56,15 @@ def verify(
     """
     from agenttape_core.verification.job import job_for  # all of this late: it must not make importing us slower
     from agenttape_core.verification.procedure import verified
+    from agenttape_core.verification.replays import Replays
     from agenttape_core.verification.target import target_of
 
     _check(times, timeout, jobs)
     job = job_for(target_of(function), cassette, options)
     if "working_directory" not in vary:
         jobs = 1  # the replays share the folder of the project
-    return verified(job, times=times, vary=vary, timeout=timeout, jobs=jobs or min(os.cpu_count() or 1, _MAX_JOBS))
+    jobs = jobs or min(os.cpu_count() or 1, _MAX_JOBS)
+    return verified(Replays(job, timeout=timeout, jobs=jobs, on_replay=on_replay), times=times, vary=vary)
 
 
 def _check(times: int, timeout: float, jobs: int | None) -> None:

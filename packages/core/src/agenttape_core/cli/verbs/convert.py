@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from agenttape_core import storage
+from agenttape_core.cli.cassettes import found_one
 from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.errors import shown_path
 
 
 @verb("agenttape convert cassettes/weather.yaml cassettes/weather.jsonl.gz")
@@ -14,8 +16,9 @@ from agenttape_core.cli.output import print_json, print_text, verb
 @click.option("--overwrite", is_flag=True, help="Replace a cassette that is there already.")
 def convert(source: str, target: str, *, overwrite: bool, as_json: bool) -> None:
     """Write a cassette once more, as the suffix of TARGET says, without loss. SOURCE is left as it is."""
-    written = storage.convert(source, target, overwrite=overwrite)
+    found = found_one(source)
+    written = shown_path(storage.convert(found.open(), target, overwrite=overwrite))
     if as_json:
-        print_json({"source": source, "written": str(written)})
+        print_json({"source": found.shown, "written": written})
     else:
-        print_text(f"{source} is written to {written}")
+        print_text(f"{found.shown} is written to {written}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from agenttape_core.cli.app import FINDINGS, OK
-from agenttape_core.cli.cassettes import found_one
+from agenttape_core.cli.cassettes import STDIN, found_one
 from agenttape_core.cli.output import print_json, print_text, verb
 from agenttape_core.comparing import Comparison
 from agenttape_core.matching import Ignored
@@ -24,6 +24,8 @@ def diff(first: str, other: str, *, ignore: tuple[str, ...], steps: bool, exit_c
 
     Records are aligned by where they stand in the run. Ids that are each other's counterpart do not differ.
     """
+    if first == other == STDIN:
+        raise click.UsageError("only one of two cassettes can come from standard input")
     comparison = Comparison(found_one(first).open(), found_one(other).open(), Ignored.of(ignore), steps=steps)
     if as_json:
         print_json(comparison.to_dict())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import click
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, size_of, verb
-from agenttape_core.errors import CassetteError, CassetteNotFoundError
+from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
 from agenttape_core.storage import recording_process
 from agenttape_core.upkeep.garbage import (
     Garbage,
@@ -77,20 +76,15 @@ def _cassettes(paths: Sequence[str], removed: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys([*meant, *removed]))
 
 
-def _shown(path: Path) -> str:
-    """Return a path as short as it can be said from here."""
-    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
-
-
 def _plain(garbage: Garbage) -> dict[str, Any]:
-    return {**garbage.to_dict(), "path": _shown(garbage.path)}
+    return {**garbage.to_dict(), "path": shown_path(garbage.path)}
 
 
 def _show(found: Sequence[Garbage], problems: Sequence[str], *, delete: bool) -> None:
     for garbage in found:
         word = "kept" if not garbage.is_removable else "removed" if delete else "found"
         print_text(
-            f"{word} {garbage.kind} {_shown(garbage.path)}: {garbage.why}", "" if garbage.is_removable else "yellow"
+            f"{word} {garbage.kind} {shown_path(garbage.path)}: {garbage.why}", "" if garbage.is_removable else "yellow"
         )
     for problem in problems:
         print_text(problem, "red")

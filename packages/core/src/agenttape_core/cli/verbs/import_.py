@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK, USAGE
+from agenttape_core.cli.cassettes import STDIN
 from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.config import SUFFIXES, load_settings
 from agenttape_core.errors import CassetteError, ConfigurationError
@@ -43,6 +44,8 @@ def import_(files: tuple[str, ...], *, tool: str, out: str | None, overwrite: bo
 
     Each interaction is graded. Ends with 1 if one is lossy or missing; the cassette is written all the same.
     """
+    if STDIN in files:
+        raise click.UsageError("another tool's recording is read from a file; name it")
     known = importers(tool)
     planned, skipped = _planned(files, known, out)
     done = [_imported(plan, known[plan.tool], overwrite=overwrite) for plan in progress(planned, "importing")]
@@ -50,9 +53,12 @@ def import_(files: tuple[str, ...], *, tool: str, out: str | None, overwrite: bo
         print_json([*map(_plain, done), *({"source": str(path), "tool": None} for path in skipped)])
     else:
         for each in done:
-            print_text(str(each.report or each.problem), "" if each.report else "red")
+            print_text(_told(each), "" if each.report else "red")
         if skipped:
-            print_text(f"{len(skipped)} files are of no tool that is known")
+            count = f"{len(skipped)} files are" if len(skipped) > 1 else "1 file is"
+            print_text(f"{count} of no tool that is known")
+        elif not done:
+            print_text("there is nothing to import")
     return _code(done)
 
 
@@ -89,6 +95,14 @@ def _imported(plan: Planned, importer: Importer, *, overwrite: bool) -> _Importe
         return _Imported(plan, importer.run(plan.source, plan.target, overwrite=overwrite))
     except (CassetteError, ConfigurationError) as error:
         return _Imported(plan, None, error)
+
+
+def _told(done: _Imported) -> str:
+    """Return the report with whole paths, since files of several folders may have the same names."""
+    if done.report is None:
+        return str(done.problem)
+    graded = str(done.report).removeprefix(f"{done.report.source.name} -> {done.report.target.name}")
+    return f"{done.plan.source} -> {done.plan.target}{graded}"
 
 
 def _code(done: Sequence[_Imported]) -> int:

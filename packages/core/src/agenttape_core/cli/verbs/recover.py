@@ -8,22 +8,23 @@ import click
 
 from agenttape_core import storage
 from agenttape_core.cli.app import CASSETTE, OK
-from agenttape_core.cli.output import print_json, print_text, verb
-from agenttape_core.errors import CassetteError
-
-_JOURNALS = ".*.journal"
+from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
+from agenttape_core.rewriting.scanning import journals_in
 
 
 @verb("agenttape recover cassettes")
-@click.argument("path", default=".", type=click.Path(exists=True, path_type=Path))
+@click.argument("path", default=".", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only tell what there is to recover.")
 def recover(path: Path, *, dry_run: bool, as_json: bool) -> int:
     """Make cassettes of what was recorded before a process died: of one journal, or of all below a folder.
 
     A good cassette is never replaced: what was recorded over it becomes NAME.recovered.yaml.
     """
-    journals = [path] if path.is_file() else sorted(path.rglob(_JOURNALS))
-    results = [(journal, *_recovered(journal, dry_run=dry_run)) for journal in journals]
+    if not path.exists():
+        raise CassetteNotFoundError(path, "there is no such file or folder", remedy="name a journal or a folder")
+    journals = [path] if path.is_file() else journals_in(path)
+    results = [(journal, *_recovered(journal, dry_run=dry_run)) for journal in progress(journals, "recovering")]
     if as_json:
         print_json([{"journal": str(j), "written": w or None, "problem": p or None} for j, w, p in results])
     elif not results:
@@ -38,6 +39,6 @@ def _recovered(journal: Path, *, dry_run: bool) -> tuple[str, str]:
     if dry_run:
         return "", ""
     try:
-        return str(storage.recover(journal)), ""
+        return shown_path(storage.recover(journal)), ""
     except CassetteError as error:
         return "", str(error)

@@ -10,7 +10,7 @@ import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
 from agenttape_core.config import Settings, load_settings
 from agenttape_core.errors import CassetteError, ConfigurationError
 from agenttape_core.rewriting.redacting import Redacted, check_values, would_redact
@@ -113,6 +113,7 @@ def _tell(done: list[_Done], *, check: bool) -> None:
     left = sum(len(each.result.left) for each in done)
     word = "would be replaced" if check else "replaced"
     secrets = "secret" if count == 1 else "secrets"
-    print_text(f"{count} {secrets} {word}, {left} left" if count + left else "nothing to redact")
+    said = f"{count} {secrets} {word}, {left} left" if count + left else "nothing to redact"
+    print_text(f"{said}{unread(sum(bool(each.problem) for each in done), 'redacted')}")
     if count and not check:
         print_text(_BEYOND)

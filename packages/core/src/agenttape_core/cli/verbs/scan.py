@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
 from agenttape_core.config import load_settings
 from agenttape_core.errors import CassetteError
 from agenttape_core.redaction import Redactor, Rule, new_key
@@ -79,4 +79,5 @@ def _tell(scanned: Sequence[_Scanned]) -> None:
         if each.problem:
             print_text(each.problem, "red")
     count = sum(len(each.leaks) for each in scanned)
-    print_text(f"{count or 'no'} {'secret' if count == 1 else 'secrets'} found")
+    problems = sum(bool(each.problem) for each in scanned)
+    print_text(f"{count or 'no'} {'secret' if count == 1 else 'secrets'} found{unread(problems)}")

@@ -12,6 +12,7 @@ from agenttape_core.answers import answer_text, tool_calls_of
 from agenttape_core.cli.cassettes import found_one
 from agenttape_core.cli.output import console, print_json, print_text, printable, verb
 from agenttape_core.errors import CassetteNotFoundError
+from agenttape_core.matching import places_above
 from agenttape_core.overview import PRICED
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette
@@ -57,30 +58,23 @@ def _show_all(cassette: Cassette, *, as_json: bool) -> None:
         print_json({"header": header.model_dump(mode="json", exclude_defaults=True), "records": records})
         return
     tree = Tree(printable(f"{header.name}  {header.volatile.created}".rstrip(), "bold"))
-    branches: dict[str, Tree] = {"": tree}
+    trees: dict[str, Tree] = {"": tree}
     for record in cassette.records():
-        branch = _branch(branches, _above(record.address, branches))
-        branches[record.address] = node = branch.add(printable(_title(record, cassette)))
+        shown = _above(trees, record.address).add(printable(_title(record, cassette)))
+        trees[record.address] = shown
         for line, style in _lines(record):
-            node.add(printable(line, style))
+            shown.add(printable(line, style))
     console().print(tree)
 
 
-def _above(address: str, branches: dict[str, Tree]) -> str:
-    """Return the nearest place around an address that is shown already, or the place just above it."""
-    above = address.rpartition("/")[0]
-    nearest = above
-    while nearest and nearest not in branches:
-        nearest = nearest.rpartition("/")[0]
-    return nearest if nearest == above or not above else above
-
-
-def _branch(branches: dict[str, Tree], address: str) -> Tree:
-    """Return the branch of a place, grown from the nearest one that is there."""
-    if address not in branches:
-        above, _, label = address.rpartition("/")
-        branches[address] = _branch(branches, above).add(printable(label, "dim"))
-    return branches[address]
+def _above(trees: dict[str, Tree], address: str) -> Tree:
+    """Return the tree of the place just above an address, grown from the nearest one that is there."""
+    tree = trees[""]
+    for place in reversed([*places_above(address)]):
+        if place not in trees:
+            trees[place] = tree.add(printable(place.rpartition("/")[2], "dim"))
+        tree = trees[place]
+    return tree
 
 
 def _title(record: Interaction | Step, cassette: Cassette) -> str:

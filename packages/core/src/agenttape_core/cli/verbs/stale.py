@@ -9,7 +9,7 @@ import click
 
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import found_in, paths_argument
-from agenttape_core.cli.output import print_json, print_text, progress, verb
+from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
 from agenttape_core.config import load_settings
 from agenttape_core.errors import CassetteError
 from agenttape_core.upkeep.age import parse_age
@@ -65,4 +65,5 @@ def _show(found: Sequence[Finding], broken: Sequence[tuple[str, str]], count: in
     for _, problem in broken:
         print_text(problem, "red")
     stale = len({finding.path for finding in found if finding.is_stale})
-    print_text(f"{stale} of {count} cassettes are stale" if stale else f"no cassette of {count} is stale")
+    said = f"{stale} of {count} cassettes are stale" if stale else f"no cassette of {count} is stale"
+    print_text(f"{said}{unread(len(broken))}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agenttape_core.cli.app import CASSETTE, OK
-from agenttape_core.cli.cassettes import Found, found_in, paths_argument
+from agenttape_core.cli.cassettes import Found, found_in, paths_argument, records_of
 from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteError
 
@@ -24,9 +24,7 @@ def validate(paths: tuple[str, ...], *, as_json: bool) -> int:
 def _read(found: Found) -> tuple[int, str]:
     count = 0
     try:
-        cassette = found.open()
-        assert cassette.header
-        for _ in cassette.records():
+        for _ in records_of(found):
             count += 1
     except CassetteError as error:
         return count, str(error)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 
 import click
 
 from agenttape_core import verification
 from agenttape_core.cli.app import FINDINGS, OK
-from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.cli.cassettes import STDIN, found_one, records_of
+from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
 from agenttape_core.verification import FACTORS
 
 
@@ -25,12 +27,25 @@ def verify(
     """Replay FUNCTION in processes whose surroundings differ, and compare what it produces.
 
     FUNCTION is module:function or path/to/file.py:function, without arguments. CASSETTE is opened around it, unless it
-    opens its own. Ends with 1 if the replays differ.
+    opens its own. Ends with 1 if the replays differ or fail, with 3 if CASSETTE cannot be read.
     """
+    path = _readable(cassette) if cassette is not None else None
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text; modules are found from here
-    found = verification.verify(function, cassette, times=times, vary=vary or FACTORS, timeout=timeout)
+    with progress_bar(times, "replaying") as advance:
+        found = verification.verify(
+            function, path, times=times, vary=vary or FACTORS, timeout=timeout, on_replay=advance
+        )
     if as_json:
-        print_json({"function": function, "same": found.ok, "report": str(found)})
+        print_json(found.to_dict())
     else:
         print_text(str(found))
     return OK if found.ok else FINDINGS
+
+
+def _readable(cassette: str) -> str:
+    """Return where a cassette is, if it can be read: each replay would fail for the same reason, and later."""
+    if cassette == STDIN:
+        raise click.UsageError("several processes cannot read standard input; name a cassette")
+    found = found_one(cassette)
+    deque(records_of(found), maxlen=0)
+    return found.shown

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from agenttape_core.cli.cassettes import STDIN, Found, found_one
-from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
 from agenttape_core.comparing import Comparison
 from agenttape_core.config import SUFFIXES, load_settings
 from agenttape_core.matching import Ignored
@@ -34,29 +34,28 @@ def view(path: str, other: str | None, *, output: str | None, opens: bool, as_js
     target = _target(output, found)
     if target is None and (opens or as_json):
         raise click.UsageError("--open and --json need a file: name one with -o")
-    cassettes = [(_name(each), each.open()) for each in found]
-    comparison = None
-    if len(cassettes) > 1:
-        comparison = Comparison(cassettes[0][1], cassettes[1][1], Ignored.of(()))
-    page = page_of(cassettes, load_prices(load_settings().prices), comparison)
+    with progress_bar(None, "reading"):
+        page, comparison = _page(found)
     if target is None:
         sys.stdout.write(page)
         return
     _write(target, page)
     if as_json:
+        shown = [each.shown for each in found]
         facts = {"identical": comparison.identical} if comparison is not None else {}
-        print_json(
-            {
-                "cassettes": [each.shown for each in found],
-                "written": str(target),
-                "bytes": target.stat().st_size,
-                **facts,
-            }
-        )
+        print_json({"cassettes": shown, "written": str(target), "bytes": target.stat().st_size, **facts})
     else:
         print_text(f"{target} is written; open it in a browser")
     if opens:
         click.launch(str(target))
+
+
+def _page(found: list[Found]) -> tuple[str, Comparison | None]:
+    cassettes = [(_name(each), each.open()) for each in found]
+    comparison = None
+    if len(cassettes) > 1:
+        comparison = Comparison(cassettes[0][1], cassettes[1][1], Ignored.of(()))
+    return page_of(cassettes, load_prices(load_settings().prices), comparison), comparison
 
 
 def _name(found: Found) -> str:

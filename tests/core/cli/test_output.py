@@ -1,0 +1,77 @@
+"""How verbs speak: nothing of a cassette acts on a terminal, long work shows how far it is, and settings count."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import record
+
+WEATHER = "cassettes/weather.yaml"
+HOSTILE = "\x07\x1b\x7f\x9b\u202e\u2066\U000e0041"
+"""Bell, escape, delete, the control sequence introducer, overrides of direction, an invisible tag."""
+JOURNAL = ".rain.yaml.{}-0a1b2c3d.journal"
+
+
+@pytest.mark.parametrize(
+    "words", [["show"], ["show", "--json"], ["show", "--interaction", "1"], ["diff", WEATHER], ["export"]], ids=" ".join
+)
+def test_nothing_acts_on_a_terminal(command: Any, folder: Path, words: list[str]) -> None:
+    """Controls of one byte, of Unicode, and what turns text around are shown as escapes; letters are not."""
+    text = f"{HOSTILE}2J Zürich"
+    ended = command(*words, record(folder / "evil.yaml", text).name)
+    assert ended.code == 0
+    assert not set(HOSTILE) & set(ended.out)
+    assert "2J" in ended.out
+    assert ("Zürich" in ended.out) is (words != ["export"])
+    if "--json" in words:
+        assert ended.json["records"][0]["request"]["messages"][0]["content"] == text
+
+
+def test_complaints_do_not_act_on_a_terminal(command: Any) -> None:
+    """What is said of a file on standard error is as harmless."""
+    ended = command("show", "\x9b2J\u202e.yaml")
+    assert ended.code == 3
+    assert "\\x9b2J\\u202e.yaml" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "label"),
+    [
+        (["validate"], "reading"),
+        (["ls"], "reading"),
+        (["stats"], "reading"),
+        (["scan"], "scanning"),
+        (["recover"], "recovering"),
+        (["view", WEATHER], "reading"),
+    ],
+)
+def test_progress(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], label: str) -> None:
+    """How far long work is, is shown on a terminal, on standard error, and never beside JSON."""
+    record(folder / "second.yaml")
+    for process in (4711, 4712):
+        (folder / JOURNAL.format(process)).write_text("{}\n")
+    for is_terminal, added in ((True, []), (True, ["--json"]), (False, [])):
+        monkeypatch.setattr("sys.stderr", told := io.StringIO())
+        monkeypatch.setattr(told, "isatty", lambda shown=is_terminal: shown)
+        ended = command(*words, *added)
+        assert ended.out
+        assert label not in ended.out
+        assert (label in told.getvalue()) is (is_terminal and not added)
+
+
+@pytest.mark.parametrize("verb", ["ls", "stats", "view"])
+def test_prices_of_the_project(command: Any, folder: Path, kinds: Mapping[str, Path], verb: str) -> None:
+    """What calls cost follows the table that the settings name."""
+    (folder / "priced.yaml").write_bytes(kinds["langchain"].read_bytes())
+    (folder / "prices.json").write_text('{"gpt-5-mini": {"input": 1000000, "output": 1000000}}')
+    (folder / "pyproject.toml").write_text('[tool.agenttape]\nprices = "prices.json"\n')
+    told = command(verb, "priced.yaml", "--json").json
+    (total,) = command("ls", "priced.yaml", "--json").json if verb == "view" else told if verb == "ls" else [told]
+    assert total["dollars"] == total["input_tokens"] + total["output_tokens"] > 0
+    if verb == "view":
+        assert f'"dollars":{total["dollars"]}' in Path(told["written"]).read_text("utf-8")
