@@ -37,7 +37,7 @@ def test_nodes(tmp_path: Path, mode: str) -> None:
     with use_cassette(path, mode=mode) as session:
         session.watch_steps()
         run()
-        cassette = TestCassette(session, "test")
+        cassette = TestCassette(session, "test", "pytest")
         cassette.assert_nodes(["plan", "act", "act"])
         with pytest.raises(AssertionError, match="nodes of the run differ"):
             cassette.assert_nodes(["plan", "act"])
