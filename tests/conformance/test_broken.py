@@ -22,7 +22,7 @@ import pytest
 
 from agenttape_core import CassetteMissError, SessionStateError
 from agenttape_core.integration import Boundary, Position, current_session, executing, intercept, task_branch
-from agenttape_core.session import current
+from agenttape_core.session import context
 from agenttape_core.testing import IntegrationConformance, ScriptedError, Shape, run_conformance
 from agenttape_core.testing.running import points_of
 
@@ -407,7 +407,7 @@ class TakesTheLatestSession(TapedClient):
     """The session that was opened last, wherever it was, is taken."""
 
     def session(self) -> Session | None:
-        return current._open[-1] if current._open else None
+        return context._open[-1] if context._open else None
 
 
 @breaks("test_unused_interactions_are_reported")

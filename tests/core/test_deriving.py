@@ -16,8 +16,8 @@ from agenttape_core import (
     open_cassette,
     use_cassette,
 )
-from agenttape_core.deriving import deriving
 from agenttape_core.integration import Boundary, Happening, current_session, intercept, record_step
+from agenttape_core.lifecycle.derived import deriving
 from agenttape_core.schema import Outcome
 
 SECRET = "anna.schmidt" + "@" + "example.org"

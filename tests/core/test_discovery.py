@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import discovery, use_cassette
-from agenttape_core.discovery import GROUP, Integrations
+from agenttape_core import use_cassette
+from agenttape_core.lifecycle import entry_points
+from agenttape_core.lifecycle.entry_points import GROUP, Integrations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,7 @@ def broken() -> Iterator[None]:
 def installed(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
     """Install only these integrations, for the framework of this test."""
     points = tuple(EntryPoint(FRAMEWORK, f"{__name__}:{function}", GROUP) for function in functions)
-    monkeypatch.setattr(discovery, "_installed", lambda: points)
+    monkeypatch.setattr(entry_points, "_installed", lambda: points)
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +82,7 @@ def test_imported_meanwhile() -> None:
     assert events == ["connected", "disconnected"]
     assert module.answer == 42
     assert module.__loader__ is module.__spec__.loader
-    assert not isinstance(module.__loader__, discovery._Announcing)
+    assert not isinstance(module.__loader__, entry_points._Announcing)
     assert sys.meta_path == before
 
 
@@ -134,11 +135,11 @@ def test_one_that_fails_beside_one_that_waits(monkeypatch: pytest.MonkeyPatch) -
     waiting = EntryPoint(FRAMEWORK, f"{__name__}:integration", GROUP)
     failing = EntryPoint("sys", f"{__name__}:broken", GROUP)
     integrations, before = Integrations(), list(sys.meta_path)
-    monkeypatch.setattr(discovery, "_installed", lambda: (waiting, failing))
+    monkeypatch.setattr(entry_points, "_installed", lambda: (waiting, failing))
     with pytest.raises(RuntimeError):
         integrations.connect()
     assert sys.meta_path == before
-    monkeypatch.setattr(discovery, "_installed", lambda: (waiting,))
+    monkeypatch.setattr(entry_points, "_installed", lambda: (waiting,))
     integrations.connect()
     importlib.import_module(FRAMEWORK)
     integrations.disconnect()

@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 
 from agenttape_core import ConfigurationError, use_cassette
-from agenttape_core.codecs import VECTORS
-from agenttape_core.integration import Boundary, Crossing, Position, TypeCodec, register_codecs, register_place
-from agenttape_core.substitution import (
+from agenttape_core.integration import (
+    Boundary,
+    Crossing,
     Family,
     Leaf,
+    Position,
     StandIn,
+    TypeCodec,
     alias_for,
     alias_of,
     async_generator,
@@ -32,8 +34,11 @@ from agenttape_core.substitution import (
     named_arguments,
     original_of,
     plain,
+    register_codecs,
+    register_place,
     wrapping,
 )
+from agenttape_core.schema.codecs import VECTORS
 
 
 class Base:
@@ -215,9 +220,9 @@ def test_pools_are_forked_once(tmp_path: Path) -> None:
 
 def test_innermost_place_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the places that integrations know the innermost is where a call stands."""
-    from agenttape_core.session import places
+    from agenttape_core.session import positions
 
-    monkeypatch.setattr(places, "_places", [])
+    monkeypatch.setattr(positions, "_places", [])
     tree: list[Position] = []
     register_place(lambda _: tree[0] if tree else None)
     register_place(lambda _: tree[1] if tree else None)

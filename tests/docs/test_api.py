@@ -23,9 +23,8 @@ MODULES = {
     "agenttape_core": "What a user of any framework needs.",
     "agenttape_core.pytest_plugin": "What the fixture `cassette` gives; see [testing with pytest](pytest.md).",
     "agenttape_core.integration": "For whoever [writes an integration](integrations.md).",
-    "agenttape_core.substitution": "Also for whoever writes an integration; the rest of this module may change.",
     "agenttape_core.testing": "The [conformance suite](conformance.md).",
-    "agenttape_core.exporting": "See [exporting](exporting.md).",
+    "agenttape_core.tools.export": "See [exporting](exporting.md).",
     "agenttape_core.redaction": "See [redaction](redaction.md).",
     "agenttape_core.storage": "The [limits](files.md#limits) of files; the rest of this module may change.",
     "agenttape_core.transports.httpx": "See [HTTP](http.md). `agenttape_core.transports.httpx2` has the same names.",
@@ -37,7 +36,7 @@ MODULES = {
 }
 SOME = {
     "agenttape_core.storage": ["MAX_DEPTH", "MAX_FILE_BYTES", "MAX_INT_DIGITS", "MAX_RECORD_BYTES", "MIN_ASSET_BYTES"],
-    "agenttape_core.substitution": [
+    "agenttape_core.integration": [
         "Family",
         "Leaf",
         "alias_for",

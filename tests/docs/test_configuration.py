@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from agenttape_core import use_cassette
-from agenttape_core.config import Settings
+from agenttape_core.settings import Settings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 LISTED = re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)

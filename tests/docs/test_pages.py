@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agenttape_core.errors
-from agenttape_core.matching.ids import RUN_SPECIFIC_ID
+from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -121,7 +121,8 @@ def test_every_layer_is_explained() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     contracts = settings["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract.get("containers") == ["agenttape_core"])
-    rows = re.findall(r"^\| (`.*`) \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
-    explained = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-    names = " : ".join(layers).split(" : ")
-    assert explained[-len(names) :] == names
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("| floor | room |")[2].partition("\n\n")[0]
+    rooms = [re.findall(r"`(\w+)[.\w]*`", row.split("|")[2])[0] for row in page.splitlines()[2:]]
+    floor_of = {room: number for number, floor in enumerate(layers) for room in floor.split(" : ")}
+    assert [floor_of[room] for room in rooms] == sorted(floor_of[room] for room in rooms)
+    assert set(rooms) == set(floor_of)

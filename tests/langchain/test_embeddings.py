@@ -21,8 +21,8 @@ from langchain_openai import OpenAIEmbeddings
 from pydantic import BaseModel
 
 from agenttape_core import CassetteMissError, ConfigurationError, DriftError, UnreadableValueError, use_cassette
-from agenttape_core.codecs import packed
 from agenttape_core.integration import value_codec
+from agenttape_core.schema.codecs import packed
 from agenttape_langchain import tape
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from agenttape_core import CassetteFormatError
 from agenttape_langchain.importers import import_agenttape01, import_langsmith, import_vcr
 from agenttape_langchain.importers.anthropic_messages import asked as asked_of_anthropic
-from agenttape_langchain.importers.asked import Asked, History, NotImportableError
-from agenttape_langchain.importers.exchanges import Exchange
+from agenttape_langchain.importers.http_exchanges import Exchange
 from agenttape_langchain.importers.openai_completions import asked as asked_of_completions
 from agenttape_langchain.importers.openai_responses import asked as asked_of_responses
 from agenttape_langchain.importers.parsing import parsed_answer
+from agenttape_langchain.importers.requests import Asked, History, NotImportableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agenttape_langchain.importers.recognising import agenttape01, langsmith, outline_of, vcrpy
+from agenttape_langchain.importers.detection import agenttape01, langsmith, outline_of, vcrpy
 
 RECORDED = Path(__file__).parent / "recordings" / "agenttape01.yaml"
 

@@ -9,7 +9,7 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 
 from agenttape_core import use_cassette
-from agenttape_langchain import positions
+from agenttape_langchain import address
 
 
 class Chains:
@@ -30,11 +30,11 @@ class Chains:
 
 def test_follower_of_a_package_that_is_imported_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that is imported while a session is open follows its chains, though its tree has begun to grow."""
-    monkeypatch.setattr(positions, "_followers", list(positions._followers))
+    monkeypatch.setattr(address, "_followers", list(address._followers))
     chains = Chains()
     with use_cassette(tmp_path / "late.yaml", mode="all"):
         RunnableLambda(str, name="early").invoke(1)
-        positions.register_follower(lambda session: chains)
+        address.register_follower(lambda session: chains)
         RunnableLambda(str, name="late").invoke(2)
         RunnableLambda(str, name="later").invoke(3)
     assert chains.told == ["began late", "ended", "began later", "ended"]

@@ -299,7 +299,7 @@ def test_stand_ins_are_exported_and_loaded_late() -> None:
     code = """
         import sys
         import agenttape_langchain
-        assert "agenttape_langchain.standalone" not in sys.modules
+        assert "agenttape_langchain.stand_ins" not in sys.modules
         from agenttape_langchain import ReplayEmbeddings
         assert "langchain" not in sys.modules
         assert "numpy" not in sys.modules

@@ -43,5 +43,5 @@ def test_what_core_reads_is_in_its_folder() -> None:
     """The page's script and styles, the tables, and what child processes start with lie in the packed folder."""
     folder = PACKAGES / "core" / "src" / "agenttape_core"
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    assert {f"processes/startup/{name}.py" for name in ("agenttape_startup", "sitecustomize")} <= found
-    assert {"viewer/assets/viewer.js", "viewer/assets/viewer.css", "prices.json", "retirements.json"} <= found
+    assert {f"tools/processes/startup/{name}.py" for name in ("agenttape_startup", "sitecustomize")} <= found
+    assert {"tools/viewer/assets/viewer.js", "tools/viewer/assets/viewer.css"} <= found

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const target = join(here, "../src/agenttape_core/viewer/assets");
+const target = join(here, "../src/agenttape_core/tools/viewer/assets");
 
 function sources() {
   const own = readdirSync(join(here, "src"), { recursive: true, withFileTypes: true })

@@ -15,9 +15,8 @@ import yaml
 from agenttape_core import convert, open_cassette, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import CassetteFormatError
-from agenttape_core.versioning.automation import hooks, with_hooks, workflow
-from agenttape_core.versioning.installing import install_steps, steps_for
-from agenttape_core.versioning.texts import diffable
+from agenttape_core.tools.git.automation import hooks, install_steps, steps_for, with_hooks, workflow
+from agenttape_core.tools.git.texts import diffable
 
 from .conftest import answer, look_up
 

@@ -11,7 +11,7 @@ import pytest
 
 from agenttape_core.schema import Header, Interaction, Outcome, Volatile
 from agenttape_core.storage import write_cassette
-from agenttape_core.upkeep.retirements import load_retirements
+from agenttape_core.tools.upkeep.retirements import load_retirements
 
 CALM = "You are a librarian. Be calm, be polite, and say what we have."
 SHORT = "You are a librarian. Be short, be polite, and say what we have."

@@ -14,11 +14,11 @@ import pytest
 
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.cli.verbs.timeline import bar_of
-from agenttape_core.importing import Importing, Told
 from agenttape_core.integration import Boundary
+from agenttape_core.lifecycle.imported import Importing, Told
 from agenttape_core.schema import Header, Interaction, Outcome, Step, StepTiming, Timing, Volatile
 from agenttape_core.storage import write_cassette
-from agenttape_core.timeline import Row, timeline_of
+from agenttape_core.tools.reading.timeline import Row, timeline_of
 
 
 def call(number: int, address: str) -> Interaction:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from agenttape_core.viewer import is_page
+from agenttape_core.tools.viewer import is_page
 
 from .conftest import record
 

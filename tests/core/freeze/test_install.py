@@ -19,7 +19,7 @@ import pytest
 from agenttape_core.errors import SessionStateError
 from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing
 from agenttape_core.freeze.dates import Facade
-from agenttape_core.freeze.stand_in import StandIn
+from agenttape_core.freeze.frozen_function import StandIn
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ import pytest
 
 from agenttape_core import ConfigurationError, Rule, open_cassette, use_cassette
 from agenttape_core.freeze.dates import Facade
-from agenttape_core.freeze.stand_in import StandIn
+from agenttape_core.freeze.frozen_function import StandIn
 from agenttape_core.integration import Boundary, current_session, intercept
 
 if TYPE_CHECKING:

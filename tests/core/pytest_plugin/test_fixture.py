@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agenttape_core import ConfigurationError, boundary, use_cassette
-from agenttape_core.answers import answer_text, tool_calls_of
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.schema import Outcome
+from agenttape_core.tools.reading.answer import answer_text, tool_calls_of
 
 from .conftest import Project
 

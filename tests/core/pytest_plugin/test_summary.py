@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core import ConfigurationError
-from agenttape_core.prices import load_prices
 from agenttape_core.pytest_plugin.naming import cassette_of, safe
 from agenttape_core.schema import Usage
+from agenttape_core.tools.reading.prices import load_prices
 
 from .conftest import Project
 

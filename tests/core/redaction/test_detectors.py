@@ -15,9 +15,9 @@ import pytest
 
 import agenttape_core.redaction
 from agenttape_core.redaction import PSEUDONYM, Redactor
-from agenttape_core.redaction.encoded import decode
-from agenttape_core.redaction.lazy import Lazy
-from agenttape_core.redaction.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.detection.encoded import decode
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 
 ADVERSARIAL = [
     "sk-", "sk-proj-", "eyJ", "eyJhbGciOi.", "a@", "a.b@", "@a.", "://", "://a:", "password=", "password='",

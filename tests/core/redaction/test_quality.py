@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from agenttape_core.redaction import PSEUDONYM, Redactor
-from agenttape_core.redaction.encoded import decode
+from agenttape_core.redaction.detection.encoded import decode
 
 PAGE = Path(__file__).parents[3] / "docs" / "redaction.md"
 BETWEEN = re.compile(r"(?<=<!-- the table of test_quality\.py -->\n\n).*?(?=\n\n<!-- its end -->)", re.DOTALL)

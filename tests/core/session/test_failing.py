@@ -26,8 +26,8 @@ from agenttape_core import (
     recover,
     use_cassette,
 )
-from agenttape_core.discovery import integrations
 from agenttape_core.integration import current_session
+from agenttape_core.lifecycle.entry_points import integrations
 from agenttape_core.storage import leftover_journals
 
 from .world import CASSETTE, World, ask, entries, files, is_unlocked, reaches_out, record
@@ -342,7 +342,7 @@ async def test_cancelled_on_entry(monkeypatch: pytest.MonkeyPatch) -> None:
             entered.append("c")
 
     with monkeypatch.context() as patch:
-        patch.setattr("agenttape_core.lifecycle.open_cassette", slow)
+        patch.setattr("agenttape_core.lifecycle.open_session.open_cassette", slow)
         task = asyncio.create_task(run())
         await asyncio.to_thread(reading.wait, 10)
         task.cancel()

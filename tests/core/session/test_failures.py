@@ -12,7 +12,7 @@ import pytest
 
 from agenttape_core import ReplayedError, open_cassette, use_cassette
 from agenttape_core.schema import PYTHON_VALUES, RecordedError
-from agenttape_core.session.failures import rebuild_error, record_error
+from agenttape_core.session.recorded_errors import rebuild_error, record_error
 
 from .world import World, call
 

@@ -20,7 +20,7 @@ from agenttape_core.integration import (
     register_address_reader,
     taking_part,
 )
-from agenttape_core.session import places
+from agenttape_core.session import positions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ def test_inside_of_what_takes_part(tmp_path: Path) -> None:
 
 def test_an_address_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A miss says what an integration calls the place, where one has words for it."""
-    monkeypatch.setattr(places, "_readers", [])
+    monkeypatch.setattr(positions, "_readers", [])
     register_address_reader(lambda address: "the second room" if address.endswith("#2") else None)
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all") as session:

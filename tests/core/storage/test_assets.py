@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from agenttape_core import use_cassette
 from agenttape_core.errors import CassetteFormatError, CassetteWriteError
+from agenttape_core.format import limits
+from agenttape_core.format.assets import file_name
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Timing
-from agenttape_core.storage import MIN_ASSET_BYTES, Journal, limits, open_cassette, recover, write_cassette
-from agenttape_core.storage.assets import file_name
+from agenttape_core.storage import MIN_ASSET_BYTES, Journal, open_cassette, recover, write_cassette
 
 MakeInteraction = Callable[..., Interaction]
 SUFFIXES = pytest.mark.parametrize("suffix", [".yaml", ".jsonl", ".yaml.gz"])

@@ -16,8 +16,9 @@ from agenttape_core.errors import (
     CassetteVersionError,
     ConfigurationError,
 )
+from agenttape_core.format import limits
 from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Usage
-from agenttape_core.storage import Entry, limits, open_cassette, write_cassette
+from agenttape_core.storage import Entry, open_cassette, write_cassette
 
 if TYPE_CHECKING:
     from pathlib import Path

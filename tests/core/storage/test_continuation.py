@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttape_core.errors import CassetteFormatError
+from agenttape_core.format.continuation import Compactor, Delta, resolve
 from agenttape_core.schema import Header, Interaction
 from agenttape_core.storage import open_cassette, write_cassette
-from agenttape_core.storage.continuation import Compactor, Delta, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,14 +13,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agenttape_core.errors import UnrecordableValueError
+from agenttape_core.format.json_text import dump_line, load_line
+from agenttape_core.format.malformed import Malformed
+from agenttape_core.format.plain import check_plain
+from agenttape_core.format.yaml_fast import NotCanonical, load_canonical
+from agenttape_core.format.yaml_load import load_yaml
+from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.schema import Header, Outcome
 from agenttape_core.storage import MAX_DEPTH, open_cassette, write_cassette
-from agenttape_core.storage.json_text import dump_line, load_line
-from agenttape_core.storage.malformed import Malformed
-from agenttape_core.storage.plain import check_plain
-from agenttape_core.storage.yaml_fast import NotCanonical, load_canonical
-from agenttape_core.storage.yaml_load import load_yaml
-from agenttape_core.storage.yaml_text import dump_mapping
 
 _breaks = [
     "\n",

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from agenttape_core.storage.json_text import load_line
-from agenttape_core.storage.malformed import Malformed
-from agenttape_core.storage.yaml_load import load_yaml
+from agenttape_core.format.json_text import load_line
+from agenttape_core.format.malformed import Malformed
+from agenttape_core.format.yaml_load import load_yaml
 
 LOADERS = [getattr(yaml, "CSafeLoader", yaml.SafeLoader), yaml.SafeLoader]
 BILLION = b"a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"

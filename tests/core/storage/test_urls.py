@@ -13,7 +13,6 @@ import fsspec
 import pytest
 
 from agenttape_core import CassetteMissError, convert, open_cassette, recover, use_cassette
-from agenttape_core.config import cassette_path, stem_of
 from agenttape_core.errors import (
     CassetteError,
     CassetteFormatError,
@@ -25,6 +24,7 @@ from agenttape_core.errors import (
 )
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Header, Interaction, Outcome, Timing
+from agenttape_core.settings import cassette_path, stem_of
 from agenttape_core.storage import CassetteUrl, Journal, leftover_journals, location_of, write_cassette
 
 MakeInteraction = Callable[..., Interaction]

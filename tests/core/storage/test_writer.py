@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from agenttape_core.errors import CassetteWriteError, UnrecordableValueError
+from agenttape_core.format import limits
 from agenttape_core.schema import Header, Interaction, Outcome, Timing, Volatile
-from agenttape_core.storage import limits, open_cassette, write_cassette
+from agenttape_core.storage import open_cassette, write_cassette
 
 MakeInteraction = Callable[..., Interaction]
 SUFFIXES = pytest.mark.parametrize("suffix", [".yaml", ".jsonl", ".yaml.gz"])

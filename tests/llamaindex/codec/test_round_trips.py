@@ -27,8 +27,8 @@ from llama_index.core.base.llms.types import (
 )
 from pydantic import BaseModel
 
-from agenttape_core.codecs.changes import NOTHING, changed, changes
 from agenttape_core.integration import value_codec
+from agenttape_core.schema.codecs.changes import NOTHING, changed, changes
 from agenttape_llamaindex.codec import CHATS, TEXTS
 
 TEXT = st.text(st.characters(), max_size=12)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agenttape_core.boundaries import arecord_call, boundary, record_call
-    from agenttape_core.comparing import Compared, Comparison, compare_cassettes
     from agenttape_core.engine import Mode
     from agenttape_core.errors import (
         AgentTapeError,
@@ -34,12 +33,13 @@ if TYPE_CHECKING:
         UnusedInteractionsWarning,
         VerificationError,
     )
+    from agenttape_core.lifecycle.use_cassette import use_cassette
     from agenttape_core.redaction import Rule
     from agenttape_core.schema import Interaction, Step
     from agenttape_core.session import Report, Session
     from agenttape_core.storage import convert, open_cassette, recover
-    from agenttape_core.use import use_cassette
-    from agenttape_core.verification import Verification, verify
+    from agenttape_core.tools.compare import Compared, Comparison, compare_cassettes
+    from agenttape_core.tools.verify import Verification, verify
 
 __all__ = [
     "AgentTapeError",
@@ -90,7 +90,7 @@ _HOMES = {
         "boundary",
         "record_call",
     ),
-    "comparing": (
+    "tools.compare": (
         "Compared",
         "Comparison",
         "compare_cassettes",
@@ -134,8 +134,8 @@ _HOMES = {
         "open_cassette",
         "recover",
     ),
-    "use": ("use_cassette",),
-    "verification": (
+    "lifecycle.use_cassette": ("use_cassette",),
+    "tools.verify": (
         "Verification",
         "verify",
     ),

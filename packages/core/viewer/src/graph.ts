@@ -115,7 +115,7 @@ function items(payload: Plain | undefined): Mapping {
   return isMapping(inner) ? inner : {};
 }
 
-/** What a change makes of a value: the way growing values are recorded (agenttape_core.codecs.changes). */
+/** What a change makes of a value: the way growing values are recorded (agenttape_core.schema.codecs.changes). */
 export function changed(before: Plain | undefined, change: Plain): Plain | undefined {
   if (typeof change === "string") return typeof before === "string" ? before + change : change;
   if (!isMapping(change)) return change;

@@ -7,12 +7,12 @@ from agenttape_core.integration import register_codecs
 from agenttape_langchain.cache import TapeCache
 from agenttape_langchain.callbacks import TapeCallbackHandler
 from agenttape_langchain.codec import CODECS
-from agenttape_langchain.replay import ReplayChatModel
-from agenttape_langchain.taping import tape
+from agenttape_langchain.stand_ins.chat_models import ReplayChatModel
+from agenttape_langchain.tape import tape
 
 if TYPE_CHECKING:
     from agenttape_langchain.middleware import TapeMiddleware
-    from agenttape_langchain.standalone import (
+    from agenttape_langchain.stand_ins import (
         ReplayChatMessageHistory,
         ReplayDocumentCompressor,
         ReplayEmbeddings,
@@ -56,9 +56,9 @@ register_codecs(CODECS)  # here and not where sessions connect: a handler or a s
 def __getattr__(name: str) -> Any:
     """Import what few need, or what needs more than `langchain-core`, when it is asked for."""
     if name in _STAND_INS:
-        from agenttape_langchain import standalone
+        from agenttape_langchain import stand_ins
 
-        return getattr(standalone, name)
+        return getattr(stand_ins, name)
     if name != "TapeMiddleware":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -16,16 +16,19 @@ from langsmith import utils as langsmith
 from langsmith.run_trees import RunTree
 
 from agenttape_core.integration import (
+    StandIn,
     current_session,
     enter_branch,
+    forking_pools,
     here,
+    is_alias,
     register_backoff,
     register_seam,
     register_tracer,
     task_branch,
+    wrapping,
 )
-from agenttape_core.substitution import StandIn, forking_pools, is_alias, wrapping
-from agenttape_langchain import checkpoints, tracing
+from agenttape_langchain import checkpoint_ids, tracing
 from agenttape_langchain._compat import (
     BACKOFFS,
     MODULES_WITH_STEPS,
@@ -33,12 +36,12 @@ from agenttape_langchain._compat import (
     hook_handler,
     without_beta_warning,
 )
+from agenttape_langchain.address import current_tree
 from agenttape_langchain.chat_models import tape_chat_model
 from agenttape_langchain.compressors import COMPRESSORS
 from agenttape_langchain.embeddings import EMBEDDINGS
 from agenttape_langchain.histories import HISTORIES
 from agenttape_langchain.llms import LLMS
-from agenttape_langchain.positions import current_tree
 from agenttape_langchain.retrievers import RETRIEVERS
 from agenttape_langchain.stores import STORES
 from agenttape_langchain.tools import tape_tool
@@ -48,7 +51,7 @@ _FAMILIES = (LLMS, EMBEDDINGS, RETRIEVERS, VECTOR_STORES, COMPRESSORS, STORES, H
 
 for module in ("langchain_core.callbacks.manager", "langchain_core.tracers.event_stream"):  # where run ids are made
     register_seam(module, "uuid7", "uuid", lambda frozen, _: lambda: frozen.next_uuid("uuid7", 7))
-checkpoints.register()
+checkpoint_ids.register()
 for module, functions in BACKOFFS.items():
     register_backoff(module, functions)
 register_tracer(tracing.hosts)

@@ -21,15 +21,16 @@ from agenttape_core.integration import (
     Usage,
     aintercept,
     aintercept_stream,
+    alias_class,
+    alias_of,
     current_session,
     executing,
     intercept,
     intercept_stream,
 )
-from agenttape_core.substitution import alias_class, alias_of
 from agenttape_langchain._compat import MODEL_LEAVES, as_provider_sees, invocation_params
+from agenttape_langchain.address import model_run
 from agenttape_langchain.codec import join_chunks, split_result
-from agenttape_langchain.positions import model_run
 from agenttape_langchain.requests import chat_body
 
 ModelT = TypeVar("ModelT", bound=BaseChatModel)

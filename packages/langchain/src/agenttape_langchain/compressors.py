@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from langchain_core.documents import BaseDocumentCompressor
 
-from agenttape_core.integration import Crossing
-from agenttape_core.substitution import (
+from agenttape_core.integration import (
     SEARCH_SETTINGS,
+    Crossing,
     Family,
     Leaf,
     alias_for,

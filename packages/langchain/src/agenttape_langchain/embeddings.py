@@ -12,21 +12,23 @@ from typing import Any, TypeVar
 
 from langchain_core.embeddings import Embeddings
 
-from agenttape_core.codecs import packed
-from agenttape_core.integration import Boundary, Crossing, executing
-from agenttape_core.substitution import (
+from agenttape_core.integration import (
     EMBEDDING_SETTINGS,
+    Boundary,
+    Crossing,
     Family,
     Leaf,
     alias_for,
     alias_of,
     begin,
     coroutine,
+    executing,
     model_of,
     named_arguments,
     plain,
     settings_of,
 )
+from agenttape_core.schema.codecs import packed
 from agenttape_langchain.requests import embedding_body
 
 EmbeddingsT = TypeVar("EmbeddingsT", bound=Embeddings)

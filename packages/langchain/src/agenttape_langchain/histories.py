@@ -12,16 +12,17 @@ from typing import Any, TypeVar
 from langchain_core.chat_history import BaseChatMessageHistory
 
 from agenttape_core import ConfigurationError
-from agenttape_core.integration import Crossing, intercept
-from agenttape_core.substitution import (
+from agenttape_core.integration import (
     STORE_SETTINGS,
     Cross,
+    Crossing,
     Family,
     Leaf,
     alias_for,
     alias_of,
     begin,
     coroutine,
+    intercept,
     named_arguments,
     original_of,
     plain,

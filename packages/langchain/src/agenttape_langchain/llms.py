@@ -15,29 +15,27 @@ from langchain_core.outputs import GenerationChunk, LLMResult
 
 from agenttape_core.integration import (
     Boundary,
-    Crossing,
-    Position,
-    Session,
-    Usage,
-    aintercept_stream,
-    intercept_stream,
-)
-from agenttape_core.substitution import (
     Cross,
+    Crossing,
     Family,
     Leaf,
+    Position,
+    Session,
     Shape,
+    Usage,
+    aintercept_stream,
     alias_for,
     alias_of,
     begin,
     coroutine,
+    intercept_stream,
     named_arguments,
     original_of,
     plain,
 )
 from agenttape_langchain._compat import completion_params
+from agenttape_langchain.address import tree_of
 from agenttape_langchain.codec import join_texts, split_texts
-from agenttape_langchain.positions import tree_of
 from agenttape_langchain.requests import completion_body
 
 ModelT = TypeVar("ModelT", bound=BaseLLM)

@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from agenttape_core.integration import current_session
 from agenttape_langchain._compat import wraps_more_middleware
-from agenttape_langchain.taping import tape
+from agenttape_langchain.tape import tape
 
 Model = Callable[[ModelRequest], ModelResponse]
 AsyncModel = Callable[[ModelRequest], Awaitable[ModelResponse]]

@@ -11,9 +11,8 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from agenttape_core.codecs import Floats, packed
-from agenttape_core.integration import Keyed
-from agenttape_core.substitution import asked
+from agenttape_core.integration import Keyed, asked
+from agenttape_core.schema.codecs import Floats, packed
 
 _AUTHORED = frozenset({HumanMessage, SystemMessage})
 _ANSWERED = frozenset({AIMessage, AIMessageChunk})

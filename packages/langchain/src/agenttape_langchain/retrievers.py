@@ -10,11 +10,14 @@ from typing import Any, TypeVar
 
 from langchain_core.retrievers import BaseRetriever
 
-from agenttape_core.integration import Boundary, Crossing, Position, Session
-from agenttape_core.substitution import (
+from agenttape_core.integration import (
     SEARCH_SETTINGS,
+    Boundary,
+    Crossing,
     Family,
     Leaf,
+    Position,
+    Session,
     alias_for,
     alias_of,
     begin,
@@ -23,7 +26,7 @@ from agenttape_core.substitution import (
     plain,
     settings_of,
 )
-from agenttape_langchain.positions import tree_of
+from agenttape_langchain.address import tree_of
 from agenttape_langchain.requests import retrieval_body
 
 RetrieverT = TypeVar("RetrieverT", bound=BaseRetriever)

@@ -19,13 +19,13 @@ from agenttape_core.integration import (
     aintercept_stream,
     aserve,
     aserve_stream,
+    begin,
     below,
     intercept,
     intercept_stream,
     serve,
     serve_stream,
 )
-from agenttape_core.substitution import begin
 from agenttape_langchain.requests import runnable_body
 
 

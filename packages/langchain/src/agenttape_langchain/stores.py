@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from langchain_core.stores import BaseStore
 
-from agenttape_core.integration import Crossing
-from agenttape_core.substitution import (
+from agenttape_core.integration import (
     STORE_SETTINGS,
+    Crossing,
     Family,
     Leaf,
     Shape,

@@ -14,10 +14,19 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 
 from agenttape_core import DriftError
-from agenttape_core.integration import Boundary, Crossing, Session, aintercept, current_session, executing, intercept
-from agenttape_core.substitution import alias_class, alias_of
+from agenttape_core.integration import (
+    Boundary,
+    Crossing,
+    Session,
+    aintercept,
+    alias_class,
+    alias_of,
+    current_session,
+    executing,
+    intercept,
+)
+from agenttape_langchain.address import enclosing_run
 from agenttape_langchain.effects import aapply, apply, asked_of_run, depends_on_run, telling
-from agenttape_langchain.positions import enclosing_run
 from agenttape_langchain.requests import tool_body
 
 ToolT = TypeVar("ToolT", bound=BaseTool)

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from langchain_core.vectorstores import VectorStore
 
-from agenttape_core.integration import Boundary, Crossing
-from agenttape_core.substitution import (
+from agenttape_core.integration import (
     STORE_SETTINGS,
+    Boundary,
+    Crossing,
     Family,
     Leaf,
     alias_for,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from agenttape_core.substitution import wrapping
+from agenttape_core.integration import wrapping
 from agenttape_langgraph._compat import searching_in_context
-from agenttape_langgraph.steps import following
+from agenttape_langgraph.node_steps import following
+from agenttape_langgraph.scheduling import stranding
 from agenttape_langgraph.stores import STORES
-from agenttape_langgraph.strands import stranding
 
 
 @contextmanager

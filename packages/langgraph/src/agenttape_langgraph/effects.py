@@ -38,7 +38,7 @@ from agenttape_langgraph._compat import (
     is_stream_handler,
     tool_call_writer,
 )
-from agenttape_langgraph.same_ids import same_ids
+from agenttape_langgraph.stable_ids import same_ids
 from agenttape_langgraph.stores import aput_again, put_again
 
 _INTERRUPTED = "langgraph.errors:GraphInterrupt"

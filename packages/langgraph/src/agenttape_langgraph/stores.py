@@ -15,8 +15,19 @@ from typing import Any, TypeVar
 from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from agenttape_core.integration import Crossing, aintercept, current_session, executing, intercept
-from agenttape_core.substitution import Family, Leaf, alias_class, begin, is_alias, state_of
+from agenttape_core.integration import (
+    Crossing,
+    Family,
+    Leaf,
+    aintercept,
+    alias_class,
+    begin,
+    current_session,
+    executing,
+    intercept,
+    is_alias,
+    state_of,
+)
 from agenttape_langchain._compat import current_config
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.vector_stores import MEMORY

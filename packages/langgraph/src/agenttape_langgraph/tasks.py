@@ -16,7 +16,7 @@ from agenttape_core.integration import Crossing, aintercept, current_session, in
 from agenttape_langchain._compat import current_config
 from agenttape_langchain.effects import aapply, apply, telling
 from agenttape_langgraph._compat import CALL, TaskFunction, is_async_callable, name_of_task, writer_of
-from agenttape_langgraph.serving import Serves, cross_node, is_served, with_config
+from agenttape_langgraph.served_values import Serves, cross_node, is_served, with_config
 
 TaskT = TypeVar("TaskT")
 

@@ -3,8 +3,8 @@
 from agenttape_core.integration import register_codecs
 from agenttape_llamaindex.callbacks import TapeEventHandler
 from agenttape_llamaindex.codec import CODECS
-from agenttape_llamaindex.replay import ReplayEmbedding, ReplayLLM, ReplayRetriever
-from agenttape_llamaindex.taping import tape
+from agenttape_llamaindex.stand_ins import ReplayEmbedding, ReplayLLM, ReplayRetriever
+from agenttape_llamaindex.tape import tape
 from agenttape_llamaindex.workflows import RecordedEvent, RecordedStep, TapeRuntime, context_at, steps_of
 
 __all__ = [

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Protocol
 
 from llama_index.core.async_utils import asyncio_run
@@ -21,7 +22,7 @@ from workflows.errors import WorkflowRuntimeError
 
 from agenttape_core import AgentTapeError
 from agenttape_core.integration import class_name, loaded_class
-from agenttape_llamaindex._compat import belongs_to_run, resolved_waits, run_of
+from agenttape_llamaindex._compat import RUNNING_CONTEXT, belongs_to_run, resolved_waits, run_of
 from agenttape_llamaindex.state_changes import changed, pictured, write_again
 
 
@@ -271,3 +272,45 @@ RUN_METHODS: dict[str, Callable[..., dict[str, Any]]] = {
     "wait_for_event": described_wait,
 }
 """What is wrapped of every context of a running step while sessions are open."""
+
+
+class _Patches:
+    """What stands in the place of methods of the framework as long as anyone needs it."""
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._stack = ExitStack()
+        self._lock = Lock()
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                for name, describe in RUN_METHODS.items():
+                    self._patch(RUNNING_CONTEXT, name, noting_run(getattr(RUNNING_CONTEXT, name), describe))
+                for name, wrap in STORE_METHODS.items():
+                    self._patch(STATE_STORE, name, wrap(getattr(STATE_STORE, name)))
+            self._users += 1
+
+    def _patch(self, where: Any, name: str, method: Callable[..., Any]) -> None:
+        real = getattr(where, name)
+        setattr(where, name, method)
+        self._stack.callback(setattr, where, name, real)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._stack.close()
+
+
+_patches = _Patches()
+
+
+@contextmanager
+def noting_effects() -> Iterator[None]:
+    """Note effects while inside."""
+    _patches.enter()
+    try:
+        yield
+    finally:
+        _patches.leave()

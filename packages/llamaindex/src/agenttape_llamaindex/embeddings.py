@@ -14,26 +14,30 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding
 from llama_index.core.embeddings.multi_modal_base import MultiModalEmbedding
 
-from agenttape_core.codecs import packed
-from agenttape_core.integration import Boundary, Crossing, Position, Session, executing
-from agenttape_core.substitution import (
+from agenttape_core.integration import (
     EMBEDDING_SETTINGS,
+    Boundary,
     Cross,
+    Crossing,
     Family,
     Leaf,
+    Position,
+    Session,
     Shape,
     alias_for,
     alias_of,
     begin,
     coroutine,
+    executing,
     model_of,
     named_arguments,
     plain,
     settings_of,
 )
+from agenttape_core.schema.codecs import packed
 from agenttape_llamaindex._compat import within_decorators
-from agenttape_llamaindex.positions import own_span
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
+from agenttape_llamaindex.run_tree import own_span
 
 EmbeddingT = TypeVar("EmbeddingT", BaseEmbedding, BaseSparseEmbedding)
 

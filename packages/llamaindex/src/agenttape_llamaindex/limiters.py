@@ -11,8 +11,7 @@ from typing import Any
 
 from llama_index.core.rate_limiter import BaseRateLimiter
 
-from agenttape_core.integration import current_session
-from agenttape_core.substitution import Cross, Family, Leaf
+from agenttape_core.integration import Cross, Family, Leaf, current_session
 
 
 def _only_serves() -> bool:

@@ -16,13 +16,25 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import LLM
 from llama_index.core.llms.structured_llm import StructuredLLM
 
-from agenttape_core.integration import Boundary, Crossing, Position, Session, below
-from agenttape_core.substitution import Family, Leaf, alias_for, alias_of, begin, named_arguments, state_of
+from agenttape_core.integration import (
+    Boundary,
+    Crossing,
+    Family,
+    Leaf,
+    Position,
+    Session,
+    alias_for,
+    alias_of,
+    begin,
+    below,
+    named_arguments,
+    state_of,
+)
 from agenttape_llamaindex._compat import within_decorators
 from agenttape_llamaindex.codec import CHATS, TEXTS
-from agenttape_llamaindex.handing_on import handed_to
-from agenttape_llamaindex.positions import LEAVES, own_span
+from agenttape_llamaindex.delegation import handed_to
 from agenttape_llamaindex.requests import chat_body, completion_body, llm_params
+from agenttape_llamaindex.run_tree import LEAVES, own_span
 from agenttape_llamaindex.shapes import async_stream, coroutine, plain, stream, untaped
 from agenttape_llamaindex.usage import usage_of
 

@@ -7,12 +7,11 @@ from typing import Any, TypeVar
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from agenttape_core.integration import Crossing
-from agenttape_core.substitution import Family, Leaf, alias_of, begin, model_of, named_arguments
+from agenttape_core.integration import Crossing, Family, Leaf, alias_of, begin, model_of, named_arguments
 from agenttape_llamaindex._compat import static
-from agenttape_llamaindex.ownership import is_boundary
-from agenttape_llamaindex.part_requests import method_body
-from agenttape_llamaindex.parts import part_alias_for, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.components import part_alias_for, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.containers import is_boundary
+from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.retrievers import RETRIEVAL, query_of, search_settings
 
 PostprocessorT = TypeVar("PostprocessorT", bound=BaseNodePostprocessor)

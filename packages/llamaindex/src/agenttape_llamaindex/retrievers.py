@@ -8,12 +8,21 @@ from typing import Any, TypeVar
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import QueryBundle
 
-from agenttape_core.integration import Boundary, Crossing
-from agenttape_core.substitution import SEARCH_SETTINGS, Family, Leaf, alias_of, begin, named_arguments, settings_of
+from agenttape_core.integration import (
+    SEARCH_SETTINGS,
+    Boundary,
+    Crossing,
+    Family,
+    Leaf,
+    alias_of,
+    begin,
+    named_arguments,
+    settings_of,
+)
 from agenttape_llamaindex._compat import static
-from agenttape_llamaindex.ownership import is_boundary
-from agenttape_llamaindex.part_requests import retrieval_body
-from agenttape_llamaindex.parts import part_alias_for, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.components import part_alias_for, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.containers import is_boundary
+from agenttape_llamaindex.requests import retrieval_body
 
 RetrieverT = TypeVar("RetrieverT", bound=BaseRetriever)
 

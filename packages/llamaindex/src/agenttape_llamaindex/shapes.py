@@ -13,6 +13,7 @@ from contextlib import aclosing, closing
 from typing import Any
 
 from agenttape_core.integration import (
+    Cross,
     Crossing,
     aintercept,
     aintercept_stream,
@@ -20,12 +21,12 @@ from agenttape_core.integration import (
     aserve_stream,
     intercept,
     intercept_stream,
+    kept,
     serve,
     serve_stream,
 )
-from agenttape_core.substitution import Cross, kept
 from agenttape_llamaindex.codec.streams import Sort
-from agenttape_llamaindex.handing_on import Handing, handing_of
+from agenttape_llamaindex.delegation import Handing, handing_of
 
 _DONE = object()
 

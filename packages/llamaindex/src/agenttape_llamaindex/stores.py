@@ -19,14 +19,22 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from agenttape_core import ConfigurationError
-from agenttape_core.integration import Boundary, Crossing
-from agenttape_core.substitution import STORE_SETTINGS, Family, Leaf, alias_of, begin, named_arguments, settings_of
+from agenttape_core.integration import (
+    STORE_SETTINGS,
+    Boundary,
+    Crossing,
+    Family,
+    Leaf,
+    alias_of,
+    begin,
+    named_arguments,
+    settings_of,
+)
 from agenttape_llamaindex._compat import is_in_process, static
-from agenttape_llamaindex.ownership import is_boundary, is_boundary_but
-from agenttape_llamaindex.part_requests import method_body
-from agenttape_llamaindex.parts import part_alias_for, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.components import part_alias_for, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.containers import is_boundary, is_boundary_but, tape_whole
+from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.retrievers import RETRIEVAL
-from agenttape_llamaindex.wholes import tape_whole
 
 MEMORY = Boundary("memory")
 

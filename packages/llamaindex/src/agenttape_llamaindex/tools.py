@@ -15,13 +15,24 @@ from typing import Any, TypeVar
 from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolOutput
 
 from agenttape_core import DriftError
-from agenttape_core.integration import Boundary, Crossing, aintercept, intercept
-from agenttape_core.substitution import Cross, Family, Leaf, alias_of, begin, named_arguments, original_of
+from agenttape_core.integration import (
+    Boundary,
+    Cross,
+    Crossing,
+    Family,
+    Leaf,
+    aintercept,
+    alias_of,
+    begin,
+    intercept,
+    named_arguments,
+    original_of,
+)
 from agenttape_llamaindex._compat import functions_of, static, with_functions, within_decorators
+from agenttape_llamaindex.components import part_alias_for, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.containers import is_boundary_but, is_function_of_core
 from agenttape_llamaindex.effects import Effects, effects_of
-from agenttape_llamaindex.ownership import is_boundary_but, is_function_of_core
-from agenttape_llamaindex.part_requests import tool_body
-from agenttape_llamaindex.parts import part_alias_for, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.requests import tool_body
 
 ToolT = TypeVar("ToolT", bound=BaseTool)
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import click
 
-from agenttape_core.config import SUFFIXES, load_settings
 from agenttape_core.errors import CassetteNotFoundError
 from agenttape_core.schema import Interaction, Step
+from agenttape_core.settings import SUFFIXES, load_settings
 from agenttape_core.storage import Cassette, is_cassette, open_cassette, read_cassette
 
 STDIN = "-"

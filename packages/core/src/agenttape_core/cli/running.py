@@ -10,7 +10,7 @@ import click
 from agenttape_core.cli.output import print_json, printable
 
 if TYPE_CHECKING:
-    from agenttape_core.processes.outcome import Outcome
+    from agenttape_core.tools.processes.report import Outcome
 
 Function = Callable[..., Any]
 

@@ -1,6 +1,6 @@
 """What happens on a call: (mode, position, request) to serve, execute or refuse. Pure: it touches nothing."""
 
-from agenttape_core.engine.decision import (
+from agenttape_core.engine.decide import (
     Decision,
     Execute,
     Lossy,

@@ -35,9 +35,9 @@ ticking: such code wants `monotonic`.
 from agenttape_core.freeze.backoff import register_backoff
 from agenttape_core.freeze.environment import Environment
 from agenttape_core.freeze.frozen import Frozen, Lookup
+from agenttape_core.freeze.frozen_function import Replacement
 from agenttape_core.freeze.install import freezing, register_seam
 from agenttape_core.freeze.kinds import DEFAULT_KINDS, KINDS, TICKING, Kind, check_kinds
-from agenttape_core.freeze.stand_in import Replacement
 
 __all__ = [
     "DEFAULT_KINDS",

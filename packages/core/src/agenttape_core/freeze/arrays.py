@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.freeze.stand_in import Replacement, StandIn
+from agenttape_core.freeze.frozen_function import Replacement, StandIn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ _PASSING = _RETRYING | {
     "agenttape_core.freeze.backoff",
     "agenttape_core.freeze.clock",
     "agenttape_core.freeze.sleeping",
-    "agenttape_core.freeze.stand_in",
+    "agenttape_core.freeze.frozen_function",
     "asyncio.tasks",
 }
 _places: dict[str, frozenset[str]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.freeze.backoff import is_backing_off
-from agenttape_core.freeze.stand_in import Replacement, StandIn
+from agenttape_core.freeze.frozen_function import Replacement, StandIn
 
 if TYPE_CHECKING:
     from agenttape_core.freeze.frozen import Frozen

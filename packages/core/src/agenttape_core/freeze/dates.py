@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import core_schema
 
-from agenttape_core.freeze.stand_in import active
+from agenttape_core.freeze.frozen_function import active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.freeze.asking import ask
 from agenttape_core.freeze.callers import imports_under_way
 from agenttape_core.freeze.kinds import TICKING, check_kinds, family
-from agenttape_core.freeze.layout import TIME_ORDERED, VERSIONS, uuid_from
+from agenttape_core.freeze.reentrancy import ask
 from agenttape_core.freeze.streams import Stream
-from agenttape_core.freeze.travellers import travelled_time
+from agenttape_core.freeze.struct_time import TIME_ORDERED, VERSIONS, uuid_from
+from agenttape_core.freeze.time_machine import travelled_time
 
 if TYPE_CHECKING:
     import uuid

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.freeze.stand_in import StandIn, active
+from agenttape_core.freeze.frozen_function import StandIn, active
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import SessionStateError
-from agenttape_core.freeze import arrays, dates, ids, randomness, sleeping, travellers, variables
+from agenttape_core.freeze import arrays, dates, ids, randomness, sleeping, time_machine, variables
 from agenttape_core.freeze.frozen import Lookup
+from agenttape_core.freeze.frozen_function import Replacement, installed
 from agenttape_core.freeze.kinds import check_kinds, family
 from agenttape_core.freeze.modules import BY_IDENTITY, Places
 from agenttape_core.freeze.seams import SeamFinder, Seams
-from agenttape_core.freeze.stand_in import Replacement, installed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -93,7 +93,7 @@ class _Installation:
         for part in _SWAPPED:
             part.swap_out()
         dates.unteach_pickle()
-        travellers.refresh()
+        time_machine.refresh()
         installed.lookup = None
 
     def _look(self) -> None:

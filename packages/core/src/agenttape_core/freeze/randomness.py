@@ -13,14 +13,14 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.freeze.callers import MACHINERY, calling_module
-from agenttape_core.freeze.stand_in import StandIn, active
+from agenttape_core.freeze.frozen_function import StandIn, active
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agenttape_core.freeze.frozen import Frozen
 
-_PASSING = frozenset({__name__, "agenttape_core.freeze.stand_in", "random"})
+_PASSING = frozenset({__name__, "agenttape_core.freeze.frozen_function", "random"})
 _BITS = 256
 
 

@@ -6,8 +6,8 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any, cast
 
+from agenttape_core.freeze.frozen_function import Replacement, StandIn
 from agenttape_core.freeze.modules import Table, content_of
-from agenttape_core.freeze.stand_in import Replacement, StandIn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

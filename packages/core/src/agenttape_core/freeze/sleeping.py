@@ -7,7 +7,7 @@ import types
 from typing import Any, TypeVar, cast
 
 from agenttape_core.freeze.backoff import is_backing_off
-from agenttape_core.freeze.stand_in import current
+from agenttape_core.freeze.frozen_function import current
 
 T = TypeVar("T")
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from agenttape_core.freeze.callers import MACHINERY, calling_module
 from agenttape_core.freeze.environment import Environment, is_of_the_machine
-from agenttape_core.freeze.stand_in import active
+from agenttape_core.freeze.frozen_function import active
 
 _Variables: Any = type(os.environ)
 _NAMES = ("__getitem__", "__setitem__", "__delitem__", "__iter__")
 _REAL: dict[str, Callable[..., Any]] = {name: vars(_Variables)[name] for name in _NAMES if name in vars(_Variables)}
-_PASSING = frozenset({__name__, "agenttape_core.freeze.stand_in", "os", "collections.abc", "_collections_abc"})
+_PASSING = frozenset({__name__, "agenttape_core.freeze.frozen_function", "os", "collections.abc", "_collections_abc"})
 
 
 def _environment() -> Environment | None:

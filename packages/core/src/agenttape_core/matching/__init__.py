@@ -1,11 +1,6 @@
 """When two requests are the same: canonical form, fingerprint, address, lookup, and the explanation of a miss."""
 
-from agenttape_core.matching.canonical import Canonicaliser, Keyed, Question, canonical_json, recorded_question
-from agenttape_core.matching.difference import ABSENT, Difference, differences, differing_leaves, spelled
-from agenttape_core.matching.explain import Candidate, Nearest, nearest
-from agenttape_core.matching.ids import RUN_SPECIFIC_ID, IdMap, ids_held
-from agenttape_core.matching.ignoring import NOTHING, Ignored
-from agenttape_core.matching.position import (
+from agenttape_core.matching.address import (
     Branch,
     Order,
     Position,
@@ -16,7 +11,11 @@ from agenttape_core.matching.position import (
     rank_name,
     task_branch,
 )
-from agenttape_core.matching.recordings import (
+from agenttape_core.matching.difference import ABSENT, Difference, differences, differing_leaves, spelled
+from agenttape_core.matching.fingerprint import Canonicaliser, Keyed, Question, canonical_json, recorded_question
+from agenttape_core.matching.ignored_paths import NOTHING, Ignored
+from agenttape_core.matching.nearest import Candidate, Nearest, nearest
+from agenttape_core.matching.recording_index import (
     STRICT,
     WAYS,
     Asked,
@@ -28,6 +27,7 @@ from agenttape_core.matching.recordings import (
     Rung,
     Way,
 )
+from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID, IdMap, ids_held
 
 __all__ = [
     "ABSENT",

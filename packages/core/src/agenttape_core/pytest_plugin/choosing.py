@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.pytest_plugin.naming import cassette_of, named_cassette
-from agenttape_core.use import use_cassette
 
 if TYPE_CHECKING:
     import pytest

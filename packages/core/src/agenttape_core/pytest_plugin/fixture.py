@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.answers import last_answer
 from agenttape_core.engine import Mode
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.pytest_plugin.golden import Golden
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Report, Session
 from agenttape_core.storage import open_cassette
+from agenttape_core.tools.reading.answer import last_answer
 
 
 @dataclass(frozen=True, slots=True)

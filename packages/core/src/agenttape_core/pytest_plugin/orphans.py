@@ -8,10 +8,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agenttape_core.config import SUFFIXES
 from agenttape_core.pytest_plugin.choosing import own_cassette
 from agenttape_core.pytest_plugin.golden import GOLDEN
 from agenttape_core.pytest_plugin.naming import FOLDER
+from agenttape_core.settings import SUFFIXES
 
 if TYPE_CHECKING:
     import pytest

@@ -17,15 +17,15 @@ import pytest
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import AgentTapeError, CassetteError, CassetteNotFoundError, ConfigurationError, shown_path
+from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.pytest_plugin.artifacts import keep_artifacts
-from agenttape_core.pytest_plugin.beside import refuse_file_of_recording
 from agenttape_core.pytest_plugin.choosing import Chosen, chosen_by, mode_of, own_cassette
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.fixture import TestCassette
+from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.storage import open_cassette
-from agenttape_core.upkeep.age import age_of, parse_age
-from agenttape_core.use import use_cassette
+from agenttape_core.tools.upkeep.age import age_of, parse_age
 
 Result = TypeVar("Result")
 

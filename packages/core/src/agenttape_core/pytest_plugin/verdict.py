@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path, PurePath
 from typing import Any
 
-from agenttape_core.config import load_settings
-from agenttape_core.overview import PRICED, cost_of
-from agenttape_core.prices import Prices, load_prices
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Session
+from agenttape_core.settings import load_settings
+from agenttape_core.tools.reading.prices import Prices, load_prices
+from agenttape_core.tools.reading.summary import PRICED, cost_of
 
 _PREFIX = "cassette."
 _COUNTED = ("missed", "blocked", "drifted", "unused")

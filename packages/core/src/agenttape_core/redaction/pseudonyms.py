@@ -12,8 +12,8 @@ import re
 import secrets
 import threading
 
-from agenttape_core.redaction.encoded import has_pseudonym, sub_encoded
-from agenttape_core.redaction.lazy import Lazy
+from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
+from agenttape_core.redaction.detection.lazy import Lazy
 
 MARK = "[REDACTED:"
 PSEUDONYM = re.compile(r"\[REDACTED:(?P<kind>[a-z0-9_-]{1,32}):(?P<digest>[0-9a-f]{8})\]")

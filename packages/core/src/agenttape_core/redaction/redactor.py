@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.data import Data
-from agenttape_core.redaction.encoded import decode, encode_like
+from agenttape_core.redaction.detection.data import Data
+from agenttape_core.redaction.detection.encoded import decode, encode_like
+from agenttape_core.redaction.detection.names import is_suspicious
+from agenttape_core.redaction.detection.spans import Span, render
 from agenttape_core.redaction.memo import Memo
-from agenttape_core.redaction.names import is_suspicious
 from agenttape_core.redaction.pseudonyms import BASE64, MARK, PSEUDONYM, Pseudonyms
-from agenttape_core.redaction.spans import Span, render
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.walk import redact_value, rehydrate_value
 

@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.redaction.lazy import Lazy
-from agenttape_core.redaction.names import words_of
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.names import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from agenttape_core.redaction.detection.views import View
     from agenttape_core.redaction.findings import Finding
-    from agenttape_core.redaction.views import View
 
 _NAME = Lazy(r"[a-z0-9_-]{1,32}")
 

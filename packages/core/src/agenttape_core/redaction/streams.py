@@ -10,8 +10,8 @@ import base64
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.redaction.data import BYTES, Data
-from agenttape_core.redaction.spans import Span, render
+from agenttape_core.redaction.detection.data import BYTES, Data
+from agenttape_core.redaction.detection.spans import Span, render
 from agenttape_core.redaction.walk import denied_kind, redact_denied, redact_whole
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import math
 import re
 from collections import Counter
 
-from agenttape_core.redaction.encoded import has_pseudonym
-from agenttape_core.redaction.lazy import Lazy
-from agenttape_core.redaction.names import is_denied
+from agenttape_core.redaction.detection.encoded import has_pseudonym
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.names import is_denied
 
 _PLACEHOLDER = Lazy(
     r"""(?ix:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.redaction.data import BYTES, Data
-from agenttape_core.redaction.encoded import has_pseudonym
-from agenttape_core.redaction.lazy import Lazy
-from agenttape_core.redaction.names import is_suspicious, words_of
+from agenttape_core.redaction.detection.data import BYTES, Data
+from agenttape_core.redaction.detection.encoded import has_pseudonym
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.names import is_suspicious, words_of
 from agenttape_core.redaction.pseudonyms import MARK, NUMBER, PSEUDONYM, SECRET, Pseudonyms
 from agenttape_core.redaction.values import is_placeholder, is_random
 

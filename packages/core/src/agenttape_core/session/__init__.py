@@ -1,8 +1,7 @@
 """One use of one cassette: the current session, what happens on a call, the latch and the report."""
 
 from agenttape_core.session.codecs import register_codecs, value_codec
-from agenttape_core.session.crossing import Boundary, Crossing, redacted_effects
-from agenttape_core.session.current import (
+from agenttape_core.session.context import (
     as_observed,
     context_session,
     current_session,
@@ -10,22 +9,8 @@ from agenttape_core.session.current import (
     taking_part,
     watch_crossings,
 )
-from agenttape_core.session.edited import Edited
-from agenttape_core.session.failures import record_error
-from agenttape_core.session.pacing import Pace
-from agenttape_core.session.places import (
-    below,
-    current_scope,
-    here,
-    register_address_reader,
-    register_place,
-    register_scope,
-)
-from agenttape_core.session.ports import IndexRow, Sink, Source
-from agenttape_core.session.refingerprinted import compared_by
-from agenttape_core.session.report import Crossed, Report
-from agenttape_core.session.session import Session
-from agenttape_core.session.shells import (
+from agenttape_core.session.crossing import Boundary, Crossing, redacted_effects
+from agenttape_core.session.intercept import (
     aintercept,
     aintercept_stream,
     aserve,
@@ -35,8 +20,22 @@ from agenttape_core.session.shells import (
     serve,
     serve_stream,
 )
+from agenttape_core.session.pacing import Pace
+from agenttape_core.session.ports import IndexRow, Sink, Source
+from agenttape_core.session.positions import (
+    below,
+    current_scope,
+    here,
+    register_address_reader,
+    register_place,
+    register_scope,
+)
+from agenttape_core.session.recorded_errors import record_error
+from agenttape_core.session.report import Crossed, Report
+from agenttape_core.session.session import Session
+from agenttape_core.session.shared_texts import Texts
+from agenttape_core.session.sources import Edited, compared_by
 from agenttape_core.session.steps import Happening, plain_value, record_step
-from agenttape_core.session.texts import Texts
 from agenttape_core.session.turns import Turns
 
 __all__ = [

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from agenttape_core.errors import DriftError
 from agenttape_core.matching import Found, IdMap, Position, Question, ids_held
 from agenttape_core.schema import Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
-from agenttape_core.session.current import _executing, _watchers
-from agenttape_core.session.failures import rebuild_error, record_error
+from agenttape_core.session.context import _executing, _watchers
 from agenttape_core.session.pacing import Paced
+from agenttape_core.session.recorded_errors import rebuild_error, record_error
 from agenttape_core.session.steps import plain_metadata, plain_tags
 
 if TYPE_CHECKING:

@@ -35,14 +35,14 @@ from agenttape_core.matching import (
 )
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import KINDS, Interaction, Outcome, Step, StepTiming, Timing, ValueCodec
-from agenttape_core.session import current
+from agenttape_core.session import context
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.crossing import Boundary, Crossing
-from agenttape_core.session.explaining import explanation
+from agenttape_core.session.miss import explanation
 from agenttape_core.session.pacing import Pace
 from agenttape_core.session.ports import IndexRow, Sink, Source
 from agenttape_core.session.report import Crossed, Report
-from agenttape_core.session.texts import Texts
+from agenttape_core.session.shared_texts import Texts
 from agenttape_core.session.turns import Turns
 
 
@@ -143,7 +143,7 @@ class Session:
     @property
     def ambient(self) -> bool:
         """Whether integrations tape here what the user did not tape: everywhere, or inside what takes part."""
-        return self._ambient or current.takes_part(self)
+        return self._ambient or context.takes_part(self)
 
     @property
     def codec(self) -> ValueCodec:
@@ -188,11 +188,11 @@ class Session:
 
     def enter(self) -> None:
         """Make this the current session."""
-        self.outer = current.context_session()
+        self.outer = context.context_session()
         self._branch_outside = current_branch()
         self._branch = new_branch()
         enter_branch(self._branch)
-        current.enter(self)
+        context.enter(self)
 
     @contextmanager
     def resumed(self) -> Iterator[None]:
@@ -200,18 +200,18 @@ class Session:
 
         A test runner sets a test up in one context and runs it in another.
         """
-        before, branch = current.swap(self), current_branch()
+        before, branch = context.swap(self), current_branch()
         enter_branch(self._branch)
         try:
             yield
         finally:
-            current.swap(before)
+            context.swap(before)
             enter_branch(branch)
 
     def pause(self) -> None:
         """Let the context that entered this session be outside of it again, while the session stays open."""
-        if current.context_session() is self:
-            current.swap(self.outer)
+        if context.context_session() is self:
+            context.swap(self.outer)
             enter_branch(self._branch_outside)
 
     def leave(self) -> None:
@@ -221,7 +221,7 @@ class Session:
                 close()
         with self._lock:
             self.closed = True
-        if current.leave(self):
+        if context.leave(self):
             enter_branch(self._branch_outside)
 
     def watch(self, close: Callable[[], None]) -> None:
@@ -265,7 +265,7 @@ class Session:
         """
         with self.latching():
             question = self._canonical.question(boundary.kind, name, body, ids)
-        parent = parent or current.executing() or self._executing_elsewhere(position)
+        parent = parent or context.executing() or self._executing_elsewhere(position)
         if parent is not None and parent.session is not self:
             parent = None
         if position is None:
@@ -293,7 +293,7 @@ class Session:
         if a framework knows the place of the call, in the same tree and not below that boundary: then it runs beside,
         as in an event loop that is older than the session.
         """
-        if current.context_session() is not None:
+        if context.context_session() is not None:
             return None
         running = list(self.running)
         innermost = running[-1] if running else None

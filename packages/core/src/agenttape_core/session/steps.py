@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agenttape_core.matching import IdMap
 from agenttape_core.schema import Plain, RecordedError, Step, StepTiming
 from agenttape_core.session.codecs import value_codec
-from agenttape_core.session.failures import record_error
+from agenttape_core.session.recorded_errors import record_error
 
 if TYPE_CHECKING:
     from agenttape_core.matching import Order

@@ -1,23 +1,20 @@
 """Files: opening, writing and recovering cassettes. The format is docs/design/0001-cassette-format.md."""
 
-from agenttape_core.storage.broken import is_replaceable, put_aside
-from agenttape_core.storage.cassette import Cassette, open_cassette
-from agenttape_core.storage.conversion import convert
-from agenttape_core.storage.journal import Journal
-from agenttape_core.storage.layout import Entry
-from agenttape_core.storage.limits import (
+from agenttape_core.format.layout import Entry
+from agenttape_core.format.limits import (
     MAX_DEPTH,
     MAX_FILE_BYTES,
     MAX_INT_DIGITS,
     MAX_RECORD_BYTES,
     MIN_ASSET_BYTES,
 )
+from agenttape_core.storage.cassette import Cassette, open_cassette
+from agenttape_core.storage.file_kind import is_cassette, read_cassette
+from agenttape_core.storage.journal import Journal
 from agenttape_core.storage.location import CassetteUrl, Location, location_of
-from agenttape_core.storage.lock import recording_process
-from agenttape_core.storage.looking import is_cassette, read_cassette
-from agenttape_core.storage.recovery import leftover_journals, recover
-from agenttape_core.storage.working import real_location
-from agenttape_core.storage.writer import pieces_of, write_cassette
+from agenttape_core.storage.lock import real_location, recording_process
+from agenttape_core.storage.recovery import is_replaceable, leftover_journals, put_aside, recover
+from agenttape_core.storage.writer import convert, pieces_of, write_cassette
 
 __all__ = [
     "MAX_DEPTH",

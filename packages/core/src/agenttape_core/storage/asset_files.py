@@ -6,9 +6,9 @@ import contextlib
 import re
 from typing import TYPE_CHECKING
 
-from agenttape_core.storage import limits
-from agenttape_core.storage.assets import is_file_name
-from agenttape_core.storage.malformed import Malformed
+from agenttape_core.format import limits
+from agenttape_core.format.assets import is_file_name
+from agenttape_core.format.malformed import Malformed
 from agenttape_core.storage.stores import store_of
 
 if TYPE_CHECKING:

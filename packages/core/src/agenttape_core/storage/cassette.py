@@ -9,18 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from agenttape_core.errors import CassetteFormatError, CassetteVersionError
-from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step
-from agenttape_core.storage import limits
-from agenttape_core.storage.asset_files import AssetFolder
-from agenttape_core.storage.assets import attach
-from agenttape_core.storage.continuation import Delta, resolve
-from agenttape_core.storage.files import BROKEN, file_kind, read_bytes
-from agenttape_core.storage.layout import entry_from_dict
-from agenttape_core.storage.layout_jsonl import JsonlLayout
-from agenttape_core.storage.layout_yaml import YamlLayout
-from agenttape_core.storage.location import CassetteUrl, location_of
-from agenttape_core.storage.malformed import Malformed
-from agenttape_core.storage.records import (
+from agenttape_core.format import limits
+from agenttape_core.format.assets import attach
+from agenttape_core.format.continuation import Delta, resolve
+from agenttape_core.format.layout import entry_from_dict
+from agenttape_core.format.layout_jsonl import JsonlLayout
+from agenttape_core.format.layout_yaml import YamlLayout
+from agenttape_core.format.malformed import Malformed
+from agenttape_core.format.records import (
     CARRIED,
     HEAD,
     delta_from_dict,
@@ -32,13 +28,17 @@ from agenttape_core.storage.records import (
     step_from_dict,
     with_timings,
 )
-from agenttape_core.storage.timings import load_step_timings, load_timings
+from agenttape_core.format.timings import load_step_timings, load_timings
+from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step
+from agenttape_core.storage.asset_files import AssetFolder
+from agenttape_core.storage.files import BROKEN, file_kind, read_bytes
+from agenttape_core.storage.location import CassetteUrl, location_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from agenttape_core.storage.layout import Entry, Layout, Span
+    from agenttape_core.format.layout import Entry, Layout, Span
     from agenttape_core.storage.location import Location
 
 T = TypeVar("T")

@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import CassetteWriteError, SessionStateError, UnrecordableValueError
+from agenttape_core.format.continuation import Compactor
+from agenttape_core.format.journal_text import assemble, read_journal
+from agenttape_core.format.json_text import dump_line
+from agenttape_core.format.plain import check_plain
+from agenttape_core.format.records import header_to_dict, version_of
+from agenttape_core.format.timings import MAX_MS
 from agenttape_core.storage.atomic import remove_leftovers
-from agenttape_core.storage.continuation import Compactor
 from agenttape_core.storage.files import file_kind
 from agenttape_core.storage.journal_file import JournalFile
-from agenttape_core.storage.journal_text import assemble, read_journal
-from agenttape_core.storage.json_text import dump_line
-from agenttape_core.storage.lock import WriterLock
-from agenttape_core.storage.plain import check_plain
-from agenttape_core.storage.records import header_to_dict, version_of
-from agenttape_core.storage.timings import MAX_MS
-from agenttape_core.storage.working import beside, prepare_beside, real_location
+from agenttape_core.storage.lock import WriterLock, beside, prepare_beside, real_location
 from agenttape_core.storage.writer import stored_record, stored_step, write_cassette
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from agenttape_core.storage.working import elsewhere, prepare_elsewhere, tidy_elsewhere
+from agenttape_core.storage.lock import elsewhere, prepare_elsewhere, tidy_elsewhere
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import CassetteWriteError
+from agenttape_core.format import limits
+from agenttape_core.format.assets import detach, names_assets
+from agenttape_core.format.continuation import Compactor
+from agenttape_core.format.plain import check_plain
+from agenttape_core.format.records import header_to_dict, interaction_to_dict, step_to_dict, version_of
 from agenttape_core.schema import FORMAT_VERSION, Interaction, Step
-from agenttape_core.storage import limits
 from agenttape_core.storage.asset_files import AssetFolder
-from agenttape_core.storage.assets import detach, names_assets
-from agenttape_core.storage.cassette import LAYOUTS
-from agenttape_core.storage.continuation import Compactor
+from agenttape_core.storage.cassette import LAYOUTS, Cassette, open_cassette
 from agenttape_core.storage.files import file_kind, pack
-from agenttape_core.storage.plain import check_plain
-from agenttape_core.storage.records import header_to_dict, interaction_to_dict, step_to_dict, version_of
-from agenttape_core.storage.stores import store_of
+from agenttape_core.storage.location import Location, location_of
+from agenttape_core.storage.lock import WriterLock, prepare_beside, real_location
+from agenttape_core.storage.stores import exists, store_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -164,3 +170,36 @@ def _too_large(path: Location, number: int, kept_in: Path | None) -> CassetteWri
         f"{limits.MAX_FILE_BYTES} a cassette){kept}",
         remedy="record less in one session, or return a reference instead of large data",
     )
+
+
+def convert(source: Cassette | Path | str, target: Path | str, *, overwrite: bool = False) -> Location:
+    """Write the same cassette once more, in the layout and packing that the suffix of the target says.
+
+    Header, timings, records and assets are the same. A file that AgentTape wrote is byte for byte the same when it is
+    converted there and back. The source is left as it is.
+
+    Args:
+        source: A cassette, open or as a path or a URL.
+        target: The path or the URL to write.
+        overwrite: Whether to replace a cassette that is there already.
+
+    Returns:
+        The path or URL that was written.
+
+    Raises:
+        CassetteError: The source cannot be read, or the target cannot be written, is being recorded, or is there.
+        ConfigurationError: A suffix is not known, or needs a module that is not installed.
+    """
+    written = real_location(location_of(target))
+    file_kind(written)
+    cassette = source if isinstance(source, Cassette) else open_cassette(source)
+    prepare_beside(written)
+    lock = WriterLock(written, f"{os.getpid()} conversion")
+    try:
+        if not overwrite and exists(written):
+            remedy = "pass overwrite=True to replace it (--overwrite in a shell), or name another target"
+            raise CassetteWriteError(written, "there is a cassette already", remedy=remedy)
+        write_cassette(written, cassette.header, list(cassette.records()))
+    finally:
+        lock.release()
+    return written

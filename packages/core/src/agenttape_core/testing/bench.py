@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from unittest import SkipTest
 
 from agenttape_core.errors import AgentTapeHalt, CassetteMissError, ConfigurationError
+from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.session import Session
 from agenttape_core.testing.hooks import SHAPES, Hooks, Shape
 from agenttape_core.testing.world import World, gone
-from agenttape_core.use import use_cassette
 
 QUESTION, OTHER, UNKNOWN = "Why is that?", "When was it?", "What did nobody ever ask before?"
 CASSETTE = "cassette.yaml"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.testing.bench import QUESTION, Bench
-from agenttape_core.verification.target import Target, load
+from agenttape_core.tools.verify.target import Target, load
 
 
 def main(job: Mapping[str, Any]) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from agenttape_core.testing.points.ambience import AmbiencePoints
-from agenttape_core.testing.points.elsewhere import ElsewherePoints
-from agenttape_core.testing.points.files import FilePoints
-from agenttape_core.testing.points.misses import MissPoints
-from agenttape_core.testing.points.results import ResultPoints
-from agenttape_core.testing.points.sequences import SequencePoints
-from agenttape_core.testing.points.sessions import SessionPoints
-from agenttape_core.testing.points.streams import StreamPoints
+from agenttape_core.testing.checks.ambient import AmbiencePoints
+from agenttape_core.testing.checks.files import FilePoints
+from agenttape_core.testing.checks.misses import MissPoints
+from agenttape_core.testing.checks.results import ResultPoints
+from agenttape_core.testing.checks.sequences import SequencePoints
+from agenttape_core.testing.checks.sessions import SessionPoints
+from agenttape_core.testing.checks.streams import StreamPoints
+from agenttape_core.testing.checks.threads import ElsewherePoints
 
 
 class IntegrationConformance(

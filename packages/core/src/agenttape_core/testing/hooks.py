@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 from unittest import SkipTest
 
 from agenttape_core.integration import Usage
-from agenttape_core.testing.strands import Strand, run_in_tasks, run_in_threads
+from agenttape_core.testing.concurrency import Strand, run_in_tasks, run_in_threads
 from agenttape_core.testing.world import ScriptedError, World
 
 Shape = Literal["call", "acall", "stream", "astream"]

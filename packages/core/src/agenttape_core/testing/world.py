@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Lock
 
-from agenttape_core.testing.strands import current_strand
+from agenttape_core.testing.concurrency import current_strand
 
 PIECE = 6
 """How many characters a streamed chunk has."""

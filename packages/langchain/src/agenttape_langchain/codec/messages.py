@@ -14,7 +14,9 @@ from typing import Any, cast
 from langchain_core import messages as lc
 from langchain_core.messages import AIMessageChunk, BaseMessage
 
-from agenttape_core.codecs import (
+from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
+from agenttape_core.schema import Plain, TypeCodec, class_name
+from agenttape_core.schema.codecs import (
     CLASS,
     Nested,
     build,
@@ -25,8 +27,6 @@ from agenttape_core.codecs import (
     read_fields,
     subclass_name,
 )
-from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.schema import Plain, TypeCodec, class_name
 from agenttape_langchain.codec import parsed, tool_calls
 
 _CLASSES: tuple[type[BaseMessage], ...] = (

@@ -23,7 +23,9 @@ from langchain_core.outputs import (
     RunInfo,
 )
 
-from agenttape_core.codecs import (
+from agenttape_core.errors import UnreadableValueError
+from agenttape_core.schema import Plain, TypeCodec
+from agenttape_core.schema.codecs import (
     CLASS,
     EXTRA,
     Nested,
@@ -35,8 +37,6 @@ from agenttape_core.codecs import (
     read_extra,
     read_fields,
 )
-from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema import Plain, TypeCodec
 from agenttape_langchain.codec.messages import read_message, restore_message, write_message
 
 if TYPE_CHECKING:

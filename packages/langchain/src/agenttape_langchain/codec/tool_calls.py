@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.codecs import Nested, expect_dict
 from agenttape_core.errors import UnreadableValueError
+from agenttape_core.schema.codecs import Nested, expect_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

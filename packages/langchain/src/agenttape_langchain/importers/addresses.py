@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from agenttape_langchain.importers.exchanges import Exchange
+from agenttape_langchain.importers.http_exchanges import Exchange
 
 _OPENAI, _ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com/v1"
 _FIRST_EVENT = re.compile(rb"^data: ?(\{.*\})", re.MULTILINE)

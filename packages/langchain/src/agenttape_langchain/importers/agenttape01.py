@@ -18,8 +18,6 @@ from agenttape_core import CassetteFormatError, Rule, UnrecordableValueError
 from agenttape_core.integration import Graded, Importing, ImportReport
 from agenttape_langchain.importers.agenttape01_calls import import_call
 from agenttape_langchain.importers.agenttape01_traffic import exchange_of
-from agenttape_langchain.importers.asked import NotImportableError
-from agenttape_langchain.importers.exchanges import MAX_BODY_BYTES, Exchange
 from agenttape_langchain.importers.foreign_files import (
     expect_list,
     expect_mapping,
@@ -28,6 +26,8 @@ from agenttape_langchain.importers.foreign_files import (
     parse_yaml,
     read_source,
 )
+from agenttape_langchain.importers.http_exchanges import MAX_BODY_BYTES, Exchange
+from agenttape_langchain.importers.requests import NotImportableError
 from agenttape_langchain.importers.services import Options
 from agenttape_langchain.importers.traffic import Traffic, ignored_paths
 

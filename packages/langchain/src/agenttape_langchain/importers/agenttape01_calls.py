@@ -9,7 +9,6 @@ from langchain_core.messages import ToolMessage
 
 from agenttape_core.integration import Crossing, Importing, Told
 from agenttape_langchain.importers.agenttape01_traffic import PLACEHOLDER, REDACTED, latency_of
-from agenttape_langchain.importers.asked import NotImportableError
 from agenttape_langchain.importers.foreign_objects import (
     error_named,
     is_message,
@@ -18,6 +17,7 @@ from agenttape_langchain.importers.foreign_objects import (
     read_document,
     read_message,
 )
+from agenttape_langchain.importers.requests import NotImportableError
 from agenttape_langchain.requests import retrieval_body, tool_body
 from agenttape_langchain.retrievers import RETRIEVAL
 from agenttape_langchain.tools import TOOL

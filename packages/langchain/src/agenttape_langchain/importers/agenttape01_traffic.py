@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from agenttape_langchain.importers.asked import NotImportableError
-from agenttape_langchain.importers.exchanges import Exchange, Headers
+from agenttape_langchain.importers.http_exchanges import Exchange, Headers
+from agenttape_langchain.importers.requests import NotImportableError
 
 PLACEHOLDER = "***REDACTED***"
 """What 0.1 wrote in the place of secrets."""

@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from agenttape_langchain.importers.asked import Asked, History, NotImportableError, expect, items, tool_names
+from agenttape_langchain.importers.requests import Asked, History, NotImportableError, expect, items, tool_names
 
 _OF_THE_MODEL = ("model", "max_tokens", "temperature", "top_k", "top_p", "thinking", "stop_sequences")
 """What a program says when it constructs its model; the rest goes with the call."""

@@ -8,9 +8,9 @@ from agenttape_core import UnrecordableValueError
 from agenttape_core.integration import Importing, Told
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
-from agenttape_langchain.importers.answering import Answered, answered
-from agenttape_langchain.importers.asked import Asked, History, NotImportableError
-from agenttape_langchain.importers.exchanges import Exchange
+from agenttape_langchain.importers.answers import Answered, answered
+from agenttape_langchain.importers.http_exchanges import Exchange
+from agenttape_langchain.importers.requests import Asked, History, NotImportableError
 from agenttape_langchain.importers.services import Options, Service
 from agenttape_langchain.requests import chat_body
 

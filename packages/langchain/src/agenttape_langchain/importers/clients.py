@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agenttape_langchain._compat import answered_by
-from agenttape_langchain.importers.exchanges import Exchange, response_headers
+from agenttape_langchain.importers.http_exchanges import Exchange, response_headers
 
 _CLIENTS = ("httpx2", "httpx")
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agenttape_core.codecs import packed
-from agenttape_core.integration import Importing, Told
-from agenttape_core.substitution import EMBEDDING_SETTINGS, model_of, settings_of
+from agenttape_core.integration import EMBEDDING_SETTINGS, Importing, Told, model_of, settings_of
+from agenttape_core.schema.codecs import packed
 from agenttape_langchain.embeddings import EMBEDDING
-from agenttape_langchain.importers.asked import NotImportableError
 from agenttape_langchain.importers.clients import class_named, model_on_wire
-from agenttape_langchain.importers.comparison import difference
-from agenttape_langchain.importers.exchanges import Exchange
+from agenttape_langchain.importers.http_exchanges import Exchange
+from agenttape_langchain.importers.requests import NotImportableError
+from agenttape_langchain.importers.sameness import difference
 from agenttape_langchain.importers.services import Options, embedding_connection
 from agenttape_langchain.requests import embedding_body
 

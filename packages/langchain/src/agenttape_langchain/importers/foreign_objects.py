@@ -12,7 +12,7 @@ from langchain_core import messages as lc
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, convert_to_messages
 
-from agenttape_langchain.importers.asked import NotImportableError
+from agenttape_langchain.importers.requests import NotImportableError
 
 _CLASSES: tuple[type[BaseMessage], ...] = (
     lc.AIMessage,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from agenttape_core import Rule, UnrecordableValueError
 from agenttape_core.integration import Graded, Importing, ImportReport
-from agenttape_langchain.importers.asked import NotImportableError
 from agenttape_langchain.importers.foreign_files import parse_json, read_source
 from agenttape_langchain.importers.langsmith_calls import import_run
 from agenttape_langchain.importers.langsmith_runs import ForeignRun, runs_of
+from agenttape_langchain.importers.requests import NotImportableError
 
 _KIND_OF = {"llm": "chat", "tool": "tool", "retriever": "retrieval", "embedding": "embeddings"}
 _NO_EMBEDDINGS = "LangSmith's exports of embeddings say neither for which class nor of which shape they were"

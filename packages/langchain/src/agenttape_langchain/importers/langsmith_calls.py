@@ -12,7 +12,6 @@ from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMRe
 from agenttape_core.integration import Boundary, Importing, Told
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
-from agenttape_langchain.importers.asked import NotImportableError
 from agenttape_langchain.importers.foreign_objects import (
     error_named,
     holds_unwritten,
@@ -23,6 +22,7 @@ from agenttape_langchain.importers.foreign_objects import (
     read_message,
 )
 from agenttape_langchain.importers.langsmith_runs import ForeignRun
+from agenttape_langchain.importers.requests import NotImportableError
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
 from agenttape_langchain.retrievers import RETRIEVAL

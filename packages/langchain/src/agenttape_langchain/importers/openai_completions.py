@@ -11,7 +11,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage
 
-from agenttape_langchain.importers.asked import (
+from agenttape_langchain.importers.requests import (
     Asked,
     History,
     NotImportableError,

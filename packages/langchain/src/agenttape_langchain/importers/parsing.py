@@ -11,8 +11,8 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from agenttape_langchain.importers.asked import NotImportableError, calls_from_text
-from agenttape_langchain.importers.exchanges import Exchange
+from agenttape_langchain.importers.http_exchanges import Exchange
+from agenttape_langchain.importers.requests import NotImportableError, calls_from_text
 
 _Plain = dict[str, Any]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agenttape_langchain.importers import anthropic_messages, openai_completions, openai_responses
-from agenttape_langchain.importers.asked import Asked, History
-from agenttape_langchain.importers.exchanges import Exchange
+from agenttape_langchain.importers.http_exchanges import Exchange
+from agenttape_langchain.importers.requests import Asked, History
 
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/chat/completions$")
 _KEY = "agenttape"

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from agenttape_core.integration import Graded, Importing
 from agenttape_langchain.importers.addresses import addressed
-from agenttape_langchain.importers.asked import History, NotImportableError
 from agenttape_langchain.importers.chats import import_chat, tells_results
 from agenttape_langchain.importers.embedded import import_embedding
-from agenttape_langchain.importers.exchanges import Exchange
+from agenttape_langchain.importers.http_exchanges import Exchange
+from agenttape_langchain.importers.requests import History, NotImportableError
 from agenttape_langchain.importers.services import Options, embeds, service_of
 
 NOT_A_MODEL = "no chat or embedding of a service that is known: nothing in LangChain asks for it"

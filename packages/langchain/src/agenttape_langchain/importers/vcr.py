@@ -14,7 +14,6 @@ from typing import Any
 
 from agenttape_core import CassetteFormatError, Rule
 from agenttape_core.integration import Graded, Importing, ImportReport
-from agenttape_langchain.importers.exchanges import Exchange, Headers, decoded
 from agenttape_langchain.importers.foreign_files import (
     expect_list,
     expect_mapping,
@@ -22,6 +21,7 @@ from agenttape_langchain.importers.foreign_files import (
     parse_yaml,
     read_source,
 )
+from agenttape_langchain.importers.http_exchanges import Exchange, Headers, decoded
 from agenttape_langchain.importers.services import Options
 from agenttape_langchain.importers.traffic import Traffic, graded, ignored_paths
 

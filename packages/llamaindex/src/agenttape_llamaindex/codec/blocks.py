@@ -10,7 +10,9 @@ from typing import Any
 
 from llama_index.core.base.llms import types as li
 
-from agenttape_core.codecs import (
+from agenttape_core.errors import UnreadableValueError
+from agenttape_core.schema import Plain, TypeCodec
+from agenttape_core.schema.codecs import (
     CLASS,
     Nested,
     build,
@@ -21,8 +23,6 @@ from agenttape_core.codecs import (
     read_fields,
     subclass_name,
 )
-from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema import Plain, TypeCodec
 
 _CLASSES: tuple[Any, ...] = (
     li.TextBlock,

@@ -9,7 +9,9 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatResponse, CompletionResponse, LogProb
 
-from agenttape_core.codecs import (
+from agenttape_core.errors import UnreadableValueError
+from agenttape_core.schema import Plain, TypeCodec
+from agenttape_core.schema.codecs import (
     Nested,
     build,
     class_in,
@@ -19,8 +21,6 @@ from agenttape_core.codecs import (
     read_extra,
     read_fields,
 )
-from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema import Plain, TypeCodec
 from agenttape_llamaindex.codec.messages import read_message, write_message
 from agenttape_llamaindex.codec.raw import read_raw, write_raw
 

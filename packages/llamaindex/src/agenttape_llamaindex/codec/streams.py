@@ -2,7 +2,7 @@
 
 A chunk of a chat is `{"$chat_chunk": {"content": "...", "raw": {...}}}`, or `{"$chat_chunk": "..."}` if it adds text
 and changes nothing else: `content` is what comes behind the text so far. Of its other fields those are written that
-are not as they were in the chunk before, under `changes` (see `agenttape_core.codecs.changes`) where that is shorter
+are not as they were in the chunk before, under `changes` (see core's `schema.codecs.changes`) where that is shorter
 than the whole. The field `delta` is left out where it is the added text, as it mostly is; where it is the whole text,
 as some LLMs have it, it is `{"$text": true}`. `$text_chunk` is a chunk of a completion.
 """
@@ -20,10 +20,10 @@ from llama_index.core.base.llms.generic_utils import (
 )
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole
 
-from agenttape_core.codecs import Nested, expect_dict
-from agenttape_core.codecs.changes import NOTHING, OWN, advanced, at, changes, put
 from agenttape_core.integration import value_codec
 from agenttape_core.schema import Plain, TypeCodec
+from agenttape_core.schema.codecs import Nested, expect_dict
+from agenttape_core.schema.codecs.changes import NOTHING, OWN, advanced, at, changes, put
 from agenttape_llamaindex.codec.responses import read_response, write_response
 
 Response = ChatResponse | CompletionResponse

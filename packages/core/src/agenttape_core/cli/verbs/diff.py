@@ -7,8 +7,8 @@ import click
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_one
 from agenttape_core.cli.output import print_json, print_text, verb
-from agenttape_core.comparing import Comparison
 from agenttape_core.matching import Ignored
+from agenttape_core.tools.compare import Comparison
 
 
 @verb("agenttape diff --exit-code cassettes/old.yaml cassettes/new.yaml")

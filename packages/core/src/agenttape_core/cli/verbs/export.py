@@ -15,8 +15,8 @@ import click
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteWriteError
-from agenttape_core.exporting import Collector, otlp_lines, rows_of, spans_of
 from agenttape_core.storage import is_cassette
+from agenttape_core.tools.export import Collector, otlp_lines, rows_of, spans_of
 
 
 @verb("agenttape export cassettes --format otel --endpoint http://localhost:4318")

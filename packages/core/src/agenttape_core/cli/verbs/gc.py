@@ -13,7 +13,7 @@ from agenttape_core.cli.cassettes import STDIN, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, size_of, verb
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
 from agenttape_core.storage import recording_process
-from agenttape_core.upkeep.garbage import (
+from agenttape_core.tools.upkeep.garbage import (
     Garbage,
     cassettes_around,
     garbage_of,
@@ -21,7 +21,7 @@ from agenttape_core.upkeep.garbage import (
     remove_garbage_of,
     whole_cassette,
 )
-from agenttape_core.upkeep.orphans import cassettes_of_no_test
+from agenttape_core.tools.upkeep.orphans import cassettes_of_no_test
 
 
 @verb("agenttape gc tests --delete")

@@ -11,10 +11,11 @@ import click
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK, USAGE
 from agenttape_core.cli.cassettes import STDIN
 from agenttape_core.cli.output import print_json, print_text, progress, verb
-from agenttape_core.config import SUFFIXES, load_settings
 from agenttape_core.errors import CassetteError, ConfigurationError
-from agenttape_core.importing import Importer, ImportReport
-from agenttape_core.rewriting.foreign import (
+from agenttape_core.lifecycle.imported import Importer, ImportReport
+from agenttape_core.settings import SUFFIXES, load_settings
+from agenttape_core.storage import is_cassette
+from agenttape_core.tools.rewrite.foreign import (
     AUTO,
     Planned,
     check_targets,
@@ -23,7 +24,6 @@ from agenttape_core.rewriting.foreign import (
     sources_in,
     target_of,
 )
-from agenttape_core.storage import is_cassette
 
 
 class _Imported(NamedTuple):

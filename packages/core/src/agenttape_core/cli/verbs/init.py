@@ -9,9 +9,9 @@ import click
 
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.output import print_json, print_text, verb
-from agenttape_core.config import load_settings
-from agenttape_core.versioning.settings import root_of
-from agenttape_core.versioning.setup import (
+from agenttape_core.settings import load_settings
+from agenttape_core.tools.git.settings import root_of
+from agenttape_core.tools.git.setup import (
     Change,
     files_to_change,
     folder_name,

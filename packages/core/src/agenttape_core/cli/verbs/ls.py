@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from agenttape_core.cli.app import CASSETTE, OK
 from agenttape_core.cli.cassettes import Found, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_table, print_text, progress, size_of, verb
-from agenttape_core.config import load_settings
 from agenttape_core.errors import CassetteError
-from agenttape_core.overview import Overview, overview_of
-from agenttape_core.prices import load_prices
-from agenttape_core.upkeep.age import age_of
+from agenttape_core.settings import load_settings
+from agenttape_core.tools.reading.prices import load_prices
+from agenttape_core.tools.reading.summary import Overview, overview_of
+from agenttape_core.tools.upkeep.age import age_of
 
 _NUMBERS = frozenset({"age", "calls", "tokens", "money", "size"})
 _HOUR, _DAY = 3600, 86400

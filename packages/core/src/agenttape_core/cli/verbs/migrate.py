@@ -10,9 +10,9 @@ from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteError
-from agenttape_core.rewriting.migrating import Migration, migration_of
-from agenttape_core.rewriting.migrating import migrate as migrate_one
 from agenttape_core.storage import location_of
+from agenttape_core.tools.rewrite.migrating import Migration, migration_of
+from agenttape_core.tools.rewrite.migrating import migrate as migrate_one
 
 
 class _Done(NamedTuple):

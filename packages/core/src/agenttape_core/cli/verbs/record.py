@@ -36,6 +36,6 @@ def record(words: tuple[str, ...], cassette: str | None, mode: str, *, as_json: 
     Ends with what the command ends with, or with 3 if a cassette cannot be written. With --json the command writes to
     standard error only.
     """
-    from agenttape_core.processes.running import run
+    from agenttape_core.tools.processes.run import run
 
     return tell(run(words, mode=mode, cassette=cassette, options=given(options), apart=as_json), as_json=as_json)

@@ -10,7 +10,7 @@ from agenttape_core import storage
 from agenttape_core.cli.app import CASSETTE, OK
 from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
-from agenttape_core.rewriting.scanning import journals_in
+from agenttape_core.tools.rewrite.scanning import journals_in
 
 
 @verb("agenttape recover cassettes")

@@ -11,11 +11,11 @@ import click
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
-from agenttape_core.config import Settings, load_settings
 from agenttape_core.errors import CassetteError, ConfigurationError
-from agenttape_core.rewriting.redacting import Redacted, check_values, would_redact
-from agenttape_core.rewriting.redacting import redact as redact_one
+from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import location_of
+from agenttape_core.tools.rewrite.redacting import Redacted, check_values, would_redact
+from agenttape_core.tools.rewrite.redacting import redact as redact_one
 
 _NOTHING = Redacted((), (), is_merged=False)
 _BEYOND = (

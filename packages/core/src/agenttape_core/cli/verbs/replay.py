@@ -27,6 +27,6 @@ def replay(words: tuple[str, ...], cassette: str | None, *, as_json: bool, **opt
     Ends with 1 for a miss, a recording that nobody asked for or a refused connection, with 3 if there is no cassette or
     a broken one, else with what the command ends with. With --json the command writes to standard error only.
     """
-    from agenttape_core.processes.running import run
+    from agenttape_core.tools.processes.run import run
 
     return tell(run(words, mode="none", cassette=cassette, options=given(options), apart=as_json), as_json=as_json)

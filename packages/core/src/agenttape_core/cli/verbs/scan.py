@@ -9,10 +9,10 @@ from typing import NamedTuple
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
-from agenttape_core.config import load_settings
 from agenttape_core.errors import CassetteError
 from agenttape_core.redaction import Redactor, Rule, new_key
-from agenttape_core.rewriting.scanning import Leak, Scan, journals_in, read_leftover
+from agenttape_core.settings import load_settings
+from agenttape_core.tools.rewrite.scanning import Leak, Scan, journals_in, read_leftover
 
 
 class _Scanned(NamedTuple):

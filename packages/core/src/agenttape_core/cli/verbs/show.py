@@ -8,15 +8,15 @@ from typing import Any
 import click
 from rich.tree import Tree
 
-from agenttape_core.answers import answer_text, tool_calls_of
 from agenttape_core.cli.cassettes import found_one
 from agenttape_core.cli.output import console, print_json, print_text, printable, verb
 from agenttape_core.errors import CassetteNotFoundError
+from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.matching import places_above
-from agenttape_core.overview import PRICED
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette
-from agenttape_core.storage.yaml_text import dump_mapping
+from agenttape_core.tools.reading.answer import answer_text, tool_calls_of
+from agenttape_core.tools.reading.summary import PRICED
 
 _SHORT = 160
 

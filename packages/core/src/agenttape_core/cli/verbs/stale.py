@@ -10,12 +10,12 @@ import click
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
-from agenttape_core.config import load_settings
 from agenttape_core.errors import CassetteError
-from agenttape_core.upkeep.age import parse_age
-from agenttape_core.upkeep.facts import Facts, facts_of
-from agenttape_core.upkeep.retirements import load_retirements
-from agenttape_core.upkeep.staleness import CHECKS, Check, Finding, installed_version, stale_among
+from agenttape_core.settings import load_settings
+from agenttape_core.tools.upkeep.age import parse_age
+from agenttape_core.tools.upkeep.facts import Facts, facts_of
+from agenttape_core.tools.upkeep.retirements import load_retirements
+from agenttape_core.tools.upkeep.staleness import CHECKS, Check, Finding, installed_version, stale_among
 
 
 @verb("agenttape stale tests --max-age 90d")

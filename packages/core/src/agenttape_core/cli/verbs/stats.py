@@ -9,9 +9,9 @@ from typing import Any
 from agenttape_core.cli.cassettes import found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_table, progress, verb
 from agenttape_core.cli.verbs.ls import money
-from agenttape_core.config import load_settings
-from agenttape_core.overview import Overview, overview_of
-from agenttape_core.prices import load_prices
+from agenttape_core.settings import load_settings
+from agenttape_core.tools.reading.prices import load_prices
+from agenttape_core.tools.reading.summary import Overview, overview_of
 
 _COUNTS = ("interactions", "steps", "raised", "streamed", "lossy", "input_tokens", "output_tokens", "unpriced")
 _TABLES = ("kinds", "models", "tools")

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from agenttape_core.cli.cassettes import found_one
 from agenttape_core.cli.output import console, print_json, print_lines, printable, verb
-from agenttape_core.timeline import Row, Timeline, timeline_of
+from agenttape_core.tools.reading.timeline import Row, Timeline, timeline_of
 
 _BAR, _LABEL, _NUMBERS = 60, 44, 32
 """The widest that a bar and a label are, and what the numbers take, in columns."""

@@ -8,11 +8,11 @@ from collections import deque
 
 import click
 
-from agenttape_core import verification
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_one, records_of
 from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
-from agenttape_core.verification import FACTORS
+from agenttape_core.tools.verify import FACTORS
+from agenttape_core.tools.verify import verify as run_verify
 
 
 @verb("agenttape verify tests/agent.py:run cassettes/weather.yaml")
@@ -32,9 +32,7 @@ def verify(
     path = _readable(cassette) if cassette is not None else None
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text; modules are found from here
     with progress_bar(times, "replaying") as advance:
-        found = verification.verify(
-            function, path, times=times, vary=vary or FACTORS, timeout=timeout, on_replay=advance
-        )
+        found = run_verify(function, path, times=times, vary=vary or FACTORS, timeout=timeout, on_replay=advance)
     if as_json:
         print_json(found.to_dict())
     else:

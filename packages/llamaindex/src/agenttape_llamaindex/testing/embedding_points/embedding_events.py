@@ -13,7 +13,7 @@ from agenttape_llamaindex.testing.asking import finished
 from agenttape_llamaindex.testing.embedding_hooks import EmbeddingHooks
 from agenttape_llamaindex.testing.embedding_points.batches import BATCHED
 from agenttape_llamaindex.testing.embedding_points.vectors import SINGLE
-from agenttape_llamaindex.testing.hearing import CallbackEar, Heard, listening
+from agenttape_llamaindex.testing.listeners import CallbackEar, Heard, listening
 from agenttape_llamaindex.testing.suite import needs, point, shown
 
 

@@ -13,7 +13,7 @@ from llama_index.core.instrumentation.events import BaseEvent
 from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.asking import COMPLETIONS, read
 from agenttape_llamaindex.testing.comparing import said
-from agenttape_llamaindex.testing.hearing import CallbackEar, Heard, listening
+from agenttape_llamaindex.testing.listeners import CallbackEar, Heard, listening
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
 from agenttape_llamaindex.testing.suite import needs, point, shown
 

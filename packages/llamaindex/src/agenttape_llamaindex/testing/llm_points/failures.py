@@ -10,7 +10,7 @@ from llama_index.core.callbacks.schema import CBEventType
 
 from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.asking import read
-from agenttape_llamaindex.testing.hearing import CallbackEar, listening
+from agenttape_llamaindex.testing.listeners import CallbackEar, listening
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
 from agenttape_llamaindex.testing.llm_points.events import family
 from agenttape_llamaindex.testing.llm_points.streams import EVERYTHING

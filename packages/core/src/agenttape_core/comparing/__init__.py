@@ -1,7 +1,0 @@
-"""What two cassettes have in common, and where they part."""
-
-from agenttape_core.comparing.alignment import Row
-from agenttape_core.comparing.comparison import Compared, Comparison, State, compare_cassettes
-from agenttape_core.comparing.opening import named_cassette
-
-__all__ = ["Compared", "Comparison", "Row", "State", "compare_cassettes", "named_cassette"]

@@ -1,0 +1,164 @@
+"""Continuations: a request that extends an earlier one is stored as what is new.
+
+An agent sends its whole history again on every call, so files of full requests grow with the square of its turns.
+A stored request names the record it *continues*, how many of its leading messages it *keeps* (all, if not said),
+the keys it is *without*, and holds the rest itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+from typing import Any, NamedTuple
+
+from agenttape_core.format.malformed import Malformed
+from agenttape_core.format.plain import check_plain
+
+MESSAGES = "messages"
+_LARGE = 512
+"""A request that shares no message still continues another one for a part of at least so many bytes (tools)."""
+_REMEMBERED = 10_000
+"""How many messages are held to look up their digests."""
+
+
+class Delta(NamedTuple):
+    """A stored request."""
+
+    request: dict[str, Any]
+    continues: int | None = None
+    keep: int | None = None
+    without: tuple[str, ...] = ()
+
+
+class _Seen(NamedTuple):
+    number: int
+    parts: dict[str, bytes]
+    messages: int
+
+
+class _Node:
+    """A list of messages that some request begins with: a node of a tree, so that a prefix is one step longer."""
+
+    __slots__ = ("latest", "longer")
+
+    def __init__(self) -> None:
+        self.longer: dict[bytes, _Node] = {}
+        self.latest: _Seen | None = None
+
+
+class Compactor:
+    """Turns requests, in the order of their records, into stored requests; O(messages of each request).
+
+    The messages it was given must not be changed afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._root = _Node()
+        self._large: dict[bytes, _Seen] = {}
+        self._pending: tuple[list[bytes], list[bytes], _Seen] | None = None
+        self._digests: dict[int, tuple[Any, bytes]] = {}
+
+    def add(self, number: int, request: dict[str, Any]) -> Delta:
+        """Store the next request; later ones may continue it only after `confirm`.
+
+        Args:
+            number: Its record; greater than all before.
+            request: The whole request, of plain data.
+
+        Raises:
+            UnrecordableValueError: A part that no earlier request has is not plain data.
+        """
+        messages = request.get(MESSAGES)
+        try:
+            path = [self._digest(message) for message in messages] if isinstance(messages, list) else []
+            digests = {key: _digest(value) for key, value in request.items() if not _is_messages(key, value)}
+        except ValueError:  # of `marshal`, which does not say where
+            check_plain(request, "request", depth=2)
+            raise
+        parts = {key: digest for key, (_, digest) in digests.items()}
+        large = [digest for size, digest in sorted(digests.values(), reverse=True) if size >= _LARGE]
+        base, shared = self._find(path, large)
+        delta = _delta(request, parts, base, shared) if base else Delta(request)
+        check_plain(delta.request, "request", depth=2)
+        seen = _Seen(number, parts, len(path) if isinstance(messages, list) else -1)
+        self._pending = (path, large, seen)
+        return delta
+
+    def confirm(self) -> None:
+        """The record of the last request was written."""
+        if self._pending:
+            path, large, seen = self._pending
+            node = self._root
+            for digest in path:
+                node = node.longer.get(digest) or node.longer.setdefault(digest, _Node())
+                node.latest = seen
+            self._large.update(dict.fromkeys(large, seen))
+
+    def _find(self, path: list[bytes], large: list[bytes]) -> tuple[_Seen | None, int]:
+        """The latest record with the longest shared prefix, else the one with the largest equal part."""
+        node: _Node | None = self._root
+        base, shared = None, 0
+        for length, digest in enumerate(path, start=1):
+            node = node.longer.get(digest) if node else None
+            if node is None:
+                break
+            base, shared = node.latest, length
+        known = (self._large[part] for part in large if part in self._large)
+        return base or next(known, None), shared
+
+    def _digest(self, message: Any) -> bytes:
+        """Agents send the same message objects again and again: what was hashed lately is looked up."""
+        known = self._digests.get(id(message))
+        if known is not None:
+            return known[1]
+        if len(self._digests) >= _REMEMBERED:
+            self._digests.clear()
+        digest = _digest(message)[1]
+        self._digests[id(message)] = (message, digest)  # the reference keeps the id from being used again
+        return digest
+
+
+def resolve(base: dict[str, Any], delta: Delta) -> dict[str, Any]:
+    """The whole request of a record, given the whole request that it continues.
+
+    Raises:
+        Malformed: The two do not fit.
+    """
+    unknown = [key for key in delta.without if key not in base]
+    if unknown:
+        raise Malformed(f"`without` names {unknown[0]!r}, which record {delta.continues} does not have")
+    merged = {key: value for key, value in base.items() if key not in delta.without} | delta.request
+    kept = None if MESSAGES in delta.without else base.get(MESSAGES)
+    own = delta.request.get(MESSAGES, [])
+    if isinstance(kept, list) and isinstance(own, list):
+        keep = len(kept) if delta.keep is None else delta.keep
+        if not 0 <= keep <= len(kept):
+            raise Malformed(f"`keep: {keep}`, but record {delta.continues} has {len(kept)} messages")
+        merged[MESSAGES] = kept[:keep] + own
+    elif delta.keep is not None:
+        raise Malformed("`keep` without a list of messages on both sides")
+    return merged
+
+
+def _delta(request: dict[str, Any], parts: dict[str, bytes], base: _Seen, shared: int) -> Delta:
+    both_lists = base.messages >= 0 and isinstance(request.get(MESSAGES), list)
+    stored: dict[str, Any] = {}
+    for key, value in request.items():
+        if key == MESSAGES and both_lists:
+            if tail := value[shared:]:
+                stored[key] = tail
+        elif base.parts.get(key) != parts.get(key) or key not in parts:
+            stored[key] = value
+    had = [*base.parts, *([MESSAGES] if base.messages >= 0 else [])]
+    without = tuple(key for key in had if key not in request)
+    return Delta(stored, base.number, shared if both_lists and shared != base.messages else None, without)
+
+
+def _is_messages(key: str, value: Any) -> bool:
+    return key == MESSAGES and isinstance(value, list)
+
+
+def _digest(value: Any) -> tuple[int, bytes]:
+    """Size and hash of plain data: equal for equal data only, its types and the order of its keys included."""
+    data = marshal.dumps(value, 2)  # several times faster than JSON; version 2 has no references to earlier parts
+    return len(data), hashlib.blake2b(data, digest_size=16).digest()

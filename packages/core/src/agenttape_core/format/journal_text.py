@@ -1,0 +1,163 @@
+"""Reading a journal, and making the interactions of a cassette out of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agenttape_core.errors import CassetteFormatError, CassetteVersionError
+from agenttape_core.format.continuation import resolve
+from agenttape_core.format.json_text import load_line
+from agenttape_core.format.layout import as_dict
+from agenttape_core.format.malformed import Malformed
+from agenttape_core.format.records import (
+    delta_from_dict,
+    header_from_dict,
+    interaction_from_dict,
+    step_from_dict,
+    with_timings,
+)
+from agenttape_core.format.timings import MAX_MS
+from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Step, StepTiming, Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+
+class Line(NamedTuple):
+    """One interaction or step of a journal."""
+
+    order: list[Any]
+    record: Interaction | Step
+    timing: Timing | StepTiming
+
+
+def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line]]:
+    """Read a journal; a last line that was being written when the process died is dropped.
+
+    Args:
+        path: The file, for errors.
+        content: What is in it.
+
+    Raises:
+        CassetteFormatError: It is malformed elsewhere.
+        CassetteVersionError: It is of a newer format.
+    """
+    rows = content.split(b"\n")
+    rows.pop()  # empty after a whole line, else torn
+    if not rows:
+        problem = "the recording had not begun when its process died: the journal holds nothing"
+        raise CassetteFormatError(path, problem, remedy="remove it", line=1)
+    number = 1
+    try:
+        header = _header(path, rows[0])
+        lines: list[Line] = []
+        requests: list[dict[str, Any]] = []
+        for number, row in enumerate(rows[1:], start=2):
+            try:
+                value = load_line(row)
+            except Malformed:
+                if number == len(rows):
+                    break  # a machine that lost power may leave a whole but garbled last line
+                raise
+            lines.append(_line(as_dict(value, "a line"), requests))
+    except Malformed as error:
+        remedy = "cut the journal off before this line to get back what is before it"
+        raise CassetteFormatError(path, error.problem, remedy=remedy, line=number) from None
+    return header, lines
+
+
+def assemble(
+    header: Header, keep: Sequence[Interaction | Step], lines: Iterable[Line]
+) -> tuple[Header, list[Interaction | Step]]:
+    """Sort, renumber and re-parent.
+
+    Args:
+        header: The header; its timings are those of `keep`, by their old numbers.
+        keep: Records that come first, as they are.
+        lines: What was recorded.
+    """
+    old_timings, old_steps = header.volatile.timings, header.volatile.steps
+    assembling = _Assembling()
+    assembling.add([(item, (old_steps if isinstance(item, Step) else old_timings).get(item.number)) for item in keep])
+    ordered = sorted(lines, key=lambda line: _sort_key(line.order))
+    assembling.add([(line.record, line.timing) for line in ordered])
+    return with_timings(header, assembling.timings, assembling.step_timings), assembling.records
+
+
+class _Assembling:
+    """Records that follow each other, numbered from 1: the interactions and the steps each for themselves."""
+
+    def __init__(self) -> None:
+        self.records: list[Interaction | Step] = []
+        self.timings: dict[int, Timing] = {}
+        self.step_timings: dict[int, StepTiming] = {}
+        self._interactions = 0
+        self._steps = 0
+
+    def add(self, group: Sequence[tuple[Interaction | Step, Timing | StepTiming | None]]) -> None:
+        """Add a group, by whose own numbers its parents are named."""
+        own = [record.number for record, _ in group if isinstance(record, Interaction)]
+        numbers = {number: place for place, number in enumerate(own, start=self._interactions + 1)}
+        for record, timing in group:
+            if isinstance(record, Step):
+                self._steps += 1
+                self.records.append(record.model_copy(update={"number": self._steps}))
+            else:
+                self._interactions += 1
+                parent = None if record.parent is None else numbers.get(record.parent)
+                self.records.append(record.model_copy(update={"number": self._interactions, "parent": parent}))
+            if isinstance(timing, StepTiming):
+                self.step_timings[self._steps] = timing
+            elif timing is not None:
+                self.timings[self._interactions] = timing
+
+
+def _header(path: Path, row: bytes) -> Header:
+    fields = as_dict(load_line(row), "the header")
+    version = fields.get("agenttape")
+    if type(version) is int and version > FORMAT_VERSION:
+        problem = f"the journal is of format {version}, and this version of AgentTape reads up to {FORMAT_VERSION}"
+        raise CassetteVersionError(path, problem, remedy="upgrade: pip install --upgrade agenttape-core", line=1)
+    return header_from_dict(fields)
+
+
+def _line(value: dict[str, Any], requests: list[dict[str, Any]]) -> Line:
+    """Check one line; `requests` are those of the lines before, by which continuations count here."""
+    order, times = value.get("order"), value.get("timing")
+    if not isinstance(order, list) or not _is_order(order):
+        raise Malformed("`order` must be a list of integers, strings and such lists")
+    if not isinstance(times, list) or not times or not all(map(_is_duration, times)):
+        raise Malformed("`timing` must be a list of durations")
+    if "step" in value:
+        return Line(order, step_from_dict(as_dict(value["step"], "`step`")), _step_timing(times))
+    record = as_dict(value.get("record"), "`record`")
+    delta = delta_from_dict(record, len(requests) + 1, range(1, len(requests) + 1))
+    request = delta.request if delta.continues is None else resolve(requests[delta.continues - 1], delta)
+    requests.append(request)
+    start, offsets = value.get("start"), [float(ms) for ms in times[1:]]
+    if start is not None and not _is_duration(start):
+        raise Malformed("`start` must be a number of milliseconds")
+    timing = Timing(start_ms=start, duration_ms=float(times[0]), offsets_ms=offsets)
+    return Line(order, interaction_from_dict(record, request), timing)
+
+
+def _step_timing(times: list[Any]) -> StepTiming:
+    if len(times) != 2:  # noqa: PLR2004 - a start and a duration
+        raise Malformed("the `timing` of a step must be its start and its duration")
+    return StepTiming(start_ms=float(times[0]), duration_ms=float(times[1]))
+
+
+def _is_order(value: Any) -> bool:
+    return all(map(_is_order, value)) if isinstance(value, list) else isinstance(value, (int, str))
+
+
+def _is_duration(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < MAX_MS
+
+
+def _sort_key(value: Any) -> tuple[int, Any]:
+    """Orders of any shape compare: numbers before strings before lists."""
+    if isinstance(value, (list, tuple)):
+        return 2, tuple(_sort_key(item) for item in value)
+    return (1, value) if isinstance(value, str) else (0, value)

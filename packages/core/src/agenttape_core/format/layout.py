@@ -1,0 +1,83 @@
+"""What the two layouts of a cassette file have in common: spans of bytes, and index rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from agenttape_core.format.malformed import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Entry(NamedTuple):
+    """A row of the index: what is known of an interaction without parsing its record."""
+
+    number: int
+    kind: str
+    name: str
+    address: str
+    fingerprint: str
+    parent: int | None
+
+
+Span = tuple[int, int]
+"""A piece of the file: the offsets in bytes where it starts and ends."""
+
+
+class Layout(Protocol):
+    """How records stand in the bytes of a file. Its methods raise `Malformed`, lines counted from the piece."""
+
+    def check_end(self, data: bytes) -> int:
+        """Find the end mark, and give the offset where the records end."""
+
+    def spans(self, data: bytes, end: int) -> list[Span]:
+        """The pieces up to `end`: the header, then one per record."""
+
+    def steps(self, data: bytes, spans: list[Span]) -> list[Span]:
+        """Those of the pieces that are steps, and not interactions."""
+
+    def may_be_marked(self, data: bytes, span: Span) -> bool:
+        """Whether a record may have the key `fidelity`; it has not when this says so."""
+
+    def entry(self, data: bytes, span: Span) -> Entry:
+        """Read the first keys of a record."""
+
+    def after_head(self, data: bytes, span: Span) -> int:
+        """The offset after the first keys of a record; its start if they do not stand as they are written."""
+
+    def header(self, piece: bytes) -> tuple[dict[str, Any], str]:
+        """Parse the header, its timings left as text and apart."""
+
+    def record(self, piece: bytes) -> dict[str, Any]:
+        """Parse a whole record."""
+
+    def outcome(self, data: bytes, span: Span) -> Any:
+        """Parse the outcome of a record, and as little else as possible."""
+
+    def ids(self, data: bytes, span: Span) -> Any:
+        """Parse the ids of a record, and as little else as possible."""
+
+    def dump(self, header: dict[str, Any], records: Iterable[dict[str, Any]]) -> Iterable[bytes]:
+        """The bytes of a file, piece by piece: the header, the records, the end mark."""
+
+
+def entry_from_dict(record: dict[str, Any]) -> Entry:
+    """The index row of a record that had to be parsed."""
+    number, parent = record.get("interaction"), record.get("parent")
+    if type(number) is not int or number < 1:
+        raise Malformed("`interaction` must be the number of the record, from 1")
+    if parent is not None and type(parent) is not int:
+        raise Malformed("`parent` must be the number of a record")
+    texts = [record.get(key) for key in ("kind", "name", "address", "fingerprint")]
+    kind, name, address, fingerprint = (text if isinstance(text, str) else None for text in texts)
+    if kind is None or name is None or address is None or fingerprint is None:
+        raise Malformed("a record needs `kind`, `name`, `address` and `fingerprint`, each a string")
+    return Entry(number, kind, name, address, fingerprint, parent)
+
+
+def as_dict(value: Any, what: str) -> dict[str, Any]:
+    """Refuse a piece that is no dict."""
+    if not isinstance(value, dict):
+        raise Malformed(f"{what} must be a mapping of keys to values")
+    return value

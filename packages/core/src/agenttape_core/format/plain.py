@@ -1,0 +1,65 @@
+"""The check that a value is plain data: what JSON and YAML hold alike (see `schema.values`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from agenttape_core.errors import UnrecordableValueError
+from agenttape_core.format.limits import MAX_DEPTH, MAX_INT_DIGITS
+
+_MAX_INT_BITS = int(MAX_INT_DIGITS / math.log10(2))
+
+
+def check_plain(value: Any, where: str = "$", depth: int = 1) -> None:
+    """Refuse what would not come back from a file with its type and value.
+
+    Args:
+        value: The value to look through.
+        where: Its path, for the error.
+        depth: Its level, counted in lists and dicts from the record (which is level 1).
+
+    Raises:
+        UnrecordableValueError: Something in it is not plain data, or beyond the limits of the format.
+    """
+    kind = type(value)
+    if kind is str:
+        _check_text(value, where)
+    elif kind is dict:
+        _check_depth(value, where, depth)
+        for key, item in value.items():
+            if type(key) is not str:
+                raise UnrecordableValueError(where, type(key), "keys of plain data are strings")
+            _check_text(key, where)
+            check_plain(item, f"{where}.{key}", depth + 1)
+    elif kind is list:
+        _check_depth(value, where, depth)
+        for position, item in enumerate(value):
+            check_plain(item, f"{where}[{position}]", depth + 1)
+    elif value is not None and kind is not bool:
+        _check_number(value, where)
+
+
+def _check_text(text: str, where: str) -> None:
+    if text.isascii():
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UnrecordableValueError(where, str, "a lone surrogate must be encoded as a tagged value") from None
+
+
+def _check_depth(value: object, where: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise UnrecordableValueError(where, type(value), f"nested deeper than {MAX_DEPTH} levels")
+
+
+def _check_number(value: object, where: str) -> None:
+    if type(value) is int:
+        if value.bit_length() > _MAX_INT_BITS:
+            raise UnrecordableValueError(where, int, f"more than {MAX_INT_DIGITS} decimal digits")
+    elif type(value) is float:
+        if not math.isfinite(value):
+            raise UnrecordableValueError(where, float, "a non-finite float must be encoded as a tagged value")
+    else:
+        raise UnrecordableValueError(where, type(value), "not plain data: encode it first")

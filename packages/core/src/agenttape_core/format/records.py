@@ -1,0 +1,222 @@
+"""Records as dicts of a file, with their keys in the order of the format, and back."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from agenttape_core.format.continuation import Delta
+from agenttape_core.format.malformed import Malformed
+from agenttape_core.format.timings import dump_step_timings, dump_timings, load_step_timings, load_timings
+from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step, StepTiming, Timing
+from agenttape_core.schema.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable
+
+R = TypeVar("R", bound=Record)
+
+HEAD = ("interaction", "kind", "name", "address", "fingerprint")
+"""The first keys of an interaction, in this order: what the index reads."""
+STEP_HEAD = ("step", "kind", "name", "address")
+"""The first keys of a step, in this order: the first tells it from an interaction."""
+CARRIED = ("input", "output", "data")
+"""What a step may carry that is large."""
+_FIRST = 1
+"""The format version in which there are interactions only, and a reference to an asset is nothing but plain data."""
+_SINCE_SECOND = frozenset({"step", "metadata", "fidelity", "fidelity_note"})
+"""The keys of records that version 1 does not have."""
+_REQUIRED: Any = object()
+_OPTIONAL = ("parent", "ids", "tags", "metadata", "fidelity", "fidelity_note")
+_KEYS = {*HEAD, *_OPTIONAL, "continues", "keep", "without", "request", "outcome"}
+
+
+def interaction_to_dict(interaction: Interaction, delta: Delta) -> dict[str, Any]:
+    """A record as it is stored; what is empty is omitted."""
+    fields = {
+        "interaction": interaction.number,
+        "kind": interaction.kind,
+        "name": interaction.name,
+        "address": interaction.address,
+        "fingerprint": interaction.fingerprint,
+        "parent": interaction.parent,
+        "ids": interaction.ids or None,
+        "tags": interaction.tags or None,
+        "metadata": interaction.metadata or None,
+        "fidelity": interaction.fidelity if interaction.fidelity != "exact" else None,
+        "fidelity_note": interaction.fidelity_note or None,
+        "continues": delta.continues,
+        "keep": delta.keep,
+        "without": list(delta.without) or None,
+        "request": delta.request,
+        "outcome": _stored(interaction.outcome),
+    }
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def step_to_dict(step: Step) -> dict[str, Any]:
+    """A step as it is stored; what equals its default is omitted."""
+    fields = _stored(step)
+    return {"step": fields.pop("number"), **fields}
+
+
+def step_from_dict(value: dict[str, Any], *, after: int = -1) -> Step:
+    """Check a stored step, and that its number is greater than that of the one before it."""
+    fields = {key: item for key, item in value.items() if key != "step"}
+    if "number" in fields:
+        raise Malformed("the step has an unknown key: 'number'")
+    step = _validate(Step, {"number": value.get("step"), **fields})
+    if step.number <= after:
+        raise Malformed(f"`step: {step.number}` after {after}: numbers must grow")
+    return step
+
+
+def version_of(header: Header, records: Iterable[dict[str, Any]]) -> int:
+    """The oldest format version that has what a file needs, so that older readers can read what they understand.
+
+    Args:
+        header: The header.
+        records: The records as they are stored, but for their assets.
+    """
+    since_second = header.ignore or header.origin is not None or header.volatile.turns
+    return FORMAT_VERSION if since_second or any(map(_is_of_second, records)) else _FIRST
+
+
+def _is_of_second(record: dict[str, Any]) -> bool:
+    outcome = record.get("outcome")
+    return not _SINCE_SECOND.isdisjoint(record) or (isinstance(outcome, dict) and "effects" in outcome)
+
+
+def header_to_dict(header: Header, *, version: int = _FIRST) -> dict[str, Any]:
+    """The header as it is stored: the version first, the volatile block last, the timings last in it."""
+    stored = {"agenttape": version, **_stored(header)}
+    volatile = stored.pop("volatile", {})
+    for key in ("steps", "timings"):
+        volatile.pop(key, None)
+    if header.volatile.steps:
+        volatile["steps"] = dump_step_timings(header.volatile.steps)
+    if header.volatile.timings:
+        volatile["timings"] = dump_timings(header.volatile.timings)
+    return {**stored, "volatile": volatile} if volatile else stored
+
+
+def _text_of_timings(key: str, load: Callable[[str], Any]) -> Callable[[Any], Any]:
+    def checked(text: Any) -> Any:
+        if not isinstance(text, str):
+            raise Malformed(f"`{key}` must be text, not {type(text).__name__}")
+        return load(text)
+
+    return checked
+
+
+_TIMINGS = {key: _text_of_timings(key, load) for key, load in (("steps", load_step_timings), ("timings", load_timings))}
+
+
+def has_assets(value: dict[str, Any]) -> bool:
+    """Whether a stored header, which was checked, is of a version with assets."""
+    version: int = value["agenttape"]
+    return version > _FIRST
+
+
+def header_from_dict(value: dict[str, Any]) -> Header:
+    """Check a stored header, its version and timings included."""
+    version = value.get("agenttape")
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise Malformed(f"not of AgentTape: it must begin with the format version, `agenttape: {_FIRST}`")
+    fields = {key: item for key, item in value.items() if key != "agenttape"}
+    volatile = fields.get("volatile")
+    if isinstance(volatile, dict):
+        loaded = {key: load(volatile[key]) for key, load in _TIMINGS.items() if key in volatile}
+        fields["volatile"] = {**volatile, **loaded}
+    return _validate(Header, fields)
+
+
+def with_timings(header: Header, timings: dict[int, Timing], steps: dict[int, StepTiming]) -> Header:
+    """The same header with other timings, of interactions and of steps."""
+    volatile = header.volatile.model_copy(update={"timings": timings, "steps": steps})
+    return header.model_copy(update={"volatile": volatile})
+
+
+def ids_from_list(value: Any) -> list[str]:
+    """Check the stored ids of a record."""
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise Malformed("`ids` must be a list of strings")
+    return value
+
+
+def delta_from_dict(value: dict[str, Any], number: int, known: Container[int]) -> Delta:
+    """The stored request of record `number`, which may continue an earlier one that is known."""
+    request, without = value.get("request"), value.get("without", [])
+    if not isinstance(request, dict):
+        raise Malformed("`request` must be a dict of the request's parts")
+    if not isinstance(without, list) or not all(isinstance(key, str) for key in without):
+        raise Malformed("`without` must be a list of keys")
+    continues, keep = _natural(value, "continues"), _natural(value, "keep")
+    if continues is None and (keep is not None or without):
+        raise Malformed("`keep` and `without` need `continues`")
+    if continues is not None and continues >= number:
+        raise Malformed(f"`continues: {continues}` must name a record before this one ({number})")
+    if continues is not None and continues not in known:
+        raise Malformed(f"`continues: {continues}` names a record that is not in the file")
+    return Delta(request, continues, keep, tuple(without))
+
+
+def interaction_from_dict(value: dict[str, Any], request: dict[str, Any]) -> Interaction:
+    """Check a stored record, given its resolved request."""
+    unknown = value.keys() - _KEYS
+    if unknown:
+        raise Malformed(f"the record has an unknown key: {min(unknown)!r}")
+    fields = {key: value[key] for key in ("kind", "name", "address", "fingerprint", "outcome") if key in value}
+    optional = {key: value[key] for key in _OPTIONAL if key in value}
+    return _validate(Interaction, {"number": value.get("interaction"), **fields, **optional, "request": request})
+
+
+def outcome_from_dict(value: Any) -> Outcome:
+    """Check a stored outcome."""
+    return _validate(Outcome, value)
+
+
+def _natural(value: dict[str, Any], key: str) -> int | None:
+    number = value.get(key)
+    if number is not None and (type(number) is not int or number < 0):
+        raise Malformed(f"`{key}` must be a number that is not negative")
+    return number
+
+
+def _stored(record: Record) -> dict[str, Any]:
+    """The fields of a record that differ from their defaults, nested records as dicts."""
+    stored: dict[str, Any] = {}
+    for name, default in _defaults(type(record)):
+        value = getattr(record, name)
+        if default is _REQUIRED or value != default:
+            stored[name] = _stored_field(value)
+    return stored
+
+
+def _stored_field(value: Any) -> Any:
+    if isinstance(value, Record):
+        return _stored(value)
+    if type(value) is list and value and isinstance(value[0], Record):
+        return [_stored(item) for item in value]
+    return value
+
+
+@cache
+def _defaults(model: type[Record]) -> list[tuple[str, Any]]:
+    """The fields of a sort of records with their defaults; pydantic looks at each factory's signature to call it."""
+    fields = model.model_fields.items()
+    return [
+        (name, _REQUIRED if field.is_required() else field.get_default(call_default_factory=True))
+        for name, field in fields
+    ]
+
+
+def _validate(model: type[R], value: Any) -> R:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or model.__name__.lower()
+        raise Malformed(f"`{place}`: {first['msg'].removeprefix('Value error, ')}") from None

@@ -1,0 +1,94 @@
+"""Timings as text, in ms.
+
+One line per interaction: its number, its start and its duration with a `+` between them, and the offsets of its chunks.
+Where its start is not known, the duration stands alone. One line per step: its number, its start and its duration.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from agenttape_core.errors import UnrecordableValueError
+from agenttape_core.format.malformed import Malformed
+from agenttape_core.schema import StepTiming, Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ALL = TypeAdapter(dict[int, Timing])
+MAX_MS = 1e15
+"""A duration in milliseconds has up to 15 digits before the point."""
+_MS = r"-?[0-9]{1,15}\.[0-9]"
+_LINE = re.compile(rf"[0-9]{{1,15}} (?:{_MS}\+)?{_MS}(?: {_MS})*")
+_STEP_LINE = re.compile(rf"[0-9]{{1,15}}(?: {_MS}){{2}}")
+
+
+def dump_timings(timings: Mapping[int, Timing]) -> str:
+    """The text, with a precision of 0.1 ms; empty when there are no timings."""
+    return "".join(
+        f"{number} {_start(timing)}{' '.join(_milliseconds(ms) for ms in (timing.duration_ms, *timing.offsets_ms))}\n"
+        for number, timing in sorted(timings.items())
+    )
+
+
+def load_timings(text: str) -> dict[int, Timing]:
+    """Parse the text.
+
+    Raises:
+        Malformed: A line is not a number and one or more times, the first of them perhaps a start and a duration.
+    """
+    timings: dict[int, dict[str, Any]] = {}
+    for position, line in enumerate(text.split("\n")[:-1] if text else ()):
+        if not _LINE.fullmatch(line):
+            raise Malformed("expected a timing such as `3 15.2+120.5 40.0 80.1`", position)
+        number, times, *offsets = line.split(" ")
+        start, _, duration = times.rpartition("+")
+        timings[int(number)] = {
+            "start_ms": float(start) if start else None,
+            "duration_ms": float(duration),
+            "offsets_ms": [float(ms) for ms in offsets],
+        }
+    if text and not text.endswith("\n"):
+        raise Malformed("the last timing has no end of line", text.count("\n"))
+    return _ALL.validate_python(timings)
+
+
+def dump_step_timings(timings: Mapping[int, StepTiming]) -> str:
+    """Likewise for steps: the number of the step, its start and its duration."""
+    return "".join(
+        f"{number} {_milliseconds(timing.start_ms)} {_milliseconds(timing.duration_ms)}\n"
+        for number, timing in sorted(timings.items())
+    )
+
+
+def load_step_timings(text: str) -> dict[int, StepTiming]:
+    """Parse the text.
+
+    Raises:
+        Malformed: A line is not a number and two times.
+    """
+    timings: dict[int, StepTiming] = {}
+    *lines, rest = text.split("\n")
+    for position, line in enumerate(lines):
+        if not _STEP_LINE.fullmatch(line):
+            raise Malformed("expected the timing of a step such as `3 120.5 40.0`", position)
+        number, start, duration = line.split(" ")
+        timings[int(number)] = StepTiming(start_ms=float(start), duration_ms=float(duration))
+    if rest:
+        raise Malformed("the last timing of a step has no end of line", len(lines))
+    return timings
+
+
+def _start(timing: Timing) -> str:
+    return f"{_milliseconds(timing.start_ms)}+" if timing.start_ms is not None else ""
+
+
+def _milliseconds(ms: float) -> str:
+    """One time as it is written."""
+    if not math.isfinite(ms) or abs(ms) >= MAX_MS:
+        raise UnrecordableValueError("timing", type(ms), f"{ms} is no duration in milliseconds")
+    return f"{ms:.1f}"

@@ -1,0 +1,191 @@
+"""A reader for exactly the YAML that `yaml_text` writes, several times faster than PyYAML's C loader.
+
+A replay serves one record at a time, so this is its hot path. The reader knows one layout and nothing else: at the
+first sign of anything else it raises `NotCanonical` and the caller turns to the full reader, which also explains
+what is wrong. What it accepts, the full reader accepts with the same result (property-tested).
+"""
+
+from __future__ import annotations
+
+import re
+from json.decoder import scanstring  # type: ignore[attr-defined]  # what `json` itself reads strings with
+from typing import Any
+
+from agenttape_core.format.limits import MAX_DEPTH
+from agenttape_core.format.yaml_text import KEY, SIMPLE_KEY, UNSAFE
+
+_QUOTED = r'"[^"\\\n\t]*(?:\\(?:["\\bfnrt]|u(?!d[89a-f])[0-9a-f]{4})[^"\\\n\t]*)*"'
+_NUMBER = r"-?(?:0|[1-9][0-9]{0,4000})(?:\.[0-9]+)?(?:e[+-][0-9]+)?"
+_match_key = re.compile(rf"({KEY}|{_QUOTED}):(?: |\Z)").match
+_match_quoted = re.compile(_QUOTED).fullmatch
+_match_number = re.compile(_NUMBER).fullmatch
+_match_numbers = re.compile(rf"\[{_NUMBER}(?:, {_NUMBER})*\]").fullmatch
+_CONTROLS = bytes({*range(9), *range(11, 32), 127})
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$")
+_WORDS: dict[str, Any] = {"null": None, "true": True, "false": False}
+_LITERALS = {f"|{size}{chomp}": (bool(size), chomp) for size in ("", "2") for chomp in ("", "-", "+")}
+_PADS = [" " * width for width in range(MAX_DEPTH - 4)]  # a level takes a column or more; deeper is checked elsewhere
+_seen_keys: set[str] = set()
+"""Plain keys that were checked before: the same few dozen stand in every record."""
+_MAX_SEEN_KEYS = 4096
+_INFINITIES = (float("inf"), float("-inf"))
+
+Parsed = tuple[Any, int]
+
+
+class NotCanonical(Exception):  # noqa: N818 - a signal to use the full reader, not an error
+    """The text is not laid out as `yaml_text` lays it out; it may be good YAML nevertheless."""
+
+
+def load_canonical(raw: bytes) -> Any:
+    """Parse one document that `yaml_text` wrote.
+
+    Args:
+        raw: Whole lines of UTF-8 at column 0, the last one ended.
+
+    Raises:
+        NotCanonical: Use the full reader.
+    """
+    if len(raw.translate(None, _CONTROLS)) != len(raw):
+        raise NotCanonical
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise NotCanonical from None
+    if not text.isascii() and UNSAFE.search(text):
+        raise NotCanonical
+    lines = text.split("\n")
+    if lines.pop() or not lines:
+        raise NotCanonical
+    lines.append("\n")  # stands at column 0 and is no key: the end, whatever the level
+    value, end = _mapping(lines, 0, 0, lines[0])
+    if end != len(lines) - 1:
+        raise NotCanonical
+    return value
+
+
+def _mapping(lines: list[str], at: int, column: int, text: str) -> Parsed:
+    """Parse the dict whose first key is at the start of `text`, the rest of line `at` from `column` on."""
+    found: dict[str, Any] = {}
+    pad = _PADS[column]
+    while True:
+        key, mark, rest = text.partition(": ")
+        if not mark and text[-1:] == ":":
+            key = text[:-1]
+        if key not in _seen_keys:
+            key, rest = _split(text)
+        if key in found:
+            raise NotCanonical
+        if not rest:
+            found[key], at = _nested(lines, at + 1, column, text)
+        elif rest[0] == "|":
+            found[key], at = _literal(lines, at + 1, column + 2, rest)
+        else:
+            found[key] = _scalar(rest)
+            at += 1
+        line = lines[at]
+        if not line.startswith(pad) or line == "\n":
+            return found, at
+        text = line[column:]
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The key at the start of a line and what follows it."""
+    match = _match_key(text)
+    if match is None or match.end() > SIMPLE_KEY or match[1] in _WORDS:
+        raise NotCanonical
+    key = match[1]
+    if key[0] == '"':
+        return scanstring(key, 1)[0], text[match.end() :]
+    if len(_seen_keys) < _MAX_SEEN_KEYS:
+        _seen_keys.add(key)
+    return key, text[match.end() :]
+
+
+def _nested(lines: list[str], at: int, column: int, text: str) -> Parsed:
+    """Parse what belongs to a key at `column`: a list stands below it, a dict two to the right."""
+    if text[-1:] != ":":
+        raise NotCanonical
+    line = lines[at]
+    if line.startswith("- ", column) and line.startswith(_PADS[column]):
+        return _sequence(lines, at, column, line[column:])
+    column += 2
+    if column >= len(_PADS) or not line.startswith(_PADS[column]):
+        raise NotCanonical
+    return _mapping(lines, at, column, line[column:])
+
+
+def _sequence(lines: list[str], at: int, column: int, text: str) -> Parsed:
+    """Parse the list whose first dash is at the start of `text`."""
+    found: list[Any] = []
+    lead = _PADS[column] + "- "
+    while True:
+        rest = text[2:]
+        if rest[:1] == "|":
+            item, at = _literal(lines, at + 1, column + 2, rest)
+        elif rest[:2] == "- " or _starts_with_key(rest):
+            if column + 2 >= len(_PADS):
+                raise NotCanonical
+            item, at = (_sequence if rest[:2] == "- " else _mapping)(lines, at, column + 2, rest)
+        else:
+            item, at = _scalar(rest), at + 1
+        found.append(item)
+        if not lines[at].startswith(lead):
+            return found, at
+        text = lines[at][column:]
+
+
+def _starts_with_key(text: str) -> bool:
+    key, mark, _ = text.partition(": ")
+    return (key in _seen_keys and mark != "") or _match_key(text) is not None
+
+
+def _scalar(text: str) -> Any:
+    first = text[:1]
+    if first in _LETTERS:
+        if text in _WORDS:
+            return _WORDS[text]
+        # The conditions of `yaml_text.PLAIN`, without the cost of a pattern.
+        if ": " not in text and " #" not in text and "\t" not in text and text[-1] not in ": ":
+            return text
+    elif first == '"':
+        if _match_quoted(text):
+            return scanstring(text, 1)[0] if "\\" in text else text[1:-1]
+    elif first in "[{":
+        return _flow(text)
+    elif _match_number(text):
+        return _number(text)
+    raise NotCanonical
+
+
+def _flow(text: str) -> Any:
+    if text == "{}":
+        return {}
+    if text != "[]" and not _match_numbers(text):
+        raise NotCanonical
+    return [_number(item) for item in text[1:-1].split(", ")] if len(text) > len("[]") else []
+
+
+def _number(text: str) -> int | float:
+    if "." not in text and "e" not in text:
+        return int(text)
+    number = float(text)
+    if number in _INFINITIES:
+        raise NotCanonical
+    return number
+
+
+def _literal(lines: list[str], at: int, column: int, header: str) -> Parsed:
+    if header not in _LITERALS or column >= len(_PADS):
+        raise NotCanonical
+    sized, chomp = _LITERALS[header]
+    pad, start = _PADS[column], at
+    line = lines[at]
+    while line.startswith(pad) or not line:
+        at += 1
+        line = lines[at]
+    body = [line[column:] for line in lines[start:at]]
+    # Without a size the first line sets the indentation; blank lines at the end are kept by `+` only.
+    if not body or not (sized or body[0][:1].strip(" \t")) or (chomp != "+" and not body[-1]):
+        raise NotCanonical
+    return "\n".join(body) + ("" if chomp == "-" else "\n"), at

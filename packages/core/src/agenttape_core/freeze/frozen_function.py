@@ -1,0 +1,68 @@
+"""The callable that takes a real function's place and asks, at each call, what to do."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from agenttape_core.freeze.frozen import Frozen, Lookup
+from agenttape_core.freeze.reentrancy import ask, is_asking
+
+Replacement = Callable[[Frozen, Callable[..., Any]], Callable[..., Any]]
+"""Given what is frozen and the real function, gives the function to call instead."""
+
+
+class _Installed:
+    """The lookup of all open sessions, while there are any."""
+
+    lookup: Lookup | None = None
+
+
+installed = _Installed()
+
+
+def active(kind: str) -> Frozen | None:
+    """Give what the caller's session keeps fixed, if it freezes this kind."""
+    frozen = current()
+    return frozen if frozen is not None and kind in frozen.kinds else None
+
+
+def current() -> Frozen | None:
+    """Give what the caller's session keeps fixed, whatever that is."""
+    lookup = installed.lookup
+    return ask(lookup) if lookup is not None and not is_asking() else None
+
+
+class StandIn:
+    """Stands in for a function wherever a module holds it.
+
+    An object instead of a plain function, because builtins do not bind as methods when a class body holds them.
+
+    Args:
+        real: The function it stands in for.
+        kind: Which of `KINDS` it belongs to; nothing for what every session has its own way of.
+        replacement: What to call instead, for a session that freezes this kind.
+    """
+
+    __wrapped__: Callable[..., Any]
+    is_stand_in = True
+
+    def __init__(self, real: Callable[..., Any], kind: str | None, replacement: Replacement) -> None:
+        functools.update_wrapper(self, real)
+        self._kind = kind
+        self._replacement = replacement
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the replacement for a session that freezes the kind, else the real function."""
+        frozen = active(self._kind) if self._kind is not None else current()
+        if frozen is None:
+            return self.__wrapped__(*args, **kwargs)
+        return self._replacement(frozen, self.__wrapped__)(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        # As functions do: by the name under which the home module has it, which is this object while installed.
+        return str(self.__wrapped__.__name__)

@@ -1,0 +1,194 @@
+"""The face for integration authors: how a framework's calls become interactions.
+
+An integration substitutes the leaf calls of its framework. At each it builds the request, asks the current session
+for a crossing, and hands it with the real call to the shell of the right shape:
+
+    session = current_session()
+    if session is None:
+        return real(query)
+    crossing = session.cross(Boundary("retrieval"), "my-index", {"query": query})
+    return intercept(crossing, lambda: real(query))
+
+An integration that wants to be ambient publishes a context manager as an entry point of the group
+`agenttape.integrations`, named after the root module of its framework. It is entered when the first session of the
+process opens, or as soon as the framework is imported, and left with the last session.
+"""
+
+from __future__ import annotations
+
+from agenttape_core.freeze import register_backoff, register_seam
+from agenttape_core.guard import register_tracer
+from agenttape_core.integration.alias import (
+    StandIn,
+    alias_class,
+    alias_of,
+    is_alias,
+    is_alias_class,
+    original_of,
+    state_of,
+)
+from agenttape_core.integration.ambient import wrapping
+from agenttape_core.integration.leaves import (
+    Cross,
+    Family,
+    Leaf,
+    Shape,
+    alias_for,
+    async_generator,
+    begin,
+    coroutine,
+    generator,
+    kept,
+    named_arguments,
+    only_ambient,
+    plain,
+)
+from agenttape_core.integration.object_settings import (
+    EMBEDDING_SETTINGS,
+    SEARCH_SETTINGS,
+    STORE_SETTINGS,
+    model_of,
+    settings_of,
+)
+from agenttape_core.integration.observer import Observer, Unseen
+from agenttape_core.integration.recorded_settings import (
+    Meaning,
+    Setting,
+    distinct_settings,
+    format_meaning,
+    formats_agree,
+    meaning_of,
+)
+from agenttape_core.integration.request_values import asked
+from agenttape_core.integration.stand_in import Exhausted, Options, Pace, RecordedPart, settings_of_method
+from agenttape_core.integration.thread_pools import forking_pools
+from agenttape_core.lifecycle.imported import Graded, Importer, Importing, ImportReport, Told
+from agenttape_core.lifecycle.observed import Observation
+from agenttape_core.lifecycle.replay_only import Recording, open_replay
+from agenttape_core.matching import Branch, IdMap, Keyed, Position, current_branch, enter_branch, rank_name, task_branch
+from agenttape_core.schema import TypeCodec, Usage, class_name, loaded_class
+from agenttape_core.session import (
+    Boundary,
+    Crossing,
+    Happening,
+    Session,
+    Texts,
+    aintercept,
+    aintercept_stream,
+    as_observed,
+    aserve,
+    aserve_stream,
+    below,
+    context_session,
+    current_session,
+    executing,
+    here,
+    intercept,
+    intercept_stream,
+    plain_value,
+    record_error,
+    record_step,
+    register_address_reader,
+    register_codecs,
+    register_place,
+    register_scope,
+    serve,
+    serve_stream,
+    taking_part,
+    value_codec,
+)
+
+__all__ = [
+    "EMBEDDING_SETTINGS",
+    "SEARCH_SETTINGS",
+    "STORE_SETTINGS",
+    "Boundary",
+    "Branch",
+    "Cross",
+    "Crossing",
+    "Exhausted",
+    "Family",
+    "Graded",
+    "Happening",
+    "IdMap",
+    "ImportReport",
+    "Importer",
+    "Importing",
+    "Keyed",
+    "Leaf",
+    "Meaning",
+    "Observation",
+    "Observer",
+    "Options",
+    "Pace",
+    "Position",
+    "RecordedPart",
+    "Recording",
+    "Session",
+    "Setting",
+    "Shape",
+    "StandIn",
+    "Texts",
+    "Told",
+    "TypeCodec",
+    "Unseen",
+    "Usage",
+    "aintercept",
+    "aintercept_stream",
+    "alias_class",
+    "alias_for",
+    "alias_of",
+    "as_observed",
+    "aserve",
+    "aserve_stream",
+    "asked",
+    "async_generator",
+    "begin",
+    "below",
+    "class_name",
+    "context_session",
+    "coroutine",
+    "current_branch",
+    "current_session",
+    "distinct_settings",
+    "enter_branch",
+    "executing",
+    "forking_pools",
+    "format_meaning",
+    "formats_agree",
+    "generator",
+    "here",
+    "intercept",
+    "intercept_stream",
+    "is_alias",
+    "is_alias_class",
+    "kept",
+    "loaded_class",
+    "meaning_of",
+    "model_of",
+    "named_arguments",
+    "only_ambient",
+    "open_replay",
+    "original_of",
+    "plain",
+    "plain_value",
+    "rank_name",
+    "record_error",
+    "record_step",
+    "register_address_reader",
+    "register_backoff",
+    "register_codecs",
+    "register_place",
+    "register_scope",
+    "register_seam",
+    "register_tracer",
+    "serve",
+    "serve_stream",
+    "settings_of",
+    "settings_of_method",
+    "state_of",
+    "taking_part",
+    "task_branch",
+    "value_codec",
+    "wrapping",
+]

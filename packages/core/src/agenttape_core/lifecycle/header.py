@@ -1,0 +1,207 @@
+"""What a recording says of itself: its header, at the start and at the end, and how its secrets are replaced."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, cast
+
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.freeze import TICKING
+from agenttape_core.redaction import Redactor, Rule, new_key
+from agenttape_core.schema import (
+    Freeze,
+    Header,
+    Interaction,
+    Outcome,
+    Plain,
+    Redaction,
+    Step,
+    StepTiming,
+    Timing,
+    Volatile,
+)
+from agenttape_core.settings import Settings, stem_of
+from agenttape_core.storage import Entry, Location
+
+_PACKAGES = {
+    "agenttape_core": "agenttape-core",
+    "agenttape_langchain": "agenttape-langchain",
+    "agenttape_llamaindex": "agenttape-llamaindex",
+    "anthropic": "anthropic",
+    "langchain": "langchain",
+    "langchain_core": "langchain-core",
+    "langgraph": "langgraph",
+    "llama_index.core": "llama-index-core",
+    "openai": "openai",
+    "workflows": "llama-index-workflows",
+}
+
+
+class _Empty:
+    """The recordings of a cassette that does not exist yet."""
+
+    entries: Sequence[Entry] = ()
+
+    def outcome(self, number: int) -> Outcome:
+        raise LookupError(number)
+
+    def ids(self, number: int) -> Sequence[str]:
+        raise LookupError(number)
+
+    def interaction(self, number: int) -> Interaction:
+        raise LookupError(number)
+
+    def fidelity_note(self, number: int) -> str:
+        raise LookupError(number)
+
+    def steps(self) -> Iterator[Step]:
+        return iter(())
+
+
+EMPTY = _Empty()
+
+
+def redactor_for(
+    path: Location,
+    prior: Header | None,
+    redact: bool | Sequence[Rule],
+    settings: Settings,
+    *,
+    key: str | None = None,
+) -> Redactor:
+    """Return the redactor of a session: with the key of its cassette, so that equal secrets stay equal.
+
+    Args:
+        path: The cassette.
+        prior: The header of the recordings that are to match, if any are.
+        redact: The user's rules, or whether to redact at all.
+        settings: Those of the project: its own rules, and the key that is held in the environment.
+        key: The key of pseudonyms that are to stay equal; that of the environment goes before it.
+
+    Raises:
+        ConfigurationError: If the cassette was recorded with a key or rules that are not given now.
+    """
+    own = tuple(redact) if isinstance(redact, list | tuple) else ()
+    if not isinstance(redact, bool | list | tuple) or not all(isinstance(rule, Rule) for rule in own):
+        raise ConfigurationError(f"redact={redact!r}: expected True, False or a list of agenttape_core.Rule")
+    named = {rule.name for rule in own}
+    project = [rule for rule in settings.redaction_rules if rule.name not in named]
+    rules = (*project, *own) if redact is not False else ()
+    key = settings.redaction_key or key
+    if prior is not None:
+        missing = set(prior.redaction.rules) - {rule.name for rule in rules}
+        if missing and redact is not False:
+            raise ConfigurationError(
+                f"{path} was recorded with the redaction rules {sorted(missing)}, which this session does not have\n"
+                "  pass the same redact=[...] as when it was recorded, or keep the rules in [tool.agenttape]\n"
+                "  redaction_rules; otherwise its requests cannot match"
+            )
+        if prior.redaction.key is None and key is None:
+            raise ConfigurationError(
+                f"{path} was recorded with a redaction key that is not in the file\n"
+                "  set AGENTTAPE_REDACTION_KEY to the key it was recorded with"
+            )
+        key = prior.redaction.key or key
+    return Redactor(key or new_key(), rules=rules, enabled=redact is not False)
+
+
+def new_header(
+    path: Location,
+    prior: Header | None,
+    settings: Settings,
+    redactor: Redactor,
+    *,
+    replaces: bool,
+) -> Header:
+    """Return the header of a session that begins.
+
+    Args:
+        path: The cassette.
+        prior: The header of the cassette that is there already.
+        settings: The options.
+        redactor: How secrets are replaced.
+        replaces: Whether the recording takes the place of what is there.
+    """
+    if prior is not None and not replaces:
+        return prior if settings.ignore is None else prior.model_copy(update={"ignore": list(settings.ignore)})
+    name = stem_of(path)
+    now = time.time()
+    return Header(
+        name=name,
+        tags=list(settings.tags),
+        ignore=list(settings.ignore or ()),
+        freeze=Freeze(kinds=sorted(settings.freeze), seed=f"agenttape:{name}" if settings.freeze else ""),
+        redaction=Redaction(
+            key=None if redactor.key == settings.redaction_key else redactor.key,
+            rules=[rule.name for rule in redactor.rules],
+        ),
+        volatile=Volatile(
+            created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
+            clock=round(now, 6) if {"clock", TICKING} & set(settings.freeze) else None,
+            python=platform.python_version(),
+        ),
+    )
+
+
+def with_environment(header: Header, learned: Mapping[str, str | None], redactor: Redactor) -> Header:
+    """Return a header that holds the environment variables that a run read, too.
+
+    Args:
+        header: The header.
+        learned: The variables with their real values.
+        redactor: Replaces what is secret in them, by what it is or by the name of the variable.
+    """
+    redacted: dict[str, Any] = {}
+    for name, value in learned.items():
+        redacted |= cast("dict[str, Any]", redactor.value({name: value}))
+    environment = {**header.freeze.environment, **redacted}
+    freeze = header.freeze.model_copy(update={"environment": dict(sorted(environment.items()))})
+    return header.model_copy(update={"freeze": freeze})
+
+
+def with_turns(header: Header, turns: list[list[str]]) -> Header:
+    """Return a header that holds the order in which concurrent calls ended."""
+    return header.model_copy(update={"volatile": header.volatile.model_copy(update={"turns": turns})})
+
+
+def finished_header(
+    header: Header,
+    timings: Mapping[int, Timing],
+    steps: Mapping[int, StepTiming] | None = None,
+    *,
+    derived_from: str | None = None,
+    origin: Plain = None,
+) -> Header:
+    """Return the header of a session that has ended.
+
+    Args:
+        header: Its header at the start.
+        timings: Those of the earlier recordings that stay, by their numbers.
+        steps: Those of the earlier steps that stay, likewise.
+        derived_from: The cassette that was replayed, if another one is written.
+        origin: What was done to the run that was replayed, likewise.
+    """
+    update = {"packages": _versions(), "timings": dict(timings), "steps": dict(steps or {})}
+    volatile = header.volatile.model_copy(update=update)
+    where = {"derived_from": derived_from or header.derived_from, "origin": header.origin if origin is None else origin}
+    return header.model_copy(update={"volatile": volatile, **where})
+
+
+def _versions() -> dict[str, str]:
+    loaded = (distribution for module, distribution in _PACKAGES.items() if module in sys.modules)
+    versions = {distribution: _version(distribution) for distribution in loaded}
+    return {distribution: number for distribution, number in versions.items() if number is not None}
+
+
+@functools.cache  # it reads files: of each session that would be a good part
+def _version(distribution: str) -> str | None:
+    """Return the version of a distribution that is imported; nothing if it was imported from a source tree."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,232 @@
+"""Writing a cassette of what another tool has recorded, and the report on what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from agenttape_core.engine import Mode, Policy
+from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError
+from agenttape_core.lifecycle.header import EMPTY, finished_header, new_header, redactor_for
+from agenttape_core.matching import Ignored, Position
+from agenttape_core.redaction import Rule
+from agenttape_core.schema import Fidelity, Freeze
+from agenttape_core.session import Boundary, Crossing, Happening, Session, record_step
+from agenttape_core.session.steps import GAP
+from agenttape_core.settings import cassette_path, checked_option, load_settings
+from agenttape_core.storage import Journal, Location, open_cassette
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """What became of one recording of another tool.
+
+    Args:
+        place: Where it stands in the source: `interaction 3`, `run 0198c3…`.
+        what: What was recorded: `POST https://api.openai.com/v1/responses`.
+        fidelity: Whether the cassette holds all of it (`exact`), something like it (`lossy`) or nothing (`missing`).
+        reason: What is lost, and why; or, of an exact one, what the reader should know.
+    """
+
+    place: str
+    what: str
+    fidelity: Fidelity
+    reason: str = ""
+
+    def __str__(self) -> str:
+        shown = f"{self.fidelity:<8}{self.place}: {self.what}"
+        return f"{shown}\n        {self.reason}" if self.reason else shown
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import made of a foreign recording: a grade for each of its interactions. Printable.
+
+    Args:
+        source: The file that was read.
+        target: The cassette that was written.
+        items: The grades, in the order of the source.
+    """
+
+    source: Path
+    target: Location
+    items: tuple[Graded, ...]
+
+    @property
+    def exact(self) -> tuple[Graded, ...]:
+        """What replays as it was."""
+        return self._of("exact")
+
+    @property
+    def lossy(self) -> tuple[Graded, ...]:
+        """What a replay refuses, unless it is opened with `lossy="serve"`."""
+        return self._of("lossy")
+
+    @property
+    def missing(self) -> tuple[Graded, ...]:
+        """What the cassette does not hold."""
+        return self._of("missing")
+
+    def _of(self, fidelity: Fidelity) -> tuple[Graded, ...]:
+        return tuple(item for item in self.items if item.fidelity == fidelity)
+
+    def __str__(self) -> str:
+        counts = f"{len(self.exact)} exact, {len(self.lossy)} lossy, {len(self.missing)} missing"
+        told = [f"  {line}" for item in self.items if item.reason for line in str(item).splitlines()]
+        return "\n".join([f"{self.source.name} -> {self.target.name}: {counts}", *told])
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """Makes cassettes of the recordings of one other tool, for the command `agenttape import`.
+
+    A package publishes it as an entry point of the group `agenttape.importers`, under the name of the tool.
+
+    Args:
+        recognises: Whether a file is of that tool; a file of any other kind raises nothing.
+        run: Takes the source and the target as `import_vcr` does, and `overwrite`.
+    """
+
+    recognises: Callable[[Path], bool]
+    run: Callable[..., ImportReport]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a foreign recording says of a call besides its request and its outcome.
+
+    Args:
+        position: Where in the run tree it was asked; by default below the root.
+        parent: The call that was going on around it.
+        ids: Run-specific ids of the call that are not part of what was asked.
+        tags: Words that the program gave it.
+        metadata: What else the program said of it.
+        duration_ms: How long it took, in milliseconds.
+        loss: What is lost of it, and why; empty if nothing is.
+    """
+
+    position: Position | None = None
+    parent: Crossing | None = None
+    ids: tuple[str, ...] = ()
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    duration_ms: float = 0.0
+    loss: str = ""
+
+
+class Importing:
+    """A cassette that is being made of a foreign recording; a context manager.
+
+    The cassette is written when the block ends, and not at all if it raises.
+
+    Args:
+        target: The cassette: a bare name under the cassette folder, or a path.
+        overwrite: Whether to replace one that is there already.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the header.
+        ignore: Paths of requests that the foreign recording does not know, so they do not count on replay.
+        clock: The time at which the clock of the recorded program stood still, in seconds since the epoch, if it did.
+
+    Raises:
+        CassetteLockedError: If it is being recorded at this moment.
+        ConfigurationError: If there is a cassette already, or the path, a rule or a setting is not valid.
+    """
+
+    def __init__(
+        self,
+        target: str | Path,
+        *,
+        overwrite: bool = False,
+        redact: bool | Sequence[Rule] = True,
+        tags: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        clock: float | None = None,
+    ) -> None:
+        settings = load_settings()
+        ignored = [*(settings.ignore or ()), *ignore]
+        frozen = () if clock is None else ("clock",)
+        settings = settings.chosen({"freeze": frozen, "tags": checked_option("tags", tags), "ignore": tuple(ignored)})
+        self.path = cassette_path(target, settings.cassette_dir)
+        if not overwrite:
+            _refuse_existing(self.path)
+        redactor = redactor_for(self.path, None, redact, settings)
+        self._header = new_header(self.path, None, settings, redactor, replaces=True)
+        if clock is not None:
+            volatile = self._header.volatile.model_copy(update={"clock": clock})
+            self._header = self._header.model_copy(update={"volatile": volatile, "freeze": Freeze(kinds=["clock"])})
+        self._journal = Journal(self.path, self._header)
+        self._missing: set[tuple[str, str]] = set()
+        self._session = Session(
+            self.path,
+            policy=Policy(Mode.ALL, recorded=False),
+            redactor=redactor,
+            source=EMPTY,
+            sink=self._journal,
+            remedy=list,
+            ambient=False,
+            ignored=Ignored.of(ignored),
+        )
+
+    @property
+    def root(self) -> Position:
+        """The position below which the recorded runs stand."""
+        return self._session.root
+
+    def crossing(self, boundary: Boundary, name: str, body: Mapping[str, Any], told: Told | None = None) -> Crossing:
+        """Begin an interaction. Its outcome is recorded by `returned`, `raised` or `streamed` of what is returned.
+
+        Args:
+            boundary: The family of the call.
+            name: Which one: the class of the model, the name of the tool.
+            body: What was asked: exactly what the integration would ask for the same call.
+            told: What else the recording says.
+
+        Raises:
+            UnrecordableValueError: If the body cannot be written.
+        """
+        told = told or Told()
+        position = told.position or self.root.child(name)
+        crossing = self._session.cross(boundary, name, body, position=position, ids=told.ids, parent=told.parent)
+        crossing.tags, crossing.metadata = told.tags, told.metadata
+        crossing.duration_ms = told.duration_ms
+        crossing.fidelity_note = told.loss
+        return crossing
+
+    def missing(self, kind: str, reason: str) -> None:
+        """Note that calls of a kind were recorded that the cassette does not hold; a miss of that kind will say so."""
+        if (kind, reason) in self._missing:
+            return
+        self._missing.add((kind, reason))
+        order, began = self.root.moment(), perf_counter()
+        happening = Happening(GAP, "import", "", order, began, missing=reason, data=[kind])
+        record_step(self._session, happening)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Literal[False]:
+        self._session.closed = True
+        try:
+            if error is None:
+                self._journal.commit(finished_header(self._header, {}))
+        finally:
+            self._journal.abandon(keep=False)
+        return False
+
+
+def _refuse_existing(path: Location) -> None:
+    with suppress(CassetteError):
+        try:
+            open_cassette(path)
+        except CassetteNotFoundError:
+            return
+    raise ConfigurationError(
+        f"{path} is there already, and an import would replace it\n  name another target, or pass overwrite=True"
+    )

@@ -1,0 +1,198 @@
+"""The recording of what is only observed: a production run that nobody wrapped into a session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from time import perf_counter
+
+from agenttape_core.engine import Mode, Policy
+from agenttape_core.errors import CassetteLockedError, CassetteNotFoundError, SessionStateError
+from agenttape_core.lifecycle.header import EMPTY, finished_header, new_header, redactor_for
+from agenttape_core.matching import Ignored
+from agenttape_core.redaction import Rule
+from agenttape_core.schema import Interaction, Plain, Step
+from agenttape_core.session import Session
+from agenttape_core.settings import cassette_path, checked_option, load_settings
+from agenttape_core.storage import Cassette, Journal, Location, open_cassette, real_location, recording_process
+
+_SMALL = 64 * 1024
+"""A file of up to so many bytes is written anew after each run; a larger one when it would grow by a share of itself.
+
+Writing costs as much as the whole file is long, so writing it after each of many runs would cost their square.
+"""
+_SHARE = 2
+"""The journal of what is not yet in the file may be as long as the file, divided by this."""
+
+
+class Observation:
+    """The recording of what a handler observes. It starts at the first interaction and is written many times.
+
+    What was observed is in a journal beside the cassette at once, and a crash does not lose it. The cassette is written
+    by `run_ended`, when there is enough to write, and by `flush` and `close`. Thread-safe.
+
+    Args:
+        name_or_path: The cassette; what is there already is replaced when it is first written.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the header.
+
+    Raises:
+        CassetteLockedError: If it is being recorded at this moment.
+        ConfigurationError: If the suffix of the path, a rule or a setting is not valid.
+    """
+
+    def __init__(
+        self, name_or_path: str | Path, *, redact: bool | Sequence[Rule] = True, tags: Sequence[str] = ()
+    ) -> None:
+        self._settings = load_settings().chosen({"freeze": (), "tags": checked_option("tags", tags)})
+        self.path = path = cassette_path(name_or_path, self._settings.cassette_dir)
+        if (process := recording_process(real_location(path))) is not None:
+            raise _locked(path, f"process {process} is recording to this cassette")
+        self._redactor = redactor_for(path, None, redact, self._settings)
+        self._header = new_header(path, None, self._settings, self._redactor, replaces=True)
+        self._began = perf_counter()
+        self._journal: Journal | None = None
+        self._session: Session | None = None
+        self._written: _Written | None = None
+        self._is_closed = False
+        self._lock = Lock()
+        self._process = os.getpid()
+
+    @property
+    def session(self) -> Session:
+        """The session that interactions and steps are to be recorded in now.
+
+        Raises:
+            CassetteLockedError: If another recording to the same cassette is going on.
+            SessionStateError: If the observation is closed.
+        """
+        self._mind_forks()
+        with self._lock:
+            if self._session is None:
+                if self._is_closed:
+                    raise SessionStateError(f"the observation that was written to {self.path} is closed")
+                self._session = self._open()
+            return self._session
+
+    def note_input(self, value: Plain) -> None:
+        """Keep the inbound input of the first run in the header, so that it can be started again. Later ones are not.
+
+        Args:
+            value: The input, as `plain_value` makes it.
+        """
+        with self._lock:
+            if self._header.input is None and self._session is None and self._written is None:
+                self._header = self._header.model_copy(update={"input": self._redactor.value(value)})
+
+    def _open(self) -> Session:
+        self._journal = Journal(self.path, self._header)
+        session = Session(
+            self.path,
+            policy=Policy(Mode.ALL, recorded=False),
+            redactor=self._redactor,
+            source=EMPTY,
+            sink=self._journal,
+            remedy=list,
+            ambient=False,
+            ignored=Ignored.of(self._header.ignore),
+        )
+        session.began = self._began
+        return session
+
+    def run_ended(self) -> None:
+        """Note that nothing that is observed goes on now; the file is written if it is small, or much is new.
+
+        Raises:
+            CassetteError: As of `flush`.
+        """
+        self._mind_forks()
+        with self._lock:
+            if self._session is None or self._journal is None:
+                return
+            self._session.forget()
+            written = self._written.size if self._written is not None else 0
+            if written <= _SMALL or self._journal.size * _SHARE >= written:
+                self._write()
+
+    def flush(self) -> None:
+        """Write all that was observed so far; what is observed later is added to it. For when nothing goes on.
+
+        Raises:
+            CassetteLockedError: If something else was recorded to the same cassette since it was written.
+            CassetteWriteError: If the file cannot be written; the message says where the recording is kept.
+        """
+        self._mind_forks()
+        with self._lock:
+            self._write()
+
+    def close(self) -> None:
+        """Write all that was observed, and observe no more. Raises as `flush` does."""
+        self._mind_forks()
+        with self._lock:
+            self._is_closed = True
+            self._write()
+
+    def _write(self) -> None:
+        session, journal = self._session, self._journal
+        self._session = self._journal = None
+        if session is None or journal is None:
+            return
+        session.closed = True
+        try:
+            before = self._written.read() if self._written is not None else None
+            keep: list[Interaction | Step] = list(before.records()) if before is not None else []
+            header = before.header if before is not None else self._header
+            volatile = header.volatile
+            journal.commit(finished_header(header, volatile.timings, volatile.steps), keep)
+            size = journal.size + (self._written.size if self._written is not None else 0)
+            self._written = _Written(self.path, size)
+        finally:
+            journal.abandon(keep=True)
+
+    def _mind_forks(self) -> None:
+        """Start anew in a fork: what the process it came from has observed is that process's to write."""
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), Lock()
+            self._session = self._journal = self._written = None
+
+
+class _Written:
+    """The file as it was written last.
+
+    Args:
+        path: Where it is.
+        size: About how many bytes it has, for one whose size cannot be asked for.
+    """
+
+    def __init__(self, path: Location, size: int) -> None:
+        self._path = path
+        self._state = _state(path)
+        self.size = self._state[1] if self._state is not None else size
+
+    def read(self) -> Cassette | None:
+        """Open it again; nothing if it is not there any more.
+
+        Raises:
+            CassetteLockedError: If it is not what was written.
+        """
+        try:
+            cassette = open_cassette(self._path)
+        except CassetteNotFoundError:
+            return None
+        if _state(self._path) != self._state:
+            raise _locked(self._path, "another recording has taken the place of what was observed before")
+        return cassette
+
+
+def _state(path: Location) -> tuple[int, int, int] | None:
+    """What tells a file from another one that took its place, its size in bytes in the middle; nothing for a URL."""
+    if not isinstance(path, Path):
+        return None
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _locked(path: Location, problem: str) -> CassetteLockedError:
+    return CassetteLockedError(path, problem, remedy="use one handler for one file, and another path for each process")

@@ -1,0 +1,230 @@
+"""`use_cassette`: the one entry point."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import agenttape_core.freeze  # noqa: F401 - takes hold of the real clock, before a test may have travelled in time
+from agenttape_core.errors import ConfigurationError, SessionStateError
+
+if TYPE_CHECKING:  # imported by the first use: who only imports us does not wait for it
+    from agenttape_core.engine import Lossy, Mode, OnMiss
+    from agenttape_core.lifecycle.open_session import Use
+    from agenttape_core.matching import Exhausted, Matcher, Way
+    from agenttape_core.redaction import Rule
+    from agenttape_core.session import Session
+    from agenttape_core.settings import OnError, Opaque, Pacing, Unused
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class use_cassette:  # noqa: N801 - used like a function: a context manager, sync and async, and a decorator
+    """Record what the agent does once, and replay it ever after.
+
+    Args:
+        name_or_path: A bare name lives in `cassette_dir` as `.yaml`; what ends with `.yaml`, `.yml`, `.jsonl`, or
+            one of them and `.gz` or `.zst`, is a path and used as it is. So is a URL such as `s3://bucket/a.yaml`,
+            with the extra `fsspec`.
+        mode: `none` (replay only, the default; alias `replay`), `once` (record if there is no cassette yet),
+            `new_episodes` (serve what is recorded, record the rest), `all` (record everything anew; alias `record`).
+        cassette_dir: The folder of bare names; by default `cassettes`.
+        live: Kinds (`"chat"`, `"tool"`) and names (`"get_weather"`) that are executed for real in any mode. A replay
+            with something live writes what happened to a derived cassette and leaves its own untouched.
+        frozen: Kinds and names that are only ever served, in any mode.
+        match_on: How a recording is found for a call, tried in turn: `exact` (the same request at the same address),
+            `request` (the same request elsewhere), `address` (another request at the same address), `ordered` (the
+            next one of the same kind and name), or a function of `(asked, recorded)` that says whether it answers.
+            By default `("exact", "request")`.
+        ignore: Paths of requests that do not count when they are compared, such as `arguments.now`,
+            `messages[*].name`, `**.created_at`. By default those that the cassette was recorded with.
+        exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last` (give the last
+            answer again) or `cycle` (start over).
+        on_miss: What a call without a recording gets: a `CassetteMissError` (`raise`), or an error result that the
+            run lives on with (`return`), counted in `report.drift`.
+        unused: What to do at the end of a replay that did not ask for everything: `fail`, `warn` or `ignore`; by
+            default `fail`, and `ignore` with `on_miss="return"`.
+        on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
+        opaque: What to do with a value that has no codec: `refuse` to record it, or `keep` an opaque value that can
+            be passed around and shown on replay, and nothing else.
+        lossy: What to do with a recording that holds less than what came back, because it was only observed or comes
+            from another tool: `refuse` it like a missing one, or `serve` it.
+        pace: How long a replay takes for what it serves: no time (`none`, the default), as long as it was recorded
+            (`recorded`), or that times a number, such as 0.1.
+        tracing: Whether a replay may report to outside tracers such as LangSmith. A recording may, as it always does.
+        freeze: What is kept as it was recorded, of `clock` or `clock:ticking`, `uuid`, `random`, `numpy`, `env`. A
+            replay freezes what its cassette says.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        egress: Hosts that a replay may reach all the same; `loopback` and `subprocess` are such words too.
+        ambient: Whether frameworks tape every model and tool; if not, only what you tape takes part.
+        tags: Words for the header.
+
+    Every option but `redact` and `ambient` defaults to `[tool.agenttape]` in `pyproject.toml` and to the environment
+    variable `AGENTTAPE_<OPTION>`, which wins over the file.
+
+    Raises:
+        ConfigurationError: On construction or entry, if an option or a setting is not valid.
+        CassetteNotFoundError: On entry, if there is nothing to replay.
+        CassetteError: On entry, if the file cannot be read or is being recorded elsewhere; on exit, if it cannot be
+            written.
+        CassetteMissError: At the call that has no recording, and again on exit if something ate it.
+        UnusedInteractionsError: On exit, with `unused="fail"`.
+    """
+
+    def __init__(
+        self,
+        name_or_path: str | Path,
+        *,
+        mode: str | Mode | None = None,
+        cassette_dir: str | Path | None = None,
+        live: Collection[str] | None = None,
+        frozen: Collection[str] | None = None,
+        match_on: Way | Matcher | Sequence[Way | Matcher] | None = None,
+        ignore: Collection[str] | None = None,
+        exhausted: Exhausted | None = None,
+        on_miss: OnMiss | None = None,
+        unused: Unused | None = None,
+        on_error: OnError | None = None,
+        opaque: Opaque | None = None,
+        lossy: Lossy | None = None,
+        pace: Pacing | float | None = None,
+        tracing: bool | None = None,
+        freeze: Collection[str] | None = None,
+        redact: bool | Sequence[Rule] = True,
+        egress: Collection[str] | None = None,
+        ambient: bool = True,
+        tags: Sequence[str] | None = None,
+    ) -> None:
+        from agenttape_core.lifecycle.remedy import caller, remedy_for
+        from agenttape_core.settings import checked_option
+
+        chosen = {
+            "mode": mode,
+            "cassette_dir": cassette_dir,
+            "live": live,
+            "frozen": frozen,
+            "match_on": match_on,
+            "ignore": ignore,
+            "exhausted": exhausted,
+            "on_miss": on_miss,
+            "unused": unused,
+            "on_error": on_error,
+            "opaque": opaque,
+            "lossy": lossy,
+            "pace": pace,
+            "tracing": tracing,
+            "freeze": freeze,
+            "egress": egress,
+            "tags": tags,
+        }
+        self._name_or_path = name_or_path
+        self._chosen = {key: checked_option(key, value) for key, value in chosen.items() if value is not None}
+        self._redact = redact
+        self._ambient = ambient
+        self._used: Use | None = None
+        self._remedy = remedy_for(caller() if mode is not None else None)
+
+    def __enter__(self) -> Session:
+        used = self._begin()
+        try:
+            used.prepare()
+            return used.enter()
+        except BaseException:
+            self._used = None
+            raise
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Literal[False]:
+        used = self._end()
+        used.leave()
+        used.settle(error)
+        used.judge(error)
+        return False
+
+    async def __aenter__(self) -> Session:
+        used = self._begin()
+        try:
+            await _in_thread(used.prepare)
+            return used.enter()
+        except BaseException:
+            used.abandon()
+            self._used = None
+            raise
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Literal[False]:
+        used = self._end()
+        used.leave()
+        await _in_thread(functools.partial(used.settle, error))
+        used.judge(error)
+        return False
+
+    def _begin(self) -> Use:
+        from agenttape_core.lifecycle.open_session import Use
+
+        if self._used is not None:
+            raise SessionStateError("this use_cassette(...) is open already; make one for each block")
+        self._used = Use(
+            self._name_or_path, self._chosen, redact=self._redact, ambient=self._ambient, remedy=self._remedy
+        )
+        return self._used
+
+    def _end(self) -> Use:
+        used, self._used = self._used, None
+        if used is None:
+            raise SessionStateError("this use_cassette(...) is not open")
+        return used
+
+    def __call__(self, function: FunctionT) -> FunctionT:
+        """Decorate a function or coroutine function: each call of it is one use of the cassette."""
+        if inspect.isclass(function):
+            raise ConfigurationError(
+                f"use_cassette cannot decorate the class {function.__qualname__}: decorate its functions"
+            )
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ConfigurationError(
+                f"use_cassette cannot decorate the generator {function.__qualname__}: its body runs in pieces\n"
+                "  open the cassette with a `with` block inside it"
+            )
+        return _decorated(function, self._again)  # type: ignore[return-value]
+
+    def _again(self) -> use_cassette:
+        again = use_cassette(self._name_or_path, redact=self._redact, ambient=self._ambient, **self._chosen)
+        again._remedy = self._remedy
+        return again
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    """Read and write files where no event loop waits for it, and to the end even if the caller is cancelled."""
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        working.exception()
+        raise
+
+
+def _decorated(function: Callable[..., Any], fresh: Callable[[], use_cassette]) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def use_async(*args: Any, **kwargs: Any) -> Any:
+            async with fresh():
+                return await function(*args, **kwargs)
+
+        return use_async
+
+    @functools.wraps(function)
+    def use(*args: Any, **kwargs: Any) -> Any:
+        with fresh():
+            return function(*args, **kwargs)
+
+    return use

@@ -1,0 +1,218 @@
+"""Requests in canonical form, and the fingerprint of what they ask.
+
+The recipe, which `docs/fingerprint.md` spells out for other implementations:
+
+1. The body of a request is plain data, already redacted. Each of its top-level values is one *part*; of a top-level
+   list, each item is a part of its own.
+2. A part is written as JSON: ASCII, keys sorted, no white space. In that text every run-specific id (a UUID or a word
+   of 32 hex digits) is replaced by `<id>`, and remembered.
+3. A part contributes the line `key digest n n n`: the top-level key (with `[]` for an item of a list), the SHA-256 of
+   the text, and for each remembered id its number in order of first appearance in the *whole* request.
+   What the session ignores (`ignoring.py`) is left out before the text is written; a part that is ignored whole
+   contributes no line.
+4. The fingerprint is the first 32 hex digits of the SHA-256 of the kind and these lines, by sorted key.
+
+Numbering the ids over the whole request keeps apart "the same id twice" and "two ids", while each part can be
+digested once and looked up for ever after: agents send the same messages again on every call.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from threading import Lock
+from typing import Any, NamedTuple
+
+from agenttape_core.matching.ignored_paths import NOTHING, Ignored, Paths, below, ignores, stripped
+from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID
+from agenttape_core.schema import Plain
+
+_CACHED_PARTS = 8192
+_KEYABLE = (str, int, float, bool, list, dict, tuple, bytes, type(None))
+
+
+def canonical_json(plain: Plain) -> str:
+    """Return the one JSON text of plain data: ASCII, keys sorted, no white space; `1`, `1.0` and `true` differ."""
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+class Keyed(NamedTuple):
+    """A part of a request that is costly to build, with a cheap key that stands for its exact content."""
+
+    key: Hashable
+    """Different whenever the part is."""
+    source: Any
+    """What the part is built of."""
+    build: Callable[[Any], Plain]
+    """Builds the part as plain data of its source; called once per distinct key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One canonicalised part: its redacted plain data, its digest, and the run-specific ids inside it."""
+
+    plain: Plain
+    digest: str
+    """Empty for an item that is ignored."""
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request in canonical form: what is asked, free of where and when.
+
+    Args:
+        kind: The kind of boundary.
+        name: The name of the boundary; not part of the fingerprint.
+        fingerprint: The hash of what is asked; see the module docstring.
+        ids: The run-specific ids of the request in order of first appearance, then those that belong to the call only.
+        parts: The parts by top-level key; a list where the value is a list.
+        extra: How many of the ids belong to the call only.
+    """
+
+    kind: str
+    name: str
+    fingerprint: str
+    ids: tuple[str, ...]
+    parts: Mapping[str, Part | list[Part]]
+    extra: int = 0
+
+    @property
+    def body(self) -> dict[str, Plain]:
+        """The redacted request as plain data."""
+        return {
+            key: [item.plain for item in part] if isinstance(part, list) else part.plain
+            for key, part in self.parts.items()
+        }
+
+
+class Canonicaliser:
+    """Puts requests into canonical form, and remembers the parts it has seen. Thread-safe.
+
+    Args:
+        plain: Makes plain, redacted data of a value; called once per distinct part.
+        ignored: What fingerprints leave out.
+    """
+
+    def __init__(self, plain: Callable[[Any], Plain], ignored: Ignored = NOTHING) -> None:
+        self._plain = plain
+        self.ignored = ignored
+        self._cache: OrderedDict[Hashable, Part] = OrderedDict()
+        self._lock = Lock()
+
+    def question(self, kind: str, name: str, body: Mapping[str, Any], ids: tuple[str, ...] = ()) -> Question:
+        """Return the canonical form of a request.
+
+        Args:
+            kind: The kind of boundary.
+            name: The name of the boundary.
+            body: The request. Values may be `Keyed`, also as items of a list.
+            ids: Run-specific ids that belong to the call but are not part of what is asked.
+
+        Raises:
+            UnrecordableValueError: If a value cannot be written as plain data.
+        """
+        paths = self.ignored.paths
+        parts: dict[str, Part | list[Part]] = {}
+        for key in sorted(body):
+            value, rest = body[key], below(paths, key) if paths else ()
+            if not isinstance(value, list):
+                parts[key] = self._part(key, value, rest)
+            elif rest:
+                parts[key] = [self._part(key, item, _below_item(rest, n)) for n, item in enumerate(value)]
+            else:
+                parts[key] = [self._part(key, item, ()) for item in value]
+        return _question(kind, name, parts, self.ignored, ids)
+
+    def _part(self, name: str, value: Any, paths: Paths) -> Part:
+        keyed = type(value) is Keyed
+        content = value.key if keyed else _content_key(value)
+        key = (name, content, keyed, paths)
+        part = self._cache.get(key) if content is not None else None
+        if part is None:
+            built = value.build(value.source) if keyed else value
+            # The name goes along, because it may say that its value is a secret.
+            (plain,) = self._plain({name: built}).values()
+            part = _digest(plain, paths)
+            if content is not None:
+                self._remember(key, part)
+        return part
+
+    def _remember(self, key: Hashable, part: Part) -> None:
+        with self._lock:
+            self._cache[key] = part
+            if len(self._cache) > _CACHED_PARTS:
+                self._cache.popitem(last=False)
+
+
+def _content_key(value: Any) -> bytes | None:
+    """Return bytes that are equal only for equal builtin values, or nothing for other values.
+
+    Version 2 of the marshal format is used because later ones encode shared references, which differ between equal
+    values: https://docs.python.org/3/library/marshal.html.
+    """
+    if not isinstance(value, _KEYABLE):
+        return None
+    try:
+        return marshal.dumps(value, 2)
+    except ValueError:
+        return None
+
+
+def recorded_question(kind: str, name: str, request: Mapping[str, Plain], ignored: Ignored) -> Question:
+    """Return the canonical form of a recorded request: it is plain and redacted already."""
+    parts: dict[str, Part | list[Part]] = {}
+    for key in sorted(request):
+        value, rest = request[key], below(ignored.paths, key)
+        if isinstance(value, list):
+            parts[key] = [_digest(item, _below_item(rest, n)) for n, item in enumerate(value)]
+        else:
+            parts[key] = _digest(value, rest)
+    return _question(kind, name, parts, ignored)
+
+
+def _below_item(paths: Paths, index: int) -> Paths:
+    return paths if ignores(paths) else below(paths, index)
+
+
+def _question(
+    kind: str, name: str, parts: Mapping[str, Part | list[Part]], ignored: Ignored, ids: tuple[str, ...] = ()
+) -> Question:
+    numbers: dict[str, int] = {}
+    compared = parts
+    if ignored.paths:
+        compared = {key: part for key, part in parts.items() if not ignores(below(ignored.paths, key))}
+    fingerprint = sha256("\n".join(_lines(kind, compared, numbers)).encode()).hexdigest()[:32]
+    return Question(kind, name, fingerprint, (*numbers, *ids), parts, len(ids))
+
+
+def _digest(plain: Plain, paths: Paths = ()) -> Part:
+    if ignores(paths):
+        return Part(plain, "", ())
+    text = canonical_json(stripped(plain, paths))
+    ids = tuple(RUN_SPECIFIC_ID.findall(text))
+    if ids:
+        text = RUN_SPECIFIC_ID.sub("<id>", text)
+    return Part(plain, sha256(text.encode()).hexdigest(), ids)
+
+
+def _lines(kind: str, parts: Mapping[str, Part | list[Part]], numbers: dict[str, int]) -> list[str]:
+    lines = [kind]
+    for key, part in parts.items():
+        if isinstance(part, Part):
+            lines.append(_line(key, part, numbers))
+        else:
+            key = f"{key}[]"  # noqa: PLW2901 - the key of an item says that it is one
+            lines.append(key)
+            lines += [
+                f"{key} {item.digest}" if not item.ids else _line(key, item, numbers) for item in part if item.digest
+            ]
+    return lines
+
+
+def _line(key: str, part: Part, numbers: dict[str, int]) -> str:
+    return " ".join([key, part.digest, *(str(numbers.setdefault(item, len(numbers))) for item in part.ids)])

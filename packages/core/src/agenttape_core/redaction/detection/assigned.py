@@ -1,0 +1,210 @@
+"""The value that a name in a text is given: where it starts and ends, and whether it can be a secret.
+
+A value under a denied name may still be a placeholder, a type, a variable or a piece of prose.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.names import HEADERS, PASSWORDS, words_of
+from agenttape_core.redaction.pseudonyms import NUMBER, SECRET
+from agenttape_core.redaction.values import is_code_name, is_placeholder, is_random, is_type_name
+
+if TYPE_CHECKING:
+    from agenttape_core.redaction.detection.views import View
+    from agenttape_core.redaction.findings import Finding
+
+_OPEN = Lazy(r"(?:[rbfuRBFU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}[\"'`])")
+_SCHEME = Lazy(
+    r"(?:Bearer|Basic|Token|ApiKey|Api-Key|Digest|Negotiate|AWS4-HMAC-SHA256|OAuth|Signature|Hawk)[ \t]+", re.IGNORECASE
+)
+_PARAMETERS = Lazy(r"""(?:[\w-]{1,40}=(?:\\{0,7}"[^"\\\r\n]{0,2048}\\{0,7}"|[^\s,"'\\]{1,2048})[, \t]{0,8})++""")
+"""What follows a scheme that signs (RFC 9110, 11.4): `username="u", response="6629fae4"`."""
+_HEADER = Lazy(r"""[^\r\n"'\\]{1,8192}""")
+_QUERY = Lazy(r"""[^\s"'`&;#<>\\{}]{1,4096}""")
+_ENVIRONMENT = Lazy(r"""(?:[^\s"'`\\;]|;(?!\s|\Z|[A-Za-z_ ]{1,40}=)){1,4096}""")
+_ELEMENT = Lazy(r"[^<>\s]{1,4096}(?=</)")
+_BARE = Lazy(r"""[^\s"'`,;&<>(){}\[\]|\\]{1,512}""")
+_DIGIT = Lazy(r"[0-9]")
+_NUMBER = Lazy(r"""-?\d{1,40}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,4})?(?=[\s,}\])]|\Z)""")
+_NUMERIC = Lazy(r"[0-9]+(?:[.,:][0-9]+)*")
+_COOKIE = Lazy(r"[^\s=;,]{1,128}=[^\s=]")
+_AFTER_STRING = Lazy(r"[\s),;:\]}\\]|\Z")
+_CODE = Lazy(r"[A-Za-z_][\w.]*")
+_WORDS = Lazy(r"[A-Za-z_.=/-]+")
+_PAIR = Lazy(
+    r"""(?:[\w.]{0,40}Auth)?[(][ ]?\\{0,3}["'][^"'\\\n]{0,128}\\{0,3}["'],"""
+    r"""[ ]?\\{0,3}["'](?P<secret>[^"'\\\n]{1,256})\\{0,3}["']"""
+)
+"""User and password, as HTTP clients take them: `("bob", "x")`, `HTTPBasicAuth("bob", "x")`."""
+_LOGPROB = Lazy(r"logprob|token_id|\"bytes|'bytes")
+_PATH = ("/", "./", "../", "~/", "http://", "https://", "file:")
+_MAX_VALUE = 16_384
+_MIN_BARE = 4
+_MIN_SAID = 6
+_MIN_OPAQUE = 20
+"""A word of so many letters after a scheme is no English."""
+_NOTHING = (0, 0)
+_NEAR = 120
+
+
+class Assignment(NamedTuple):
+    """A name in a text and what follows it."""
+
+    name: str
+    """The name as it is written."""
+    start: int
+    """Where the name starts."""
+    value: int
+    """Where the value starts, or its quote."""
+    kind: str | None
+    """The kind of its value, or nothing when the value must also look random."""
+    sep: str = " "
+    """What stands between them; a blank when they are the words of a command, ` is ` in prose."""
+    close: str | None = None
+    """The quote that ends the name."""
+    gap: str = ""
+    """Blanks before the value."""
+
+
+def find_value(view: View, found: Assignment) -> Finding | None:
+    """Return the secret that a name is given, or nothing if it is none."""
+    text = view.text
+    opened = _OPEN.match(text, found.value)
+    start, end = _quoted(text, found, opened) if opened else _unquoted(text, found)
+    if not found.kind:
+        start, end = _suspicious(text, found, start, end, is_quoted=bool(opened))
+        return view.finding(start, end, SECRET) if start < end else None
+    if number := _json_number(text, found, opened):
+        return view.finding(found.value, number, NUMBER, found.close or "")
+    if words_of(found.name)[-1] in HEADERS and (scheme := _SCHEME.match(text, start, end)):
+        start = scheme.end()
+    if end <= start or is_placeholder(text[start:end]) or _is_model_token(text, found, start, end):
+        return None
+    return view.finding(start, end, found.kind)
+
+
+def _suspicious(text: str, found: Assignment, start: int, end: int, *, is_quoted: bool) -> tuple[int, int]:
+    """Return where the secret under a name such as `key` or `auth` starts and ends."""
+    pair = _PAIR.match(text, found.value) if found.sep == "=" and found.name.endswith("auth") else None
+    if pair:
+        return _NOTHING if is_placeholder(pair["secret"]) else pair.span("secret")
+    value = text[start:end]
+    is_code = not is_quoted and "." in value and _CODE.fullmatch(value)
+    return (start, end) if is_random(value) and not is_code else _NOTHING
+
+
+def _quoted(text: str, found: Assignment, opened: re.Match[str]) -> tuple[int, int]:
+    """Return where a quoted value starts and ends."""
+    start, quote = opened.end(), opened["quote"]
+    if _is_closing(text, found, opened) or ("f" in opened[0].lower() and "{" in text[start : start + _NEAR]):
+        return _NOTHING  # the end of another string, or a template in source code
+    end = _closing(text, start, quote)
+    if quote == "`" and found.sep == "=" and not found.gap and " " in text[start:end]:
+        return _NOTHING  # a command of a shell
+    return start, end
+
+
+def _unquoted(text: str, found: Assignment) -> tuple[int, int]:
+    at = found.value
+    return at, _end(_ELEMENT, text, at) if found.sep == ">" else _bare(text, found)
+
+
+def _is_closing(text: str, found: Assignment, opened: re.Match[str]) -> bool:
+    """Whether the quote after a name ends the string that the name is in: `getpass("Password: ")`."""
+    if found.close or not _AFTER_STRING.match(text, opened.end()):
+        return False
+    line = text[max(0, found.start - _NEAR) : found.start].rpartition("\n")[2]
+    return line.count(opened["quote"]) % 2 == 1
+
+
+def _closing(text: str, start: int, quote: str) -> int:
+    """Return where a quoted value ends: at its quote, or where the line or the text does."""
+    limit = min(len(text), start + _MAX_VALUE)
+    line = text.find("\n", start, limit)
+    limit = line if line >= 0 and quote != "`" else limit
+    at = text.find(quote, start, limit)
+    while at >= 0:
+        slashes = len(text[start:at]) - len(text[start:at].rstrip("\\"))
+        if slashes % 2 == 0:
+            return at
+        at = text.find(quote, at + 1, limit)
+    return limit
+
+
+def _end(pattern: Lazy, text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at
+
+
+def _bare(text: str, found: Assignment) -> int:
+    """Return where a value without quotes ends, or its start when there is none that could be a secret."""
+    at, sep, last = found.value, found.sep, words_of(found.name)[-1]
+    if last in HEADERS and sep == ":":
+        return _header(text, at) if last == "authorization" else _cookie(text, at)
+    if sep == "=" and text[found.start - 1 : found.start] in ("?", "&", "#"):
+        return _end(_QUERY, text, at)
+    if sep == "=" and not found.gap and found.name.isupper():
+        return _end(_ENVIRONMENT, text, at)
+    end = _end(_BARE, text, at)
+    value = text[at:end].rstrip(".,:?*")
+    if sep == " is " and not _is_said(value):
+        return at
+    if text[end : end + 1] in ("(", "[") or not _is_secret_word(value, found):
+        return at
+    return at + len(value)
+
+
+def _header(text: str, at: int) -> int:
+    """Return where the value of an `Authorization` ends: one word after a scheme, or the parameters of one."""
+    scheme = _SCHEME.match(text, at)
+    start = scheme.end() if scheme else at
+    if scheme and (end := _end(_PARAMETERS, text, start)) > start and "=" in text[start:end].rstrip("= \t"):
+        return start + len(text[start:end].rstrip(", \t"))
+    line = text[start : _end(_HEADER, text, start)].rstrip()
+    word = line.split(" ", 1)[0] if scheme else line
+    if " " in word or (not _DIGIT.search(word) and (not scheme or (len(word) < _MIN_OPAQUE and word.isalpha()))):
+        return at
+    return start + len(word)
+
+
+def _cookie(text: str, at: int) -> int:
+    line = text[at : _end(_HEADER, text, at)].rstrip()
+    return at + len(line) if _COOKIE.match(line) else at
+
+
+def _is_said(value: str) -> bool:
+    """Whether the word after `password is` is one that nobody would write otherwise: letters and digits mixed."""
+    is_mixture = bool(_DIGIT.search(value)) and any(char.isalpha() for char in value)
+    return len(value) >= _MIN_SAID and is_mixture and not is_type_name(value.partition("-")[0])
+
+
+def _is_secret_word(value: str, found: Assignment) -> bool:
+    if len(value) < _MIN_BARE or value.startswith(_PATH) or is_type_name(value):
+        return False
+    if _NUMERIC.fullmatch(value):
+        return words_of(found.name)[-1] in PASSWORDS
+    if not _DIGIT.search(value) and _WORDS.fullmatch(value):
+        return False
+    is_code = found.sep in ("=", "==", ":=", "=>") or (found.close is None and "." in value)
+    return not (is_code and (found.gap or "." in value) and is_code_name(value))
+
+
+def _json_number(text: str, found: Assignment, opened: re.Match[str] | None) -> int:
+    """Return where a bare number after a quoted name ends, or 0."""
+    if opened or not found.close or found.sep not in (":", "=>"):
+        return 0
+    match = _NUMBER.match(text, found.value)
+    return match.end() if match and not _is_model_token(text, found, found.value, match.end()) else 0
+
+
+def _is_model_token(text: str, found: Assignment, start: int, end: int) -> bool:
+    """Whether the value is a piece of a language model's output: it has blanks, or its log probability is near."""
+    if words_of(found.name) != ("token",):
+        return False
+    value = text[start:end]
+    around = text[max(0, found.start - _NEAR) : found.start] + text[end : end + _NEAR]
+    return value != value.strip() or " " in value or bool(_LOGPROB.search(around))

@@ -1,0 +1,104 @@
+"""Secrets that are more than one token: PEM blocks, the tokens of Discord, credentials in a URL or after a scheme."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import TYPE_CHECKING
+
+from agenttape_core.redaction.detection import BEFORE
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.pseudonyms import SECRET
+from agenttape_core.redaction.values import is_placeholder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agenttape_core.redaction.detection.views import View
+    from agenttape_core.redaction.findings import Finding
+
+_PEM = Lazy(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END = Lazy(r"-----END [A-Z0-9 ]{0,40}-----")
+_PEM_BODY = Lazy(r"(?:[A-Za-z0-9+/=:,\s]|\\[nrt])*+")
+_MAX_PEM = 16_384
+
+
+def find_pem(view: View) -> Iterator[Finding]:
+    r"""Find private keys in PEM armour (RFC 7468), also with `\\n` for line breaks and also cut off."""
+    at = view.raw.find(b"-----BEGIN ")
+    while at >= 0:
+        begin = _PEM.match(view.text, at)
+        after = at + 1
+        if begin:
+            end = _PEM_END.search(view.text, begin.end(), begin.end() + _MAX_PEM)
+            body = _PEM_BODY.match(view.text, begin.end())
+            after = end.end() if end else body.end() if body else begin.end()
+            yield view.finding(at, after, "pem")
+        at = view.raw.find(b"-----BEGIN ", after)
+
+
+_DISCORD_SHAPE = b" " + b"a" * 6 + b" " + b"a" * 27
+_DISCORD = Lazy(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", re.ASCII)
+_DISCORD_HEAD, _DISCORD_TAIL = 33, 48
+
+
+def find_discord(view: View) -> Iterator[Finding]:
+    """Find the tokens of Discord's bots: three parts, of which the second has six characters."""
+    at = view.runs.find(_DISCORD_SHAPE)
+    while at >= 0:
+        start = view.runs.rfind(b" ", max(0, at - _DISCORD_HEAD - 1), at) + 1
+        match = _DISCORD.search(view.text, max(start, at - _DISCORD_HEAD), at + _DISCORD_TAIL)
+        if match:
+            yield view.finding(*match.span(), "discord")
+        at = view.runs.find(_DISCORD_SHAPE, at + 1)
+
+
+_URL = Lazy(r"""://[^\s/:@"'<>\\]{0,128}:(?P<secret>[^\s/"'<>\\]{1,256})@(?=[\w.\[%{$-])""")
+
+
+def find_url_passwords(view: View) -> Iterator[Finding]:
+    """Find passwords in URLs: `scheme://user:password@host` (RFC 3986, 3.2.1)."""
+    at = view.raw.find(b"://") if b"@" in view.raw else -1
+    while at >= 0:
+        match = _URL.match(view.text, at)
+        if match and not is_placeholder(match["secret"]):
+            yield view.finding(*match.span("secret"), SECRET)
+        at = view.raw.find(b"://", at + 3)
+
+
+_BEARER = Lazy(r"[Bb](?:earer|EARER)(?:[ \t]{1,4}|%20|\+)(?P<secret>[\w.~+/-]{16,4096}={0,2})", re.ASCII)
+_BASIC = Lazy(r"[Bb](?:asic|ASIC) (?P<secret>[A-Za-z0-9+/]{8,1024}={0,2})(?![\w+/=-])", re.ASCII)
+_NOT_BASIC = Lazy(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
+"""A word after "basic" is English unless it mixes cases, has digits or is padded."""
+
+
+def find_schemes(view: View) -> Iterator[Finding]:
+    """Find credentials after the schemes Bearer (RFC 6750) and Basic (RFC 7617)."""
+    for anchor, pattern in ((b"bearer", _BEARER), (b"basic ", _BASIC)):
+        at = view.low.find(anchor)
+        while at >= 0:
+            match = pattern.match(view.text, at)
+            if match and _is_credential(match["secret"], basic=pattern is _BASIC):
+                yield view.finding(*match.span("secret"), SECRET)
+            at = view.low.find(anchor, match.end() if match else at + 1)
+
+
+_WORDS = Lazy(r"(?:[A-Za-z]+[-/.]+)*(?:[A-Za-z]+|\d+)")
+"""English after "bearer": words joined by hyphens, perhaps a year."""
+
+
+def _is_credential(secret: str, *, basic: bool) -> bool:
+    if not basic and _WORDS.fullmatch(secret):
+        return False
+    if basic and not (len(secret) % 4 == 0 and _is_decodable(secret)):
+        return False
+    return any(char.isdigit() for char in secret) or (basic and not _NOT_BASIC.fullmatch(secret))
+
+
+def _is_decodable(secret: str) -> bool:
+    """Whether base64 text holds `user:password`."""
+    try:
+        return b":" in base64.b64decode(secret, validate=True)
+    except (binascii.Error, ValueError):
+        return False

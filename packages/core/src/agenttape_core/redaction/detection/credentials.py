@@ -1,0 +1,53 @@
+"""Credentials that only the way they are handed over gives away: a signed URL, `curl -u`, SQL."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.pseudonyms import SECRET
+from agenttape_core.redaction.values import is_placeholder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agenttape_core.redaction.detection.views import View
+    from agenttape_core.redaction.findings import Finding
+
+_SIGNATURE = Lazy(r"sig(?:nature)?=(?P<secret>(?=[^&\s]{0,64}\d)[\w%+/=.~-]{16,2048})", re.ASCII | re.IGNORECASE)
+_IN_QUERY = Lazy(r"(?:[?&;]|u0026)(?:x-(?:amz|goog|ms)-)?\Z", re.IGNORECASE)
+_CURL = Lazy(
+    r"""curl\b[^\n]{0,400}?\s(?:-u|--user|-U|--proxy-user)[ =]?(?P<quote>\\{0,3}["'])?[^\s:"'\\]{1,128}:"""
+    r"""(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\]){1,256})"""
+)
+_IDENTIFIED = Lazy(r"""identified by (?P<quote>\\{0,3}["'])(?P<secret>[^"'\\\n]{1,256})(?P=quote)""", re.IGNORECASE)
+_BEFORE_SIGNATURE = 16
+
+
+def find_handed_over(view: View) -> Iterator[Finding]:
+    """Find the signatures of presigned URLs, and passwords given to curl or to SQL."""
+    if b"=" in view.raw:
+        for anchor in (b"sig=", b"signature="):
+            yield from _find_signatures(view, anchor)
+    if b":" in view.raw:
+        yield from _find(view, b"curl", _CURL)
+    yield from _find(view, b"identified by", _IDENTIFIED)
+
+
+def _find_signatures(view: View, anchor: bytes) -> Iterator[Finding]:
+    at = view.low.find(anchor)
+    while at >= 0:
+        match = _SIGNATURE.match(view.text, at)
+        if match and _IN_QUERY.search(view.text, max(0, at - _BEFORE_SIGNATURE), at):
+            yield view.finding(*match.span("secret"), SECRET)
+        at = view.low.find(anchor, match.end() if match else at + 1)
+
+
+def _find(view: View, anchor: bytes, pattern: Lazy) -> Iterator[Finding]:
+    at = view.low.find(anchor)
+    while at >= 0:
+        match = pattern.match(view.text, at)
+        if match and not is_placeholder(match["secret"]) and not match["secret"].isdigit():
+            yield view.finding(*match.span("secret"), SECRET)
+        at = view.low.find(anchor, match.end() if match else at + 1)

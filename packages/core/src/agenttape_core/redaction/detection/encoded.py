@@ -1,0 +1,91 @@
+"""Text inside base64: agents read files and messages through interfaces that encode them.
+
+The base64 of ASCII text has an unmistakable form: each fourth place holds a letter from I to f, or C or D for a line
+break. Most keys, hashes and images fail that test at once, so looking for it costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import TYPE_CHECKING
+
+from agenttape_core.redaction.detection.lazy import Lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from agenttape_core.redaction.detection.views import View
+
+_MARKS = ("W1JFREFDVEVEO", "tSRURBQ1RFRD", "bUkVEQUNURUQ6")
+"""The start of a pseudonym in base64, by its place in a group of three bytes."""
+_FIRST = frozenset(b"CDIJKLMNOPQRSTUVWXYZabcdef")
+_LOOKED_AT = 17
+"""How many characters of a run, of which each fourth is looked at, decide whether it is decoded."""
+_BREAK = r"(?:\r?\n|\\r\\n|\\n)"
+_RUN = Lazy(
+    rf"[A-Za-z0-9+/_-]{{20,}}+(?:{_BREAK}[A-Za-z0-9+/_-]{{20,}}+)*+(?:{_BREAK}[A-Za-z0-9+/_-]{{2,19}}+)?={{0,2}}"
+)
+_LINE_BREAK = Lazy(_BREAK)
+_STANDARD = str.maketrans("-_", "+/")
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def has_pseudonym(text: str) -> bool:
+    """Whether base64 in this text may hold a pseudonym."""
+    return any(mark in text for mark in _MARKS)
+
+
+def find_encoded(view: View) -> Iterator[tuple[int, int, str]]:
+    """Find base64 that holds text: where it starts and ends, and the text."""
+    end = 0
+    for at in view.long_runs:
+        start = _start(view.raw, at) if at >= end else None
+        run = _RUN.match(view.text, start) if start is not None else None
+        if run:
+            end = run.end()  # also when it is no text: a blob is looked at once, not at each of its runs
+            if text := decode(run[0]):
+                yield run.start(), end, text
+
+
+def sub_encoded(text: str, change: Callable[[str], str]) -> str:
+    """Return a text with what its base64 holds changed."""
+
+    def changed(run: re.Match[str]) -> str:
+        inner = decode(run[0]) if has_pseudonym(run[0]) else None
+        return run[0] if inner is None or (new := change(inner)) == inner else encode_like(run[0], new)
+
+    return _RUN.sub(changed, text)
+
+
+def decode(body: str) -> str | None:
+    """Return the text in base64 of either alphabet, padded or not, in one line or many; nothing if it is not text."""
+    compact = _LINE_BREAK.sub("", body).rstrip("=").translate(_STANDARD)
+    try:
+        return base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+
+
+def encode_like(original: str, text: str) -> str:
+    """Return the base64 of a text in the alphabet, with the padding and the line length of an original."""
+    body = base64.b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")
+    if "-" in original or "_" in original:
+        body = body.translate(_URL_SAFE)
+    line_break = _LINE_BREAK.search(original)
+    if len(_LINE_BREAK.sub("", original)) % 4:
+        body = body.rstrip("=")
+    if line_break is None:
+        return body
+    width = line_break.start()
+    return line_break[0].join(body[at : at + width] for at in range(0, len(body), width))
+
+
+def _start(raw: bytes, at: int) -> int | None:
+    """Return where the base64 of ASCII text may start: at a run, or after the letter of an escape before it."""
+    if at and raw[at - 1 : at] in (b"+", b"/"):
+        return None
+    if at and raw[at - 1 : at] == b"\\" and _FIRST.issuperset(raw[at + 1 : at + 1 + _LOOKED_AT : 4]):
+        return at + 1
+    return at if raw[at] in _FIRST and _FIRST.issuperset(raw[at : at + _LOOKED_AT : 4]) else None

@@ -1,0 +1,175 @@
+"""Data about people: e-mail, phone, payment card, bank account, social security number.
+
+A number is only taken for one of these when its form *and* its check digits or ranges fit: agents talk in numbers.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import TYPE_CHECKING
+
+from agenttape_core.redaction.detection.lazy import Lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from agenttape_core.redaction.detection.views import View
+    from agenttape_core.redaction.findings import Finding
+
+_LOCAL = string.ascii_letters + string.digits + "._%+-"
+_MAX_LOCAL = 64
+_DOMAIN = Lazy(
+    r"(?:@|%40)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}(?P<top>[A-Za-z]{2,24})(?![\w(])(?!-\w)",
+    re.ASCII,
+)
+_USER_INFO = Lazy(r"://[^\s/@]{0,200}\Z")
+_FILES = frozenset(
+    [
+        "png",
+        "jpg",
+        "jpeg",
+        "gif",
+        "svg",
+        "webp",
+        "ico",
+        "py",
+        "js",
+        "ts",
+        "tsx",
+        "jsx",
+        "mjs",
+        "css",
+        "json",
+        "yaml",
+        "yml",
+        "toml",
+        "md",
+        "txt",
+        "html",
+        "lock",
+    ]
+)
+_NO_PERSON = frozenset({"git", "noreply", "no-reply"})
+
+
+def find_emails(view: View) -> Iterator[Finding]:
+    """Find e-mail addresses, except `git@host` remotes, the user part of a URL, and names such as `icon@2x.png`."""
+    for sign in (b"@", b"%40"):
+        yield from _find_emails(view, sign)
+
+
+def _find_emails(view: View, sign: bytes) -> Iterator[Finding]:
+    characters = _LOCAL if sign == b"@" else _LOCAL.replace("%", "")
+    at = view.raw.find(sign)
+    while at >= 0:
+        domain = _DOMAIN.match(view.text, at)
+        window = view.text[max(0, at - _MAX_LOCAL) : at]
+        local = _local(window, characters)
+        if domain and local and local not in _NO_PERSON and domain["top"].lower() not in _FILES:
+            start = at - len(local)
+            if not _USER_INFO.search(view.text, max(0, start - 210), start):
+                yield view.finding(start, domain.end(), "email")
+        at = view.raw.find(sign, at + 1)
+
+
+def _local(window: str, characters: str) -> str:
+    r"""Return the local part that ends a window, without the letter of an escape such as `\\n`."""
+    before = window.rstrip(characters)
+    local = window[len(before) :]
+    if before.endswith("\\") and local[:1] in tuple("nrt"):
+        local = local[1:]
+    if local and before[-2:].lower() == "o'" and not before[-3:-2].isalnum():
+        local = before[-2:] + local  # O'Brien
+    return local.lstrip(".-%")
+
+
+_START = r"(?:(?<![\w.+/$-])|(?<=\\[nrt])|(?<=[\s(\"':]1[-.])|(?<=\A1[-.]))"
+_CARD = Lazy(
+    _START + r"(?:"
+    r"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|5\d\d)|35\d\d)(?P<a>[ -]?)\d{4}(?P=a)\d{4}(?P=a)\d{4}"
+    r"|3[47]\d\d(?P<b>[ -]?)\d{6}(?P=b)\d{5}"
+    r"|3(?:0[0-5]|[68]\d)\d(?P<c>[ -]?)\d{6}(?P=c)\d{4})(?![\w/-])(?!\.\d)",
+    re.ASCII,
+)
+_PHONE = Lazy(
+    _START + r"(?:"
+    r"\+[1-9]\d{9,14}"
+    r"|\+[1-9]\d{0,2}(?:[ .-]?\(\d{1,4}\)\d{0,8}(?:[ .-]\d{1,8}){1,6}|(?:[ .-]\d{1,8}){2,6}|[ -]\d{7,12})"
+    r"|\([2-9]\d\d\) ?[2-9]\d\d[ .-]\d{4}"
+    r"|[2-9]\d\d(?P<s>[.-])[2-9]\d\d(?P=s)\d{4}"
+    r")(?![\w/-])(?!\.\d)",
+    re.ASCII,
+)
+_SSN = Lazy(_START + r"(?!000|666|9)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\w/-])(?!\.\d)", re.ASCII)
+_IBAN = Lazy(_START + r"[A-Z]{2}\d\d(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,4})?)(?![A-Za-z0-9])")
+
+_DIGIT = ord("0")
+_MIN_PHONE, _MAX_PHONE = 9, 15
+
+
+def find_numbers(view: View) -> Iterator[Finding]:
+    """Find payment cards, phone numbers, social security numbers and bank accounts."""
+    if b"000" in view.shape:
+        cards = (b"0" * 14, b"0000 0000 0000 0000", b"0000-0000-0000-0000", b"0000 000000 0000", b"0000-000000-0000")
+        yield from _find_shapes(view, "card", cards, _CARD, _passes_luhn)
+        yield from _find_shapes(view, "ssn", (b"000-00-0000",), _SSN)
+        yield from _find_shapes(view, "phone", (b"000-000-0000", b"000.000.0000", b"(000)"), _PHONE)
+    if b"+" in view.raw:
+        yield from _find_shapes(view, "phone", (b"+0",), _PHONE, _has_phone_length)
+    yield from _find_shapes(view, "iban", (b"AA00",), _IBAN, _passes_mod_97)
+
+
+def _find_shapes(
+    view: View,
+    kind: str,
+    shapes: tuple[bytes, ...],
+    pattern: Lazy,
+    check: Callable[[str], bool] | None = None,
+) -> Iterator[Finding]:
+    """Try a pattern wherever digits and capitals stand like that; searching for a shape runs at memory speed."""
+    for shape in shapes:
+        # Inside of a longer number nothing starts, and fractions have many digits.
+        step = len(shape) if shape.isdigit() else 1
+        at = view.shape.find(shape)
+        while at >= 0:
+            inside = at > 0 and view.shape[at - 1] == view.shape[at] == _DIGIT
+            match = None if inside else pattern.match(view.text, at)
+            if match and (check is None or check(match[0])):
+                yield view.finding(*match.span(), kind)
+                at = view.shape.find(shape, match.end())
+            else:
+                at = view.shape.find(shape, at + step)
+
+
+def _passes_luhn(text: str) -> bool:
+    """Check a card number (ISO/IEC 7812-1, annex B)."""
+    digits = [int(char) for char in text if char.isdigit()]
+    doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]  # noqa: PLR2004 - 5 doubled has two digits
+    return len(set(digits)) > 1 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+
+
+def _has_phone_length(text: str) -> bool:
+    return _MIN_PHONE <= sum(char.isdigit() for char in text) <= _MAX_PHONE
+
+
+_IBAN_LENGTHS = {
+    country: int(length)
+    for length, countries in {
+        "15": "NO", "16": "BE", "18": "DK FO FI GL NL SD", "19": "MK SI", "20": "AT BA EE KZ XK LT LU MN",
+        "21": "HR LV LI CH", "22": "BH BG CR GE DE IE ME RS GB VA", "23": "TL GI IQ IL OM SO AE",
+        "24": "AD CZ MD PK RO SA SK ES SE TN VG", "25": "LY PT ST", "26": "IS TR", "27": "BI DJ FR GR IT MC MR SM",
+        "28": "AL AZ BY CY DO SV GT HU LB NI PL", "29": "BR EG PS QA UA", "30": "JO KW MU YE", "31": "MT SC",
+        "32": "LC",
+    }.items()
+    for country in countries.split()
+}  # fmt: skip
+"""Length by country, from the SWIFT IBAN registry."""
+
+
+def _passes_mod_97(text: str) -> bool:
+    """Check an account number (ISO 13616-1; ISO/IEC 7064, MOD 97-10)."""
+    iban = text.replace(" ", "")
+    if len(iban) != _IBAN_LENGTHS.get(iban[:2]):
+        return False
+    return int("".join(str(int(char, 36)) for char in iban[4:] + iban[:4])) % 97 == 1

@@ -1,0 +1,40 @@
+"""Codecs that several integrations need, and what theirs are made of: pydantic objects, vectors, HTTP errors."""
+
+from agenttape_core.schema.codecs import floats, http
+from agenttape_core.schema.codecs.fields import (
+    CLASS,
+    EXTRA,
+    Nested,
+    build,
+    class_in,
+    dump_fields,
+    expect_dict,
+    mark_class,
+    read_extra,
+    read_fields,
+    subclass_name,
+)
+from agenttape_core.schema.codecs.floats import Floats, packed
+
+VECTORS = (floats.CODEC,)
+"""Long lists of floats, marked by `packed`."""
+HTTP = http.CODECS
+"""The requests and responses that provider SDKs attach to their exceptions."""
+
+__all__ = [
+    "CLASS",
+    "EXTRA",
+    "HTTP",
+    "VECTORS",
+    "Floats",
+    "Nested",
+    "build",
+    "class_in",
+    "dump_fields",
+    "expect_dict",
+    "mark_class",
+    "packed",
+    "read_extra",
+    "read_fields",
+    "subclass_name",
+]

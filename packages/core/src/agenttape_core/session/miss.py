@@ -1,0 +1,69 @@
+"""What is said of a miss below its first line: the nearest recording, what is known to be missing, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from agenttape_core.errors import CassetteError
+from agenttape_core.matching import Candidate, Ignored, Question, nearest
+from agenttape_core.session.ports import IndexRow, Source
+from agenttape_core.session.positions import in_words
+from agenttape_core.session.steps import is_gap_of
+
+
+def explanation(
+    source: Source,
+    question: Question,
+    address: str,
+    ignored: Ignored,
+    remedy: Callable[[], Sequence[str]],
+    *,
+    lossy: bool,
+) -> list[str]:
+    """Return the lines.
+
+    Args:
+        source: The recordings.
+        question: What was asked.
+        address: Where.
+        ignored: What of requests is not compared.
+        remedy: Says how to record what is missing, a line each.
+        lossy: Whether there is a recording, which may not be served because it is lossy.
+    """
+    if lossy:
+        return _to_fix(['accept what was recorded:  use_cassette(..., lossy="serve")', *remedy()[:1]])
+    words = in_words(address)
+    return [
+        *([f"{'place':<10}{words}"] if words is not None else []),
+        *_nearest(source, question, address, ignored),
+        *_missing(source, question, address),
+        *_to_fix(remedy()),
+    ]
+
+
+def _to_fix(lines: Sequence[str]) -> list[str]:
+    return [f"{'to fix' if number == 0 else '':<10}{line}" for number, line in enumerate(lines)]
+
+
+def _nearest(source: Source, question: Question, address: str, ignored: Ignored) -> list[str]:
+    try:
+        candidates = map(_candidate, source.entries)
+        near = nearest(question, address, candidates, lambda number: source.interaction(number).request, ignored)
+    except CassetteError as error:  # a record that cannot be read must not hide the miss
+        return [f"nearest   unknown: {error}"]
+    return near.lines() if near is not None else [f"nearest   none: no {question.kind} was recorded"]
+
+
+def _missing(source: Source, question: Question, address: str) -> list[str]:
+    """Say what the cassette knows to be missing of it: the call at this place, or all calls of a kind."""
+    try:
+        steps = [step for step in source.steps() if step.fidelity == "missing"]
+    except CassetteError as error:  # as in `_nearest`
+        return [f"missing   unknown: {error}"]
+    here = (address, question.name)
+    named = [step for step in steps if (step.address, step.name) == here or is_gap_of(step, question.kind)]
+    return [f"missing   {step.fidelity_note}" for step in named]
+
+
+def _candidate(row: IndexRow) -> Candidate:
+    return Candidate(row.number, row.kind, row.name, row.address, row.fingerprint)

@@ -1,0 +1,63 @@
+"""Cassettes whose name says too little: those of a folder of other files, and those without a name."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+from agenttape_core.errors import CassetteFormatError, ConfigurationError
+from agenttape_core.format import limits
+from agenttape_core.storage.cassette import VERSION, Cassette
+from agenttape_core.storage.files import FileKind, file_kind, unpacked
+
+_HEAD = 64
+_MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
+
+
+def is_cassette(path: Path) -> bool:
+    """Whether a file with the suffix of a cassette begins as one; a packed one that cannot be unpacked may be one.
+
+    Args:
+        path: The file.
+    """
+    try:
+        kind = file_kind(path)
+        with path.open("rb") as file:
+            head = file.read(1 << 16)
+    except (OSError, ConfigurationError):
+        return False
+    if kind.packing is not None:
+        try:
+            head = unpacked(path, io.BytesIO(head), kind.packing).read(_HEAD)
+        except (EOFError, OSError, zlib.error, ValueError):
+            return True
+    return VERSION.match(head) is not None
+
+
+def read_cassette(stream: BinaryIO, *, name: str = "standard input", attached: bool = True) -> Cassette:
+    """Read a cassette that has no name, such as that on standard input: in either layout, plain or packed.
+
+    Args:
+        stream: Its bytes.
+        name: What it is called in errors.
+        attached: Whether its assets stand where they were; else the references to them do.
+
+    Raises:
+        CassetteError: As `open_cassette` does.
+    """
+    data = stream.read(limits.MAX_FILE_BYTES + 1)
+    shown = Path(name)
+    packing = next((suffix for magic, suffix in _MAGIC.items() if data.startswith(magic)), "")
+    if packing:
+        kind: FileKind = file_kind(Path(f"-.yaml{packing}"))
+        assert kind.packing is not None
+        try:
+            data = unpacked(shown, io.BytesIO(data), kind.packing).read(limits.MAX_FILE_BYTES + 1)
+        except (EOFError, OSError, zlib.error, ValueError) as error:
+            raise CassetteFormatError(shown, f"it cannot be unpacked: {error}") from error
+    if len(data) > limits.MAX_FILE_BYTES:
+        raise CassetteFormatError(shown, f"it is larger than the limit of {limits.MAX_FILE_BYTES} bytes")
+    layout = ".jsonl" if data.lstrip(b"\xef\xbb\xbf \n").startswith(b"{") else ".yaml"
+    return Cassette(Path(f"{name}{layout}"), data, attached=attached)

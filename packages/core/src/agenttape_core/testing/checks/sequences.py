@@ -1,0 +1,118 @@
+"""Equal questions: one after the other, and at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from agenttape_core.testing.bench import OTHER, QUESTION, Bench
+from agenttape_core.testing.concurrency import Strand, Turns
+from agenttape_core.testing.hooks import Shape
+from agenttape_core.testing.running import expect
+from agenttape_core.testing.world import World, gone
+
+FORWARDS, BACKWARDS = (0, 1, 2, 3), (3, 2, 1, 0)
+
+
+class Crowd(Bench):
+    """Asks the same question several times at once."""
+
+    def ask_in_threads(self, shape: Shape, world: World, order: Sequence[int]) -> list[Any]:
+        """Ask from as many threads as the order has, whose real answers come in that order.
+
+        Returns:
+            The text that each thread got.
+        """
+        subject = self.subject(world)
+        works = Turns(order).strands([lambda _: self.says(shape, subject, QUESTION)] * len(order), self.patience)
+        return self.run_threads(works)
+
+    def ask_in_tasks(self, shape: Shape, world: World, order: Sequence[int], times: int = 1) -> list[Any]:
+        """Ask from as many tasks, each of which asks again when it has its answer.
+
+        Returns:
+            The texts that each task got.
+        """
+
+        async def work(strand: Strand) -> list[str]:
+            texts = []
+            for _ in range(times):
+                texts.append(self.text(await self.aask(shape, subject, QUESTION)))
+                strand.leave()
+            return texts
+
+        async def at_once() -> list[Any]:
+            return await self.run_tasks(Turns(order).strands([work] * len(order), self.patience))
+
+        subject = self.subject(world)
+        return asyncio.run(at_once())
+
+
+class SequencePoints(Crowd):
+    """The points about equal questions."""
+
+    def test_equal_questions_get_their_answers_in_order(self) -> None:
+        """A question that was asked three times gets its three answers, in order."""
+        for shape in self.shapes:
+            subject = self.subject(World())
+            with self.record():
+                live = [self.says(shape, subject, QUESTION) for _ in range(3)]
+            subject = self.subject()
+            with self.replay():
+                served = [self.says(shape, subject, QUESTION) for _ in range(3)]
+            expect(len(set(live)) == len(live), f"{shape}: three calls were answered with {live} while recording")
+            expect(live == served, f"{shape}: recorded {live}, replayed {served}")
+
+    def test_one_question_too_many_is_a_miss(self) -> None:
+        """A question that is asked more often than it was recorded finds nothing."""
+        for shape in self.shapes:
+            with self.record():
+                self.ask(shape, self.subject(World()), QUESTION)
+            world = gone()
+            subject = self.subject(world)
+            with self.missing():
+                self.ask(shape, subject, QUESTION)
+                refused = self.refused(shape, subject, QUESTION)
+            expect(refused is not None, f"{shape}: a question was answered twice that was recorded once")
+
+    def test_equal_questions_in_threads(self) -> None:
+        """Equal questions in several threads each find their own answer, whichever came first when it was recorded."""
+        for shape in self.of_shapes("call", "stream"):
+            with self.record():
+                live = self.ask_in_threads(shape, World(), BACKWARDS)
+            with self.replay():
+                served = self.ask_in_threads(shape, gone(), FORWARDS)
+            expect(live == served, f"{shape}: recorded {live}, replayed {served}")
+
+    def test_equal_questions_in_tasks(self) -> None:
+        """Equal questions in several tasks each find their own answer, also when the first to end goes on first."""
+        for shape in self.of_shapes("acall", "astream"):
+            with self.record():
+                live = self.ask_in_tasks(shape, World(), BACKWARDS, times=2)
+            with self.replay():
+                served = self.ask_in_tasks(shape, gone(), FORWARDS, times=2)
+            expect(live == served, f"{shape}: recorded {live}, replayed {served}")
+
+    def test_cancelled_call_leaves_no_record(self) -> None:
+        """A call that is cancelled is not recorded, and the session goes on."""
+        for shape in self.of_shapes("acall", "astream"):
+            world = World()
+            world.hangs = True
+            with self.record() as session:
+                live = asyncio.run(self._cancel_and_ask(shape, world))
+            recorded = [item.outcome.status for item in session.interactions if item.parent is None]
+            expect(len(recorded) == 1, f"{shape}: a cancelled call and another one were recorded as {recorded}")
+            with self.replay():
+                served = self.says(shape, self.subject(), OTHER)
+            expect(live == served, f"{shape}: after the cancelled call {live!r} was recorded, replayed {served!r}")
+
+    async def _cancel_and_ask(self, shape: Shape, world: World) -> str:
+        subject = self.subject(world)
+        hanging = asyncio.ensure_future(self.aask(shape, subject, QUESTION))
+        await asyncio.wait_for(asyncio.wrap_future(world.arrived), self.patience)
+        hanging.cancel()
+        await asyncio.wait([hanging])
+        expect(hanging.cancelled(), f"{shape}: a call that was cancelled ended in another way")
+        world.hangs = False
+        return self.text(await self.aask(shape, subject, OTHER))

@@ -1,0 +1,1 @@
+"""Tools over finished cassettes. Nothing that records or replays imports them."""

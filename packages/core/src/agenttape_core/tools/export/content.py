@@ -1,0 +1,89 @@
+"""The content of a record, as attributes of a span: what people and models said, and what tools were given and gave.
+
+Structured values are JSON in a string, which the conventions allow on spans.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agenttape_core.schema import Interaction, Step
+from agenttape_core.tools.export.attributes import ANSWERING
+from agenttape_core.tools.export.messages import input_messages, system_instructions, tool_definitions
+from agenttape_core.tools.reading.answer import joined
+from agenttape_core.tools.reading.answered import answered, bare
+
+_DOCUMENT = {"id": ("id", "id_", "node_id"), "content": ("page_content", "text"), "metadata": ("metadata",)}
+
+
+def content_of(record: Interaction | Step) -> dict[str, str]:
+    """Return the content of a record by the names of its attributes.
+
+    Args:
+        record: An interaction or a step.
+    """
+    if isinstance(record, Step):
+        told = {"agenttape.input": record.input, "agenttape.output": record.output, "agenttape.data": record.data}
+    else:
+        told = _BY_KIND.get(record.kind, _of_call)(record)
+    told |= {"agenttape.tags": record.tags, "agenttape.metadata": record.metadata}
+    told["agenttape.fidelity_note"] = record.fidelity_note
+    return {name: _text(value) for name, value in told.items() if value not in (None, "", [], {})}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _of_model(item: Interaction) -> dict[str, Any]:
+    return {
+        "gen_ai.system_instructions": system_instructions(item.request),
+        "gen_ai.input.messages": input_messages(item.request),
+        "gen_ai.tool.definitions": tool_definitions(item.request),
+        "gen_ai.output.messages": answered(item.outcome).messages,
+    }
+
+
+def _of_tool(item: Interaction) -> dict[str, Any]:
+    return {
+        "gen_ai.tool.call.arguments": item.request.get("arguments", item.request),
+        "gen_ai.tool.call.result": joined(item.outcome),
+    }
+
+
+def _of_retrieval(item: Interaction) -> dict[str, Any]:
+    query, found = item.request.get("query"), item.outcome.value
+    documents = [_document(each) for each in found] if isinstance(found, list) else None
+    asked = {"gen_ai.retrieval.query.text": query} if isinstance(query, str) else {"agenttape.input": item.request}
+    return {**asked, "gen_ai.retrieval.documents": documents}
+
+
+def _document(found: Any) -> dict[str, Any]:
+    """Return a document as the conventions have it: its id and score, and what else is known of it."""
+    outer = bare(found)
+    inner = bare(outer.get("node")) if isinstance(outer, Mapping) and "node" in outer else outer
+    if not isinstance(outer, Mapping) or not isinstance(inner, Mapping):
+        return {"content": found}
+    told = {name: next((inner[key] for key in keys if key in inner), None) for name, keys in _DOCUMENT.items()}
+    return {key: item for key, item in {**told, "score": outer.get("score")}.items() if item is not None}
+
+
+def _of_embeddings(item: Interaction) -> dict[str, Any]:
+    """Return what was embedded; the vectors say nothing to a reader, and are long."""
+    return {"agenttape.input": item.request.get("input", item.request)}
+
+
+def _of_call(item: Interaction) -> dict[str, Any]:
+    outcome = item.outcome
+    given = outcome.chunks if outcome.status == "streamed" else outcome.value
+    return {"agenttape.input": item.request, "agenttape.output": given}
+
+
+_BY_KIND: dict[str, Callable[[Interaction], dict[str, Any]]] = {
+    **dict.fromkeys(ANSWERING, _of_model),
+    "embeddings": _of_embeddings,
+    "retrieval": _of_retrieval,
+    "tool": _of_tool,
+}

@@ -1,0 +1,57 @@
+"""A cassette as JSON: rows that say all that is recorded, without the form in which it is stored.
+
+The shape of the rows is documented in docs/exporting.md; `VERSION` grows when it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agenttape_core.schema import Interaction
+from agenttape_core.storage import Cassette
+from agenttape_core.tools.export.attributes import ANSWERING
+from agenttape_core.tools.reading.answered import answered
+from agenttape_core.tools.reading.call_tree import Placed, tree_of
+from agenttape_core.tools.reading.summary import model_of
+
+VERSION = 1
+"""Of the shape of the rows."""
+_OF_RECORDS = frozenset({"timings", "steps"})
+"""What the header keeps of the records, and their own rows say."""
+
+
+def rows_of(cassette: Cassette) -> Iterator[dict[str, Any]]:
+    """Yield a row for the header, then one for each record, in the order of the file.
+
+    Requests are whole, and large binary parts stand where they were. The key of the redaction is left out: it is of use
+    to nobody but who guesses at a secret.
+
+    Args:
+        cassette: The cassette.
+
+    Raises:
+        CassetteFormatError: If a record is malformed.
+    """
+    header = cassette.header.model_dump(mode="json", exclude_defaults=True, exclude={"redaction": {"key"}})
+    volatile = header.pop("volatile", {})
+    told = {key: item for key, item in {**header, **volatile}.items() if item and key not in _OF_RECORDS}
+    yield {"record": "header", "export": VERSION, **told}
+    yield from map(_row, tree_of(cassette))
+
+
+def _row(placed: Placed) -> dict[str, Any]:
+    record = placed.record
+    sort = "interaction" if isinstance(record, Interaction) else "step"
+    said = record.model_dump(mode="json", exclude_defaults=True, exclude={"parent"})
+    row = {"record": sort, "id": placed.id, "parent": placed.parent, **said}
+    row |= {"start_ms": placed.start_ms, "duration_ms": placed.duration_ms}
+    if not isinstance(record, Interaction):
+        return row
+    if placed.offsets_ms:
+        row["offsets_ms"] = list(placed.offsets_ms)
+    if (model := model_of(record)) is not None:
+        row["model"] = model
+    if record.kind in ANSWERING:
+        row["answer"] = answered(record.outcome).messages
+    return row

@@ -1,0 +1,229 @@
+"""Spans of the OpenTelemetry SDK, and where they go: into a file, or to a collector. It needs the extra `otel`.
+
+The SDK makes the spans, through a provider of its own: the tracing of the process is not touched.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agenttape_core.errors import ConfigurationError, ExportError
+from agenttape_core.tools.export.attributes import Attributes
+from agenttape_core.tools.export.spans import Span
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import Tracer
+
+EXTRA = "exporting to OpenTelemetry needs its SDK and its OTLP exporter\n  pip install 'agenttape-core[otel]'"
+ENVIRONMENT = "env"
+"""The endpoint that the SDK's environment variables name."""
+
+_SCOPE = "agenttape"
+_PATH = "/v1/traces"
+_BATCH = 512
+"""How many spans a request to a collector holds, as in the SDK's own batches."""
+_INSTANCE = "service.instance.id"
+_IDS = ("traceId", "spanId", "parentSpanId")
+_MAX_INT = 2**63
+
+
+def otlp_lines(spans: Sequence[Span]) -> Iterator[str]:
+    """Yield what a collector's file exporter writes of spans: lines of OTLP/JSON.
+
+    The encoding is of https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding: ids are hex, enumerations are
+    numbers.
+
+    Args:
+        spans: The spans of a trace, each after the one that it lies in.
+
+    Raises:
+        ConfigurationError: If the extra is not installed.
+    """
+    _check_extra()
+    from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped] # its types are a package more
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+    said = MessageToDict(encode_spans(sdk_spans(spans)), use_integers_for_enums=True)
+    for resource in said.get("resourceSpans", ()):
+        for scope in resource.get("scopeSpans", ()):
+            for span in scope.get("spans", ()):
+                span.update({key: base64.b64decode(span[key]).hex() for key in _IDS if key in span})
+    yield json.dumps(said)
+
+
+class Collector:
+    """A collector that takes spans over OTLP/HTTP.
+
+    Args:
+        endpoint: Its URL, to which the path of traces is added if it has none; `env` is where the SDK's environment
+            variables say. They also hold headers, certificates, the timeout and the compression.
+
+    Raises:
+        ConfigurationError: If the extra is not installed, or the endpoint is no URL.
+    """
+
+    url: str
+    """Where spans go, as it can be printed."""
+
+    def __init__(self, endpoint: str) -> None:
+        _check_extra()
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        url = _url_of(endpoint)
+        self.url = _without_password(url)
+        self._exporter = OTLPSpanExporter(endpoint=None if endpoint == ENVIRONMENT else url)
+
+    def send(self, spans: Sequence[Span]) -> None:
+        """Send spans, and wait until they have arrived.
+
+        Raises:
+            ExportError: If the collector cannot be reached, or does not take them.
+        """
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        made = sdk_spans(spans)
+        with _said_by_the_sdk() as said:
+            for start in range(0, len(made), _BATCH):
+                if self._exporter.export(made[start : start + _BATCH]) is not SpanExportResult.SUCCESS:
+                    raise ExportError(self.url, "; ".join(said[-2:]) or "the SDK does not say why")
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._exporter.shutdown()  # type: ignore[no-untyped-call] # the SDK's
+
+
+def sdk_spans(spans: Sequence[Span]) -> list[ReadableSpan]:
+    """Return the spans that the SDK makes of ours, in their order.
+
+    Args:
+        spans: The spans of a trace, each after the one that it lies in.
+
+    Raises:
+        ConfigurationError: If the SDK is switched off.
+    """
+    (tracer, ids), made = _tracer(), dict[int, Any]()
+    for span in spans:
+        ids.current = span
+        made[span.span_id] = _started(tracer, span, made.get(span.parent_id or 0))
+    if not all(span.is_recording() for span in made.values()):
+        raise ConfigurationError("the OpenTelemetry SDK is switched off\n  unset OTEL_SDK_DISABLED")
+    for span in spans:
+        made[span.span_id].end(span.end_ns)
+    return list(made.values())
+
+
+def _tracer() -> tuple[Tracer, Any]:
+    """Return a tracer, and what gives it ids: those of the span that is its `current`."""
+    from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+    from opentelemetry.sdk.trace.id_generator import IdGenerator
+    from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
+    class Ids(IdGenerator):
+        """Gives the ids that the spans have already."""
+
+        current: Span
+
+        def generate_trace_id(self) -> int:
+            return self.current.trace_id
+
+        def generate_span_id(self) -> int:
+            return self.current.span_id
+
+    ids, unlimited = Ids(), SpanLimits(*[SpanLimits.UNSET] * 8)
+    provider = TracerProvider(ALWAYS_ON, _resource(), shutdown_on_exit=False, id_generator=ids, span_limits=unlimited)
+    return provider.get_tracer(_SCOPE, version("agenttape-core")), ids
+
+
+def _started(tracer: Tracer, span: Span, parent: Any) -> Any:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
+
+    made = tracer.start_span(
+        span.name,
+        context=Context() if parent is None else set_span_in_context(parent, Context()),
+        kind=SpanKind.CLIENT if span.is_client else SpanKind.INTERNAL,
+        attributes=_sendable(span.attributes),
+        start_time=span.start_ns,
+    )
+    for moment in span.moments:
+        made.add_event(moment.name, _sendable(moment.attributes), moment.at_ns)
+    if span.error is not None:
+        made.set_status(Status(StatusCode.ERROR, span.error))
+    return made
+
+
+def _sendable(attributes: Attributes) -> Attributes:
+    """Return attributes whose integers OTLP can hold."""
+    is_large = {
+        name: isinstance(value, int) and not -_MAX_INT <= value < _MAX_INT for name, value in attributes.items()
+    }
+    return {name: str(value) if is_large[name] else value for name, value in attributes.items()}
+
+
+def _resource() -> Resource:
+    """Return what the environment says of the service, but not an id that is drawn anew for each process."""
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+
+    attributes = dict(Resource.create().attributes)
+    if _INSTANCE not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        attributes.pop(_INSTANCE, None)
+    if str(attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+        attributes[SERVICE_NAME] = _SCOPE
+    return Resource(attributes)
+
+
+def _url_of(endpoint: str) -> str:
+    """Return where traces go: what is printed, and for an endpoint of the user's also what is asked."""
+    if endpoint == ENVIRONMENT:
+        base = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+        endpoint = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or (base and f"{base.rstrip('/')}{_PATH}")
+        if not endpoint:
+            raise ConfigurationError(
+                "the environment names no endpoint\n"
+                "  set OTEL_EXPORTER_OTLP_ENDPOINT, or name one: --endpoint http://localhost:4318"
+            )
+    parts = urlsplit(endpoint)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise ConfigurationError(
+            f"--endpoint {endpoint}: expected the URL of an OTLP/HTTP endpoint, such as http://localhost:4318"
+        )
+    return endpoint if parts.path.strip("/") else parts._replace(path=_PATH).geturl()
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+@contextmanager
+def _said_by_the_sdk() -> Iterator[list[str]]:
+    """Collect what the exporter logs of a failure: it returns no more than that there was one."""
+    said: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("opentelemetry.exporter.otlp")
+    before, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
+
+
+def _check_extra() -> None:
+    try:
+        import opentelemetry.exporter.otlp.proto.http.trace_exporter
+        import opentelemetry.sdk.trace  # noqa: F401 - whether both are there
+    except ImportError:
+        raise ConfigurationError(EXTRA) from None

@@ -1,0 +1,215 @@
+"""A cassette as spans: the run tree of a trace, as plain data that any SDK could take."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from agenttape_core.schema import Interaction, RecordedError
+from agenttape_core.storage import Cassette
+from agenttape_core.tools.export.attributes import (
+    MODELS,
+    OPERATIONS,
+    Attributes,
+    attributes_of,
+    error_of,
+    error_type,
+)
+from agenttape_core.tools.export.content import content_of
+from agenttape_core.tools.export.tool_call_ids import tool_call_ids
+from agenttape_core.tools.reading.call_tree import MOMENTS, Placed, tree_of
+
+_NS_PER_MS = 1_000_000
+_LATEST = 2**63 - 1
+_ROOT = "root"
+_CLIENTS = MODELS | {"retrieval", "http", "memory"}
+"""The kinds of calls that reach a service. Tools run where the agent does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that is said of a span at one time.
+
+    Args:
+        name: What it is.
+        at_ns: When: nanoseconds since the epoch.
+        attributes: What is said.
+    """
+
+    name: str
+    at_ns: int
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a trace.
+
+    Args:
+        name: What it is called.
+        trace_id: Of its trace: 128 bits.
+        span_id: Its own: 64 bits.
+        parent_id: That of the span that it lies in; nothing for the outermost.
+        is_client: Whether it is a call that reaches a service.
+        start_ns: When it began: nanoseconds since the epoch.
+        end_ns: When it ended.
+        attributes: What is said of it.
+        moments: What happened in it.
+        error: What it failed with, in words that hold no content unless that was asked for; nothing if it did not fail.
+    """
+
+    name: str
+    trace_id: int
+    span_id: int
+    parent_id: int | None
+    is_client: bool
+    start_ns: int
+    end_ns: int
+    attributes: Attributes
+    moments: Sequence[Moment] = ()
+    error: str | None = None
+
+
+def spans_of(cassette: Cassette, *, content: bool = False) -> list[Span]:
+    """Return the spans of a run, each after the one that it lies in. The same cassette always gives the same ones.
+
+    The outermost one is the run itself. Every call and every step is one in it, but those that are a moment, which are
+    told of the span that they happened in.
+
+    Args:
+        cassette: The cassette.
+        content: Whether spans hold what people, models and tools said.
+
+    Raises:
+        CassetteFormatError: If a record is malformed.
+    """
+    return _Spans(cassette, content=content).all()
+
+
+class _Spans:
+    def __init__(self, cassette: Cassette, *, content: bool) -> None:
+        self._name = cassette.preface.name
+        self._content = content
+        self._trace = _trace_id(cassette)
+        self._began_ns = _nanoseconds(cassette.preface.volatile.created)
+        self._records = tree_of(cassette)
+        self._calls = tool_call_ids(placed.record for placed in self._records if isinstance(placed.record, Interaction))
+        self._ends = _ends(self._records)
+        self._threads = _threads(self._records)
+        self._moments: dict[str, list[Placed]] = {}
+        for placed in self._records:
+            if placed.record.kind in MOMENTS:
+                self._moments.setdefault(placed.parent or _ROOT, []).append(placed)
+
+    def all(self) -> list[Span]:
+        run: Attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": self._name}
+        root = Span(
+            f"invoke_workflow {self._name}",
+            self._trace,
+            self._id(_ROOT),
+            None,
+            is_client=False,
+            start_ns=self._began_ns,
+            end_ns=self._at(max(self._ends.values(), default=0.0)),
+            attributes={**run, "agenttape.cassette": self._name},
+            moments=[self._moment(moment) for moment in self._moments.get(_ROOT, ())],
+        )
+        return [root, *(self._span(placed) for placed in self._records if placed.record.kind not in MOMENTS)]
+
+    def _span(self, placed: Placed) -> Span:
+        record, error = placed.record, error_of(placed.record)
+        moments = [self._moment(moment) for moment in self._moments.get(placed.id, ())]
+        end_ns = self._at(self._ends[placed.id])
+        if error is not None:
+            moments.append(Moment("exception", end_ns, self._said_of(error)))
+        return Span(
+            _name_of(placed),
+            self._trace,
+            self._id(placed.id),
+            self._id(placed.parent or _ROOT),
+            is_client=isinstance(record, Interaction) and record.kind in _CLIENTS,
+            start_ns=self._at(placed.start_ms),
+            end_ns=end_ns,
+            attributes=self._attributes(placed),
+            moments=moments,
+            error=None if error is None else error.message if self._content else error_type(error),
+        )
+
+    def _attributes(self, placed: Placed) -> Attributes:
+        said = attributes_of(placed)
+        if (call := self._calls.get(placed.record.number)) and isinstance(placed.record, Interaction):
+            said["gen_ai.tool.call.id"] = call
+        if (thread := self._threads.get(placed.id)) is not None:
+            said["gen_ai.conversation.id"] = thread
+        return said | content_of(placed.record) if self._content else said
+
+    def _moment(self, placed: Placed) -> Moment:
+        return Moment(f"agenttape.{placed.record.kind}", self._at(placed.start_ms), self._attributes(placed))
+
+    def _said_of(self, error: RecordedError) -> Attributes:
+        message = {"exception.message": error.message} if self._content else {}
+        return {"exception.type": error_type(error), **message}
+
+    def _id(self, name: str) -> int:
+        return _number(8, "span", f"{self._trace:032x}", name)
+
+    def _at(self, ms: float) -> int:
+        return max(0, min(self._began_ns + round(ms * _NS_PER_MS), _LATEST))
+
+
+def _name_of(placed: Placed) -> str:
+    record = placed.record
+    operation = OPERATIONS.get(record.kind, record.kind)
+    if isinstance(record, Interaction) and record.kind in MODELS:
+        model = record.request.get("model")
+        return f"{operation} {model if isinstance(model, str) else record.name}"
+    if isinstance(record, Interaction) and record.kind == "http":
+        return str(record.request.get("method", "HTTP"))
+    return f"{operation} {record.name}"
+
+
+def _ends(records: Sequence[Placed]) -> dict[str, float]:
+    """Return when each record ended, in milliseconds; one of which that is not known, when the last one in it did."""
+    ends: dict[str, float] = {}
+    for placed in reversed(records):
+        if placed.duration_ms is not None:
+            ends[placed.id] = placed.start_ms + placed.duration_ms
+        end = ends.setdefault(placed.id, placed.start_ms)
+        if placed.parent is not None:
+            ends[placed.parent] = max(ends.get(placed.parent, end), end)
+    return ends
+
+
+def _threads(records: Sequence[Placed]) -> dict[str, str]:
+    """Return the thread of each record: its own, or that of what it happened in."""
+    threads: dict[str, str] = {}
+    for placed in records:
+        own = placed.record.metadata.get("thread_id")
+        inherited = threads.get(placed.parent) if placed.parent is not None else None
+        thread = str(own) if isinstance(own, str | int) else inherited
+        if thread is not None:
+            threads[placed.id] = thread
+    return threads
+
+
+def _trace_id(cassette: Cassette) -> int:
+    preface = cassette.preface
+    asked = [f"{entry.number} {entry.address} {entry.fingerprint}" for entry in cassette.entries]
+    return _number(16, "trace", preface.name, preface.volatile.created, *asked)
+
+
+def _number(size: int, *texts: str) -> int:
+    digest = hashlib.sha256("\0".join(texts).encode()).digest()
+    return int.from_bytes(digest[:size]) or 1  # zero is no id
+
+
+def _nanoseconds(created: str) -> int:
+    """Return when a recording began; one that does not say, or not as it should, began with the epoch."""
+    try:
+        began = datetime.fromisoformat(created)
+    except ValueError:
+        return 0
+    began = began if began.tzinfo is not None else began.replace(tzinfo=UTC)
+    return max(0, round(began.timestamp() * 1000)) * _NS_PER_MS

@@ -1,0 +1,45 @@
+"""Which call of a tool answers which request of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from agenttape_core.schema import Interaction
+from agenttape_core.tools.export.attributes import ANSWERING
+from agenttape_core.tools.reading.answered import answered
+
+_Asked = tuple[Any, Any, Any]
+
+
+def tool_call_ids(interactions: Iterable[Interaction]) -> dict[int, str]:
+    """Return the ids that models gave to the calls of tools, by the number of the tool's interaction.
+
+    A recording does not say which: it is the call of that name that the tool's request names by its id, or else the
+    earliest one with the same arguments. One call is made once.
+
+    Args:
+        interactions: Those of a cassette, in its order.
+    """
+    open_calls: list[_Asked] = []
+    found: dict[int, str] = {}
+    for item in interactions:
+        if item.kind in ANSWERING:
+            open_calls += _asked(item)
+        elif item.kind == "tool" and (call := _answers(item, open_calls)) is not None:
+            open_calls.remove(call)
+            found[item.number] = call[0]
+    return found
+
+
+def _asked(item: Interaction) -> list[_Asked]:
+    parts = [part for message in answered(item.outcome).messages for part in message["parts"]]
+    calls = [part for part in parts if part.get("type") == "tool_call" and isinstance(part.get("id"), str)]
+    return [(call["id"], call["name"], call["arguments"]) for call in calls]
+
+
+def _answers(item: Interaction, open_calls: list[_Asked]) -> _Asked | None:
+    name, arguments = item.request.get("name", item.name), item.request.get("arguments")
+    named = [call for call in open_calls if call[1] == name]
+    by_id = [call for call in named if call[0] in item.ids]
+    return next(iter([*by_id, *(call for call in named if call[2] == arguments)]), None)

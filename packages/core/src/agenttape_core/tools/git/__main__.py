@@ -1,0 +1,40 @@
+"""What git runs: `python -m agenttape_core.tools.git textconv FILE`, or `merge BASE OURS THEIRS MARKER NAME`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from agenttape_core.tools.git.driver import merge_files
+from agenttape_core.tools.git.texts import diffable
+
+
+def main(words: list[str]) -> int:
+    """Do what git asks for.
+
+    Args:
+        words: As git's settings give them, which `agenttape init` writes.
+
+    Returns:
+        The exit code.
+    """
+    match words:
+        case ["textconv", file]:
+            sys.stdout.buffer.write(diffable(Path(file)))
+            return 0
+        case ["merge", base, ours, theirs, marker, name]:
+            code, told = merge_files(Path(base), Path(ours), Path(theirs), marker=int(marker), name=name)
+            sys.stderr.write(f"agenttape: {_visible(told)}\n" if told else "")
+            return code
+        case _:
+            sys.stderr.write(f"{__doc__}\n")
+            return 2
+
+
+def _visible(text: str) -> str:
+    """Return a text with its control characters as escapes: it may name what a stranger wrote."""
+    return "".join(char if char == "\n" or char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

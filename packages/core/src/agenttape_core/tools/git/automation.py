@@ -1,0 +1,266 @@
+"""What a project's automation does with cassettes, as files: a workflow of GitHub Actions, and hooks of pre-commit.
+
+docs/git.md shows the same text, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+import yaml
+
+from agenttape_core.errors import ConfigurationError
+
+WORKFLOW_PATH = ".github/workflows/agenttape.yml"
+HOOKS_PATH = ".pre-commit-config.yaml"
+
+_HEAD = """\
+name: agenttape
+
+on:
+  push:
+    branches: [main]
+  pull_request:
+
+permissions:
+  contents: read
+
+jobs:
+  replay:
+    runs-on: ubuntu-latest
+"""
+_SET_UP = """\
+    steps:
+      - uses: actions/checkout@v4
+        with:
+          persist-credentials: false
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.12"
+"""
+
+
+def workflow(install: Sequence[str], folder: str, where: PurePath) -> str:
+    """Return a workflow of GitHub Actions: cassettes can be read, hold no secret, and answer all that the tests ask.
+
+    Args:
+        install: The lines of the steps that install the project.
+        folder: What folders with cassettes are called.
+        where: The folder of the project in its repository.
+    """
+    head, tail = _frame(folder, where)
+    return head + "".join(f"      {line}\n" for line in install) + tail
+
+
+def is_workflow(text: str, folder: str, where: PurePath) -> bool:
+    """Whether a text is such a workflow, whatever it installs: that step belongs to the project once it is written."""
+    head, tail = _frame(folder, where)
+    return text.startswith(head) and text.endswith(tail)
+
+
+def _frame(folder: str, where: PurePath) -> tuple[str, str]:
+    """Return what stands before and behind the steps that install."""
+    place = where.as_posix()
+    inner = place != "."
+    head = f"    defaults:\n      run:\n        working-directory: {json.dumps(place)}\n" if inner else ""
+    cassettes = f"{place}/**/{folder}/**" if inner else f"**/{folder}/**"
+    recorded = json.dumps("${{ hashFiles('" + cassettes.replace("'", "''") + "') != '' }}")
+    tail = f"""\
+      # Before something is recorded there is nothing to look at.
+      - run: agenttape validate
+        if: {recorded}
+      - run: agenttape scan
+        if: {recorded}
+      - run: pytest --cassette-mode=none
+"""
+    return f"{_HEAD}{head}{_SET_UP}", tail
+
+
+def hooks(folder: str) -> str:
+    """Return the entry of pre-commit's `repos` whose hooks look at the cassettes of a commit.
+
+    Args:
+        folder: What folders with cassettes are called.
+    """
+    files = rf"(^|/){folder}/.*\.(yaml|yml|jsonl)(\.gz|\.zst)?$"
+    return f"""\
+- repo: local
+  hooks:
+  - id: agenttape-validate
+    name: cassettes can be read
+    entry: agenttape validate
+    language: system
+    files: '{files}'
+    exclude: '\\.golden\\.yaml$'
+  - id: agenttape-scan
+    name: cassettes hold no secret
+    entry: agenttape scan
+    language: system
+    files: '{files}'
+    exclude: '\\.golden\\.yaml$'
+"""
+
+
+def with_hooks(text: str, entry: str) -> str | None:
+    """Return the text of a pre-commit configuration with our entry in it.
+
+    Args:
+        text: The configuration; empty if there is none.
+        entry: Our entry of its `repos`.
+
+    Returns:
+        The text, as it was if it has our hooks already; nothing if it is not plain to see where the entry belongs.
+    """
+    if not text.strip():
+        return f"repos:\n{entry}"
+    before = _loaded(text)
+    if before is None:
+        return None
+    (ours,) = yaml.safe_load(entry)
+    if {hook["id"] for hook in ours["hooks"]} <= _ids(before):
+        return text
+    for indent in ("", "  "):
+        lines = "".join(f"{indent}{line}" for line in entry.splitlines(keepends=True))
+        extended = f"{text.rstrip()}\n{lines}"
+        if _loaded(extended) == {**before, "repos": [*before["repos"], ours]}:
+            return extended
+    return None
+
+
+def _loaded(text: str) -> dict[str, Any] | None:
+    """Return a configuration that is one: a mapping with a list of repositories."""
+    try:
+        loaded = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
+    return loaded if isinstance(loaded, dict) and isinstance(loaded.get("repos"), list) else None
+
+
+def _ids(configuration: dict[str, Any]) -> set[Any]:
+    repos = [repo for repo in configuration["repos"] if isinstance(repo, dict)]
+    hooks = [hook for repo in repos if isinstance(repo.get("hooks"), list) for hook in repo["hooks"]]
+    return {hook.get("id") for hook in hooks if isinstance(hook, dict)}
+
+
+_FOR_TESTS = ("dev", "test", "testing", "tests")
+"""What extras and dependency groups with the tools of tests are called; others may not be meant for everybody."""
+_BASE = "requirements.txt"
+_REQUIREMENTS = (
+    _BASE,
+    *(f"{form}.txt" for name in ("dev", "test") for form in (f"requirements-{name}", f"requirements_{name}")),
+    *(f"{name}-requirements.txt" for name in ("dev", "test")),
+    *(f"requirements/{name}.txt" for name in ("base", "dev", "test")),
+)
+_FILES = ("pyproject.toml", "setup.py", *_REQUIREMENTS)
+_INTEGRATIONS = {"langchain": "langchain", "langgraph": "langgraph", "llama-index": "llamaindex"}
+"""What the names of a framework's distributions begin with, and the name of its integration."""
+_NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+_UNKNOWN = "Add what your tests import besides: the files of the project do not say it in a way that pip knows."
+
+
+def install_steps(project: Path) -> list[str]:
+    """Return the lines of a workflow's steps that install a project with its tests.
+
+    Args:
+        project: Its folder.
+
+    Raises:
+        ConfigurationError: If a file of it cannot be read.
+    """
+    files = {}
+    for name in _FILES:
+        try:
+            files[name] = (project / name).read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{project / name}: it cannot be read: {error}") from None
+    try:
+        declared = tomllib.loads(files.get("pyproject.toml", ""))
+    except ValueError as error:
+        raise ConfigurationError(f"{project / 'pyproject.toml'}: not valid TOML: {error}") from None
+    return list(steps_for(declared, files))
+
+
+def steps_for(declared: Mapping[str, Any], files: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of the steps.
+
+    Args:
+        declared: What `pyproject.toml` holds.
+        files: The texts of the files that are there, by their names.
+    """
+    extras = _chosen(_table(declared, "project", "optional-dependencies"))
+    groups = _chosen(_table(declared, "dependency-groups"))
+    listed = [name for name in _REQUIREMENTS if name in files]
+    words = [f'-e ".[{",".join(extras)}]"' if extras else "-e ."] if _is_package(declared, files) else []
+    words += [*(f"--group {name}" for name in groups), *(f"-r {name}" for name in listed)]
+    needed = {_canonical(text) for text in _requirements(declared, files)}
+    words += [f"agenttape-{name}" for name in _missing(needed)]
+    if "pytest" not in needed:
+        words.append("pytest")
+    yield "# Your project with its tests; no key of a provider is needed."
+    if not (extras or groups or set(listed) - {_BASE}):
+        yield f"# {_UNKNOWN}"
+    if groups:
+        yield "- run: pip install --upgrade pip # to 25.1 or later, which knows dependency groups"
+    yield f'- run: pip install {" ".join(words)} "agenttape-core[cli]"'
+
+
+def _is_package(declared: Mapping[str, Any], files: Mapping[str, str]) -> bool:
+    return "project" in declared or "build-system" in declared or "setup.py" in files
+
+
+def _chosen(table: Mapping[str, Any]) -> list[str]:
+    return [name for name in table if name in _FOR_TESTS]
+
+
+def _missing(needed: set[str]) -> list[str]:
+    """Return the integrations whose framework is needed, and which are not."""
+    found = {
+        integration
+        for name in needed
+        for start, integration in _INTEGRATIONS.items()
+        if name == start or name.startswith(f"{start}-")
+    }
+    return sorted(name for name in found if f"agenttape-{name}" not in needed)
+
+
+def _requirements(declared: Mapping[str, Any], files: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is needed, as it is written."""
+    project, groups = _table(declared, "project"), _table(declared, "dependency-groups")
+    extras = _table(project, "optional-dependencies")
+    yield from _texts(project.get("dependencies"))
+    yield from _table(declared, "tool", "poetry", "dependencies")
+    yield from (text for name in _chosen(extras) for text in _texts(extras[name]))
+    yield from (text for name in _with_included(groups) for text in _texts(groups[name]))
+    yield from (line for name in _REQUIREMENTS for line in files.get(name, "").splitlines())
+
+
+def _with_included(groups: Mapping[str, Any]) -> list[str]:
+    """Return the groups that are chosen, and those that they include."""
+    found = _chosen(groups)
+    for name in found:  # which grows meanwhile
+        items = groups[name] if isinstance(groups[name], list) else []
+        included = {item.get("include-group") for item in items if isinstance(item, Mapping)}
+        found += [each for each in groups if each in included and each not in found]
+    return found
+
+
+def _canonical(requirement: str) -> str:
+    match = _NAME.match(requirement)
+    return re.sub(r"[-_.]+", "-", match[1]).lower() if match is not None else ""
+
+
+def _texts(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _table(value: Any, *path: str) -> Mapping[str, Any]:
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}

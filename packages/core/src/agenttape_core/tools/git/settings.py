@@ -1,0 +1,72 @@
+"""What git is told of cassettes: lines of its files, and settings of one clone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path, PurePath
+from shlex import quote
+
+from agenttape_core.settings import SUFFIXES
+
+_DRIVERS = "diff=agenttape merge=agenttape"
+_PACKED = (".gz", ".zst")
+
+
+def attribute_lines(folder: str) -> list[str]:
+    """Return the lines of `.gitattributes`: who compares and merges cassettes, and that nobody changes assets.
+
+    Args:
+        folder: What folders with cassettes are called.
+    """
+    sorts = {suffix: "-text" if suffix in _PACKED else "text eol=lf" for suffix in SUFFIXES}
+    lines = [f"**/{folder}/**/*{suffix} {sort} {_DRIVERS}" for suffix, sort in sorts.items()]
+    return [*lines, "**/*.assets/** binary"]
+
+
+def ignore_lines(folder: str) -> list[str]:
+    """Return the lines of `.gitignore`: what a recording leaves beside its cassette while it lasts."""
+    return [f"**/{folder}/**/.*.lock", f"**/{folder}/**/.*.journal"]
+
+
+def clone_settings(python: str = sys.executable) -> dict[str, str]:
+    """Return the settings that each clone needs, which git does not keep in the repository.
+
+    Both commands do what git does without them where this Python is gone, so that nobody is left without `git diff`.
+
+    Args:
+        python: The interpreter that AgentTape is installed for.
+    """
+    ours = f"{quote(PurePath(python).as_posix())} -P -m agenttape_core.tools.git"  # -P: no module of the repository
+    return {
+        "diff.agenttape.textconv": f'f() {{ {ours} textconv "$1" 2>/dev/null || cat "$1"; }}; f',
+        "diff.agenttape.xfuncname": "^--- (.*)$",
+        "merge.agenttape.name": "cassettes, record by record",
+        "merge.agenttape.driver": (
+            f'f() {{ {ours} merge "$@" && return; grep -q "^<<<<<<<" "$2" && return 1; '
+            'git merge-file --marker-size="$4" "$2" "$1" "$3"; }; f %O %A %B %L %P'
+        ),
+    }
+
+
+def root_of(folder: Path) -> Path | None:
+    """Return the folder of the git repository around a folder; nothing if there is none, or no git."""
+    try:
+        done = _git(folder, "rev-parse", "--show-toplevel")
+    except FileNotFoundError:
+        return None
+    return Path(done.stdout.rstrip("\n")) if done.returncode == 0 else None
+
+
+def setting(folder: Path, name: str) -> str:
+    """Return a setting of a clone; empty if there is none."""
+    return _git(folder, "config", "--local", "--get", name).stdout.rstrip("\n")
+
+
+def put_setting(folder: Path, name: str, value: str) -> bool:
+    """Set a setting of a clone, and return whether that worked."""
+    return _git(folder, "config", "--local", name, value).returncode == 0
+
+
+def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603, S607

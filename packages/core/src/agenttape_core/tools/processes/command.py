@@ -1,0 +1,69 @@
+"""What is run: a command, or a function as one."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.lifecycle.remedy import shown_command
+from agenttape_core.tools.processes.startup.agenttape_startup import label_of, why_deaf
+from agenttape_core.tools.verify.target import target_of
+
+_FUNCTION = re.compile(r"[\w./\\-]+:[A-Za-z_][\w.]*")
+_PYTHONS = ("python", "pypy")
+
+
+class Command(NamedTuple):
+    """A command to run.
+
+    Args:
+        given: The words that the user gave.
+        words: Those that are run: the same, unless they name a function.
+    """
+
+    given: tuple[str, ...]
+    words: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What its cassette is called when nobody says: what it runs."""
+        if self.given != self.words:
+            place, _, function = self.given[0].rpartition(":")
+            return f"{Path(place).name.removesuffix('.py')}.{function}"
+        program = Path(self.given[0]).name
+        label = label_of(self.given) if program.startswith(_PYTHONS) else program
+        return label.removesuffix(".py")
+
+    def told(self, verb: str, cassette: str) -> str:
+        """Return how to run it by a verb of the command `agenttape`, as a message shows it."""
+        between = "" if self.given != self.words else "-- "
+        return f"agenttape {verb} --cassette {shlex.quote(cassette)} {between}{shown_command(self.given)}"
+
+
+def command_of(given: Sequence[str]) -> Command:
+    """Return what to run.
+
+    Args:
+        given: The words of a command; or one that names a function, `module:function` or `path/to/file.py:function`.
+
+    Raises:
+        ConfigurationError: There is no such command, or one that AgentTape cannot be in.
+    """
+    words = tuple(given)
+    if len(words) == 1 and _FUNCTION.fullmatch(words[0]) and shutil.which(words[0]) is None:
+        target_of(words[0])
+        return Command(words, (sys.executable, "-m", "agenttape_core.tools.processes.run_api", words[0]))
+    if shutil.which(words[0]) is None:
+        raise ConfigurationError(
+            f"there is no command {words[0]}\n  name a program, as on the command line after --, or a function: "
+            "module:function or path/to/file.py:function"
+        )
+    if reason := why_deaf(words, None):
+        raise ConfigurationError(f"{words[0]} would run without AgentTape: {reason}\n  leave the option out")
+    return Command(words, words)

@@ -1,0 +1,169 @@
+"""After the command: of what its processes recorded, one cassette each is made."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from agenttape_core.engine import Mode
+from agenttape_core.schema import Header, Interaction, Step, Timing
+from agenttape_core.settings import stem_of
+from agenttape_core.storage import (
+    Cassette,
+    Journal,
+    Location,
+    leftover_journals,
+    open_cassette,
+    put_aside,
+    recording_process,
+    recover,
+)
+from agenttape_core.storage.asset_files import AssetFolder
+from agenttape_core.storage.atomic import real_path
+from agenttape_core.storage.lock import lock_path
+from agenttape_core.tools.processes.run_folder import Account, Orders
+
+_APART = 10_000_000
+"""More than any cassette has records: the numbers of several are told apart by it."""
+
+
+class Joined(NamedTuple):
+    """A cassette that was made of what processes recorded.
+
+    Args:
+        address: Which processes.
+        path: The file.
+        is_aside: Whether it stands beside a cassette that was left as it is.
+        broken: Where the file was put that was in its place and could not be read, if there was one.
+    """
+
+    address: str
+    path: Path
+    is_aside: bool
+    broken: Location | None = None
+
+
+def joined(accounts: Sequence[Account], orders: Orders, *, replaces: bool, derives: bool) -> list[Joined]:
+    """Make the cassettes of a run.
+
+    Args:
+        accounts: What its processes told.
+        orders: What they were told.
+        replaces: Whether a cassette that is there is replaced. If not, what was recorded stands beside it.
+        derives: Whether a replay made them, which leaves its cassettes as they are.
+
+    Raises:
+        CassetteError: One cannot be read or written. The parts are kept.
+    """
+    parts: defaultdict[str, list[Path]] = defaultdict(list)
+    only_new = set()
+    for account in accounts:
+        if account.part:
+            found, recovered = _parts(Path(account.part))
+            parts[account.address] += [*found, *recovered]
+            if recovered and orders.options["mode"] == Mode.NEW_EPISODES.value:
+                only_new.add(account.address)  # a session takes over what was there at its end, and it had none
+    made = []
+    for address, paths in parts.items():
+        if paths:
+            target = orders.cassette_of(address)
+            is_aside = derives or (target.exists() and (not replaces or address in only_new))
+            path = _beside(target, "derived" if derives else "recovered") if is_aside else target
+            made.append(Joined(address, path, is_aside, broken=_join(paths, path)))
+    return made
+
+
+def _parts(part: Path) -> tuple[list[Path], list[Path]]:
+    """Return what a process has recorded: what it has written, and what was recovered of its journals."""
+    if recording_process(part) is not None:
+        return [], []  # it lives on, and its recording stays where it is
+    found = [part] if part.exists() else []
+    recovered = []
+    for journal in leftover_journals(part):
+        written = Path(recover(journal))
+        if open_cassette(written).entries:
+            recovered.append(written)
+        else:
+            remove(written)
+    lock_path(real_path(part)).unlink(missing_ok=True)  # of a process that was killed
+    return found, recovered
+
+
+def _beside(target: Path, word: str) -> Path:
+    """Return where something stands beside a cassette; a derived one replaces the one before it."""
+    stem = stem_of(target)
+    suffix = target.name.removeprefix(stem)
+    numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    paths = (target.with_name(f"{stem}.{word}{number}{suffix}") for number in numbers)
+    return next(path for path in paths if word == "derived" or not path.exists())
+
+
+def _join(parts: Sequence[Path], target: Path) -> Location | None:
+    """Make one cassette of several, and remove those. Return where that went that could not be read in its place."""
+    cassettes = [open_cassette(part) for part in parts]
+    header = _header([cassette.header for cassette in cassettes])
+    journal = Journal(target, header)
+    seen: Counter[str] = Counter()
+    try:
+        for place, cassette in enumerate(cassettes):
+            seen |= _append(journal, place, cassette, seen)
+        aside = put_aside(journal.target)
+        journal.commit(header)
+    finally:
+        journal.abandon(keep=False)
+    for part in parts:
+        remove(part)
+    return aside
+
+
+def remove(path: Path) -> None:
+    """Remove a cassette with its assets."""
+    AssetFolder(path).sweep(())
+    path.unlink()
+
+
+def _append(journal: Journal, place: int, cassette: Cassette, seen: Counter[str]) -> Counter[str]:
+    """Append the records of one cassette that those before it do not have, and return how often it has each.
+
+    What a part has in common with others was there before the run, and was taken over by each of them.
+    """
+    volatile = cassette.header.volatile
+    mine: Counter[str] = Counter()
+    for index, record in enumerate(cassette.records()):
+        content = record.model_dump_json(exclude={"number", "parent"})
+        mine[content] += 1
+        if mine[content] <= seen[content]:
+            continue
+        order = (place, index)
+        if isinstance(record, Step):
+            journal.append_step(record, volatile.steps[record.number], order)
+        else:
+            timing = volatile.timings.get(record.number, Timing(duration_ms=0.0))
+            journal.append(_apart(record, place), timing, order)
+    return mine
+
+
+def _apart(interaction: Interaction, place: int) -> Interaction:
+    parent = interaction.parent + place * _APART if interaction.parent is not None else None
+    return interaction.model_copy(update={"number": interaction.number + place * _APART, "parent": parent})
+
+
+def _header(headers: Sequence[Header]) -> Header:
+    """Return the header of cassettes that were recorded by equal processes in one run."""
+    first = min(headers, key=lambda header: header.volatile.created)
+    environment: dict[str, str | None] = {}
+    packages: dict[str, str] = {}
+    for header in headers:
+        environment |= header.freeze.environment
+        packages |= header.volatile.packages
+    turns = [group for header in headers for group in header.volatile.turns]
+    volatile = {"turns": turns, "packages": dict(sorted(packages.items())), "timings": {}, "steps": {}}
+    return first.model_copy(
+        update={
+            "freeze": first.freeze.model_copy(update={"environment": dict(sorted(environment.items()))}),
+            "volatile": first.volatile.model_copy(update=volatile),
+        }
+    )

@@ -1,0 +1,173 @@
+"""Recording and replaying a command: what its Python processes ask for, in a cassette each."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agenttape_core.engine import Mode, parse_mode
+from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
+from agenttape_core.lifecycle.entry_points import GROUP
+from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.redaction import new_key
+from agenttape_core.settings import Settings, cassette_path, load_settings, stem_of
+from agenttape_core.storage import Cassette, open_cassette, real_location
+from agenttape_core.storage.lock import WriterLock, prepare_beside
+from agenttape_core.tools.processes.child import driven, settled
+from agenttape_core.tools.processes.command import Command, command_of
+from agenttape_core.tools.processes.merge import Joined, joined, remove
+from agenttape_core.tools.processes.report import Outcome, findings_of
+from agenttape_core.tools.processes.run_folder import Account, Orders, Papers, cassettes_of
+from agenttape_core.tools.processes.startup.agenttape_startup import BLOCKED
+
+_OURS = ("agenttape_core.boundaries", "agenttape_core.integration", "agenttape_core.transports")
+
+
+class _Performed(NamedTuple):
+    code: int
+    accounts: list[Account]
+    notes: list[str]
+    blocked: list[str]
+
+
+def run(
+    given: Sequence[str], *, mode: str | Mode, cassette: str | None, options: Mapping[str, Any], apart: bool = False
+) -> Outcome:
+    """Run a command with a session in each of its Python processes.
+
+    Args:
+        given: The words of the command; or one that names a function.
+        mode: What the sessions may do. With `once`, the command is replayed if any process of it has a cassette.
+        cassette: The name or the path of the cassette of the main process; by default what is run.
+        options: Those of `use_cassette`, as plain data.
+        apart: Whether what the command writes to the standard output is to go to the standard error.
+
+    Raises:
+        ConfigurationError: The command, an option or a setting is wrong.
+        CassetteNotFoundError: There is nothing to replay.
+        CassetteError: A cassette cannot be read, written or is being recorded elsewhere. What was recorded is kept.
+    """
+    command = command_of(given)
+    path = _path(cassette or command.name)
+    mode = _effective(parse_mode(str(mode)), path)
+    records = mode is not Mode.NONE
+    options = {**options, "mode": mode.value}
+    settings = _checked(path, options)
+    recorded = {} if records else _recorded(path, command)
+    orders = _orders(path, command, options, replays_only=not records and not settings.live)
+    with _alone(path) if records else nullcontext():
+        code, accounts, notes, blocked = _performed(command, orders, apart=apart)
+    keeps = code == 0 or settings.on_error == "keep"
+    made = joined(accounts, orders, replaces=keeps, derives=not records)
+    return Outcome(
+        command=command.given,
+        code=code,
+        orders=orders,
+        records=records,
+        unused=settings.judges_unused,
+        accounts=[account for account in accounts if not account.is_silent],
+        made=made,
+        removed=_without_process(orders, accounts, made) if mode is Mode.ALL and keeps else [],
+        findings=findings_of(accounts, {address: _rows(cassette) for address, cassette in recorded.items()}),
+        notes=notes,
+        blocked=blocked,
+    )
+
+
+def _performed(command: Command, orders: Orders, *, apart: bool) -> _Performed:
+    """Run the command."""
+    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
+        papers = Papers(Path(folder))
+        watched = {*_OURS, *(point.name for point in entry_points(group=GROUP))}
+        papers.give(orders, watched=sorted(watched), command=command.words)
+        replays = {"AGENTTAPE_MODE": Mode.NONE.value} if orders.options["mode"] == Mode.NONE.value else {}
+        code = driven(command.words, papers.folder, extra=replays, apart=apart)
+        return _Performed(code, settled(papers), papers.notes(), papers.notes(BLOCKED))
+
+
+def _path(cassette: str) -> Path:
+    path = cassette_path(cassette, load_settings().cassette_dir)
+    if not isinstance(path, Path):
+        raise ConfigurationError(
+            f"expected a cassette in a local folder, found {path}\n  the processes of a command write beside it"
+        )
+    return path.absolute()
+
+
+def _effective(mode: Mode, path: Path) -> Mode:
+    if mode is not Mode.ONCE:
+        return mode
+    return Mode.NONE if any(cassettes_of(path)) else Mode.ALL
+
+
+def _checked(path: Path, options: dict[str, Any]) -> Settings:
+    use_cassette(path, **options)  # checks them; opens nothing
+    return load_settings().chosen(options)
+
+
+def _recorded(path: Path, command: Command) -> dict[str, Cassette]:
+    """Open all that is to be replayed, so that what is broken is known before anything runs."""
+    recorded = {address: open_cassette(own) for address, own in cassettes_of(path)}
+    if not recorded:
+        remedy = f"record it:  {command.told('record', _called(path))}"
+        raise CassetteNotFoundError(_shown(path), "there is no such cassette to replay", remedy=remedy)
+    return recorded
+
+
+def _rows(cassette: Cassette) -> list[tuple[int, str, str]]:
+    return [
+        (row.number, row.fingerprint, f"{row.number:>4}  {row.kind} {row.name} at {row.address}")
+        for row in cassette.entries
+    ]
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Let nobody else record the cassette of the main process meanwhile."""
+    target = real_location(path)
+    prepare_beside(target)
+    lock = WriterLock(target, f"{os.getpid()} record")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _orders(path: Path, command: Command, options: dict[str, Any], *, replays_only: bool) -> Orders:
+    record = command.told("record", _called(path))
+    more = command.told("record --mode new_episodes", _called(path))
+    return Orders(
+        cassette=str(path),
+        project=str(Path.cwd()),
+        options=options,
+        key=new_key(),
+        remedies=([f"record it:  {record}"], [f"record it anew:  {record}", f"or add only what is missing:  {more}"]),
+        replays_only=replays_only,
+    )
+
+
+def _called(path: Path) -> str:
+    """Return what a cassette is called on the command line: by its bare name, if that is all it takes."""
+    stem = stem_of(path)
+    return stem if _path(stem) == path else str(_shown(path))
+
+
+def _shown(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _without_process(orders: Orders, accounts: Sequence[Account], made: Sequence[Joined]) -> list[Path]:
+    """Remove the cassettes of processes that the command does not have any more."""
+    if not made:
+        return []  # nothing was recorded: perhaps it was the wrong command
+    kept = {one.path for one in made} | {orders.cassette_of(one.address) for one in accounts if one.state != "ended"}
+    old = [own for _, own in cassettes_of(Path(orders.cassette)) if own not in kept]
+    for own in old:
+        remove(own)
+    return old

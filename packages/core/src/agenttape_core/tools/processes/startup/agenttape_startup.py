@@ -1,0 +1,247 @@
+"""What runs at the start of every Python that a command starts, and opens a session only where one is needed.
+
+Most of these processes ask for nothing: installers, trackers, tools. So this imports nothing that is not loaded
+already, not even the package it belongs to, and waits for one of two things: that a framework or our own boundaries
+are imported, or, in a replay, that something tries to reach the outside.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is not loaded yet
+RUN, ADDRESS = "_AGENTTAPE_RUN", "_AGENTTAPE_PROCESS"
+"""The variables that say where the run keeps its papers, and which process started this one."""
+
+BEGIN, MAIN, NOTES, BLOCKED = "begin", "main", "notes", "blocked"
+"""The papers: what is told to all, whether the main process has come, and, of what no account tells, what is worth
+knowing and what was refused."""
+
+_REACHING = frozenset(
+    {
+        *("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname"),
+        *("socket.gethostbyaddr", "socket.getnameinfo"),
+    }
+)
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_MAX_NAME = 60
+_MULTIPROCESSING = "from multiprocessing."
+"""How the code begins that the module runs in its processes, with numbers in it that differ from run to run."""
+
+_DEAF = frozenset("IES")
+"""The options of Python that keep it from reading `PYTHONPATH`, or from importing `sitecustomize`."""
+
+
+def what_runs(words: Sequence[str]) -> tuple[str, str, list[str]]:
+    """Return which options a Python was given, what it runs, and the arguments of that.
+
+    Args:
+        words: Its command line, the interpreter first.
+    """
+    options, rest = "", [word for word in words[1:] if word != "--multiprocessing-fork"]
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-") or word == "-":
+            return options, os.path.basename(word.rstrip(os.sep)) if word != "-" else "stdin", rest  # noqa: PTH119
+        for place, letter in enumerate(word[1:], start=2):
+            if letter in "mcWX-":
+                value = word[place:] or (rest.pop(0) if rest and letter != "-" else "")
+                if letter == "m":
+                    return options, value, rest
+                if letter == "c":
+                    return options, "multiprocessing" if value.startswith(_MULTIPROCESSING) else "code", rest
+                break
+            options += letter
+    return options, "stdin", rest
+
+
+def label_of(words: Sequence[str]) -> str:
+    """Return what a process is called: by what it runs, not by its arguments, which may differ from run to run."""
+    label = "".join(char if char in _NAME else "_" for char in what_runs(words)[1])
+    return label.lstrip(".-")[:_MAX_NAME] or "process"
+
+
+def is_main(words: Sequence[str], command: Sequence[str]) -> bool:
+    """Whether a process is the one that the command is about, whichever tools were put before it (`uv run`, `env`)."""
+    asked = [os.path.basename(word) for word in words[1:]]  # noqa: PTH119
+    return asked == [os.path.basename(word) for word in command[-len(asked) :]] if asked else len(command) == 1  # noqa: PTH119
+
+
+def why_deaf(words: Sequence[str], environment: Any) -> str:
+    """Return why a command is a Python that nothing of ours would run in; empty if it is none.
+
+    Args:
+        words: The command line.
+        environment: The variables it is given; nothing if it inherits them.
+    """
+    if not words or not os.path.basename(words[0]).startswith(("python", "pypy")):  # noqa: PTH119
+        return ""
+    deaf = sorted(_DEAF & set(what_runs(words)[0]))
+    if deaf:
+        return f"its option -{''.join(deaf)} keeps it from importing what is on PYTHONPATH"
+    if environment is None or (RUN in environment and FOLDER in environment.get("PYTHONPATH", "")):
+        return ""
+    return "it is not given the environment of the process that starts it"
+
+
+class Process:
+    """This process as part of a run. Thread-safe.
+
+    Args:
+        folder: The folder of the run.
+        address: The process in the run: nothing for the main one, else what it and those above it run.
+        offline: Whether it is to reach nothing outside.
+        watched: The modules that need a session when they are imported.
+    """
+
+    def __init__(self, folder: str, address: str, *, offline: bool, watched: Sequence[str]) -> None:
+        self.folder = folder
+        self.address = address
+        self._offline = offline
+        self._watched = frozenset(watched)
+        self.is_over = False
+        self.is_fork = False
+        self.is_terminated = False
+        self._taking: Any = None
+        self._is_busy = False
+        self._is_missing = False
+        self._lock = _thread.RLock()
+
+    def begin(self) -> None:
+        """Wait for what needs a session."""
+        os.environ[ADDRESS] = self.address
+        sys.meta_path.insert(0, self)
+        sys.addaudithook(self._heard)
+        atexit.register(self.end)  # before all others, so that it is called after them
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Open the session before a module that needs one is executed, and leave the rest to others."""
+        if name not in self._watched or self.is_over or self._taking is not None or self._is_missing:
+            return None
+        self._take()
+        # The session has put its own finders before this one, and they must see this module too.
+        for finder in list(sys.meta_path):
+            spec = finder.find_spec(name, path, target) if finder is not self else None
+            if spec is not None:
+                return spec
+        return None
+
+    def end(self) -> None:
+        """End the session, if there is one, and tell what became of it. Who comes second waits for the first."""
+        self.is_over = True
+        with self._lock:
+            taking, self._taking = self._taking, None
+            if taking is not None:
+                taking.end()
+
+    def note(self, text: str, paper: str = NOTES) -> None:
+        """Tell what no account will."""
+        try:
+            descriptor = os.open(os.path.join(self.folder, paper), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # noqa: PTH118
+        except FileNotFoundError:
+            return  # the command has ended before this process, and nobody reads any more
+        try:
+            os.write(descriptor, f"{text}\n".encode(errors="replace"))
+        finally:
+            os.close(descriptor)
+
+    def _take(self) -> None:
+        with self._lock:
+            if self._is_busy or self.is_over or self._taking is not None or self._is_missing:
+                return
+            if not os.path.exists(self.folder):  # noqa: PTH110 - pathlib is not loaded yet
+                self.is_over = True  # the command has ended before this process
+                return
+            self._is_busy = True
+            try:
+                self._taking = self._taken()
+            finally:
+                self._is_busy = False
+
+    def _taken(self) -> Any:
+        try:
+            from agenttape_core.tools.processes.process_session import take
+        except ModuleNotFoundError as error:
+            self._is_missing = True
+            self.note(f"{sys.executable} has no AgentTape, so what it asks for is neither recorded nor served: {error}")
+            return None
+        return take(self)
+
+    def _heard(self, event: str, args: tuple[Any, ...]) -> None:
+        if self.is_over:
+            return
+        if event == "import":
+            self._imported(args[0])
+        elif event in _REACHING:
+            self._reached(event, args)
+        elif event == "os.exec":
+            if os.access(args[0], os.X_OK):  # else it fails, and this program goes on
+                self.end()
+        elif event == "subprocess.Popen" and self._offline:
+            words = [args[1]] if isinstance(args[1], str) else [os.fsdecode(word) for word in args[1]]
+            if reason := why_deaf(words, args[3]):
+                self.note(f"{os.path.basename(words[0])} is not guarded: {reason}")  # noqa: PTH119
+
+    def _imported(self, name: str) -> None:
+        """Open the session late, where somebody else finds the module: pytest does for all packages with plugins."""
+        if self._taking is None and not self._is_busy:
+            top, _, below = name.partition(".")
+            if top in self._watched or f"{top}.{below.partition('.')[0]}" in self._watched:
+                self._take()
+
+    def _reached(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self._offline or self._taking is not None or self._is_busy:
+            return
+        self._take()
+        if self._is_missing:
+            blocked = f"blocked {event} in a replay: {sys.executable} has no AgentTape to replay with"
+            self.note(blocked, BLOCKED)
+            raise RuntimeError(blocked)
+        sys.audit(event, *args)  # once more, for the guard that has come since
+
+    def taken_again(self) -> None:
+        """In a fork of a process with a session: leave that to its owner, and open one of its own."""
+        taking, self._taking = self._taking, None
+        if taking is not None:
+            taking.disown()
+            self._take()
+
+    def _forked(self) -> None:
+        self._lock, self._is_busy, self.is_fork = _thread.RLock(), False, True
+        self.address = f"{self.address}/fork" if self.address else "fork"
+        os.environ[ADDRESS] = self.address
+
+
+def begin() -> None:
+    """Begin, if this process is part of a run that is under way."""
+    folder = os.environ.get(RUN, "")
+    try:
+        with open(os.path.join(folder, BEGIN), encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH118, PTH123
+            mode, watched, *command = file.read().split("\0")
+    except OSError:
+        return  # the run is over, and left its variables to what outlived it
+    address = _address(folder, command)
+    Process(folder, address, offline=mode == "offline", watched=watched.split()).begin()
+
+
+def _address(folder: str, command: Sequence[str]) -> str:
+    above = os.environ.get(ADDRESS)
+    if above is None and is_main(sys.orig_argv, command):
+        try:
+            os.close(os.open(os.path.join(folder, MAIN), os.O_CREAT | os.O_EXCL, 0o600))  # noqa: PTH118
+        except FileExistsError:
+            pass  # another process of the same command line was first
+        else:
+            return ""
+    label = label_of(sys.orig_argv)
+    return f"{above}/{label}" if above else label

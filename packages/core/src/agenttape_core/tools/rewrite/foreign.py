@@ -1,0 +1,122 @@
+"""Recordings of other tools: which importer reads a file, and which cassette it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path, PurePath
+from typing import NamedTuple
+
+from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
+from agenttape_core.lifecycle.imported import Importer
+from agenttape_core.settings import SUFFIXES
+from agenttape_core.storage import is_cassette
+
+GROUP = "agenttape.importers"
+AUTO = "auto"
+_FOREIGN = (".json", *SUFFIXES)
+
+
+class Source(NamedTuple):
+    """A file that may be of another tool.
+
+    Args:
+        path: The file.
+        relative: Where it lies below the folder that was named; its name, if the file was named itself.
+    """
+
+    path: Path
+    relative: PurePath
+
+
+class Planned(NamedTuple):
+    """A file, what reads it, and what it becomes."""
+
+    source: Path
+    tool: str
+    target: Path
+
+
+def installed() -> list[str]:
+    """Return the tools whose recordings the installed packages can import.
+
+    Raises:
+        ConfigurationError: There are none.
+    """
+    names = sorted({point.name for point in entry_points(group=GROUP)})
+    if not names:
+        raise ConfigurationError("no importer is installed\n  pip install agenttape-langchain")
+    return names
+
+
+def importers(tool: str = AUTO) -> dict[str, Importer]:
+    """Return the importer of a tool, or those of all tools, which loads the packages that they are in.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    names = installed()
+    if tool not in (AUTO, *names):
+        raise ConfigurationError(f"no importer for {tool!r} is installed; there are: {', '.join(names)}")
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    return {name: points[name].load() for name in names if tool in (AUTO, name)}
+
+
+def sources_in(paths: Sequence[str]) -> list[tuple[Source, bool]]:
+    """Return the files that paths name, and whether each was named itself; of a folder those that are no cassettes.
+
+    Raises:
+        CassetteNotFoundError: A path is nothing.
+    """
+    found: dict[Path, tuple[Source, bool]] = {}
+    for path in map(Path, paths):
+        if path.is_dir():
+            for file in sorted(path.rglob("*")):
+                if file.is_file() and file.name.endswith(_FOREIGN) and not is_cassette(file):
+                    found.setdefault(file, (Source(file, file.relative_to(path)), False))
+        elif path.exists():
+            found[path] = (Source(path, PurePath(path.name)), True)
+        else:
+            raise CassetteNotFoundError(path, "there is no such file to import", remedy="check the path")
+    return list(found.values())
+
+
+def recognised(path: Path, known: Mapping[str, Importer]) -> str | None:
+    """Return the tool that wrote a file, if one of the importers knows it.
+
+    Args:
+        path: The file.
+        known: The importers, by the name of their tool.
+    """
+    return next((tool for tool, importer in known.items() if importer.recognises(path)), None)
+
+
+def target_of(source: Source, out: str | None, cassette_dir: str) -> Path:
+    """Return the cassette that a file becomes.
+
+    Args:
+        source: The file.
+        out: A folder, or the cassette itself if it has the suffix of one.
+        cassette_dir: The folder of the project's cassettes, if nothing else was said.
+    """
+    if out is not None and out.endswith(SUFFIXES):
+        return Path(out)
+    name = source.relative
+    while name.suffix in _FOREIGN:
+        name = name.with_suffix("")
+    return Path(out or cassette_dir, name.with_name(f"{name.name}.yaml"))
+
+
+def check_targets(planned: Sequence[Planned]) -> None:
+    """Refuse to write two files into one cassette, or a cassette over what it is made of.
+
+    Raises:
+        ConfigurationError: That would happen.
+    """
+    taken: dict[Path, Path] = {}
+    for plan in planned:
+        if plan.target.resolve() == plan.source.resolve():
+            raise ConfigurationError(f"{plan.source} would be replaced by what is made of it\n  name another: -o OUT")
+        if (other := taken.setdefault(plan.target.resolve(), plan.source)) != plan.source:
+            problem = f"{other} and {plan.source} would both become {plan.target}"
+            raise ConfigurationError(f"{problem}\n  import them one by one, each with -o OUT")

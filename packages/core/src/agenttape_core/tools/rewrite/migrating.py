@@ -1,0 +1,65 @@
+"""Cassettes of an older format, brought to the newest that they need."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from agenttape_core.schema import FORMAT_VERSION
+from agenttape_core.storage import Cassette, Location, open_cassette, real_location, write_cassette
+from agenttape_core.storage.atomic import remove_leftovers
+from agenttape_core.storage.lock import WriterLock, prepare_beside
+from agenttape_core.storage.writer import compose
+
+
+class Migration(NamedTuple):
+    """What becomes of a cassette.
+
+    Args:
+        version: The version of its format.
+        needed: The version in which this AgentTape writes what it holds: the oldest that has all of it.
+    """
+
+    version: int
+    needed: int
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the file is older than what this AgentTape would write."""
+        return self.version < self.needed
+
+
+def migration_of(cassette: Cassette) -> Migration:
+    """Return what `migrate` would do with a cassette. Raises as reading all of it does."""
+    if cassette.version == FORMAT_VERSION:
+        return Migration(FORMAT_VERSION, FORMAT_VERSION)
+    return Migration(cassette.version, compose(cassette.path, cassette.header, list(cassette.records())).version)
+
+
+def migrate(path: Location) -> Migration:
+    """Write a cassette anew if it is of an older format than it would be written in now. Others are not touched.
+
+    What it holds stays the same.
+
+    Args:
+        path: The cassette.
+
+    Raises:
+        CassetteVersionError: It is of a newer format than is known.
+        CassetteError: It cannot be read or written, or it is being recorded. It is as it was.
+    """
+    real = real_location(path)
+    if not (found := migration_of(open_cassette(real))).is_due:
+        return found
+    prepare_beside(real)
+    lock = WriterLock(real, f"{os.getpid()} migration")
+    try:
+        cassette = open_cassette(real)
+        found = migration_of(cassette)
+        write_cassette(real, cassette.header, list(cassette.records()))
+        if isinstance(real, Path):
+            remove_leftovers(real)
+    finally:
+        lock.release()
+    return found

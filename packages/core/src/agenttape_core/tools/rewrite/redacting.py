@@ -1,0 +1,131 @@
+"""A cassette is redacted where it is, and it is proved that what was replaced is gone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.lifecycle.header import redactor_for
+from agenttape_core.matching import Ignored
+from agenttape_core.redaction import Redactor, Rule
+from agenttape_core.redaction.pseudonyms import MARK, SECRET
+from agenttape_core.schema import Header, Redaction
+from agenttape_core.settings import Settings
+from agenttape_core.storage import Cassette, Location, open_cassette, real_location, write_cassette
+from agenttape_core.storage.atomic import remove_leftovers
+from agenttape_core.storage.lock import WriterLock, prepare_beside
+from agenttape_core.tools.rewrite.places import differing
+from agenttape_core.tools.rewrite.proving import Proof
+from agenttape_core.tools.rewrite.replacing import Record, Replacing
+from agenttape_core.tools.rewrite.scanning import Differing, Leak, plain_header, title
+from agenttape_core.tools.rewrite.values import Values
+
+_SHORTEST = 4
+"""A shorter value stands in every other word."""
+
+
+class Redacted(NamedTuple):
+    """What became of a cassette.
+
+    Args:
+        replaced: What was replaced, or would be.
+        left: What is a secret, or equal to one that was replaced, and still there.
+        is_merged: Whether a text was replaced that held a pseudonym already. A session that redacts the same text
+            at once makes another pseudonym of it.
+    """
+
+    replaced: tuple[Leak, ...]
+    left: tuple[Leak, ...]
+    is_merged: bool
+
+
+class _Plan(NamedTuple):
+    header: Header
+    records: list[Record]
+    redactor: Redactor
+    replaced: list[Leak]
+
+    @property
+    def is_merged(self) -> bool:
+        return any(MARK in secret for secret in self.redactor.secrets)
+
+
+def check_values(values: Sequence[str]) -> None:
+    """Refuse values that would be found everywhere.
+
+    Raises:
+        ConfigurationError: One is too short. The error does not tell it.
+    """
+    if any(len(value) < _SHORTEST for value in values):
+        problem = f"a value to redact has less than {_SHORTEST} characters, so it would be found everywhere"
+        raise ConfigurationError(f"{problem}\n  give the whole secret, one in a line")
+
+
+def would_redact(cassette: Cassette, settings: Settings, values: Sequence[str] = ()) -> Redacted:
+    """Return what `redact` would do with a cassette. Takes and raises the same, and writes nothing."""
+    plan = _planned(cassette, settings, values)
+    left = Proof(plan.redactor, values).of_records(plan.header, plan.records)
+    return Redacted(tuple(plan.replaced), tuple(left), plan.is_merged)
+
+
+def redact(path: Location, settings: Settings, values: Sequence[str] = ()) -> Redacted:
+    """Replace what is secret in a cassette and its assets by pseudonyms of its own key, and prove it gone.
+
+    A cassette in which nothing is replaced is not touched. One that is written is written atomically; then all bytes
+    of it are read again and searched for what was replaced.
+
+    Args:
+        path: The cassette.
+        settings: The rules of the project, and the key if it is not in the cassette.
+        values: What else is secret, wherever and however it stands.
+
+    Returns:
+        What was replaced, and what is left.
+
+    Raises:
+        CassetteError: It cannot be read or written, or it is being recorded. It is as it was.
+        ConfigurationError: Its key is not given, or a value is too short.
+    """
+    real = real_location(path)
+    open_cassette(real)  # what is not there gets no lock beside it
+    prepare_beside(real)
+    lock = WriterLock(real, f"{os.getpid()} redaction")
+    try:
+        plan = _planned(open_cassette(real), settings, values)
+        if plan.replaced:
+            write_cassette(real, plan.header, plan.records)
+        if isinstance(real, Path):
+            remove_leftovers(real)
+        left = Proof(plan.redactor, values).of_files(real)
+    finally:
+        lock.release()
+    return Redacted(tuple(plan.replaced), tuple(left), plan.is_merged)
+
+
+def _planned(cassette: Cassette, settings: Settings, values: Sequence[str]) -> _Plan:
+    check_values(values)
+    redactor = _redactor(cassette, settings, values)
+    header = cassette.header
+    replacing = Replacing(redactor, Ignored.of(header.ignore), Values(values, redactor))
+    before, after = list(cassette.records()), []
+    new_header = replacing.header(header)
+    replaced = [Leak("header", *place) for place in differing(plain_header(header), plain_header(new_header))]
+    found = Differing()
+    for record in before:
+        after.append(replacing.record(record))
+        pair = (each.model_dump(exclude={"fingerprint"}) for each in (record, after[-1]))
+        replaced += [Leak(title(record), *place) for place in found.places(*pair)]
+    rules = [*header.redaction.rules, *(rule.name for rule in settings.redaction_rules)]
+    redaction = header.redaction.model_copy(update={"rules": list(dict.fromkeys(rules))})
+    return _Plan(new_header.model_copy(update={"redaction": redaction}), after, redactor, replaced)
+
+
+def _redactor(cassette: Cassette, settings: Settings, values: Sequence[str]) -> Redactor:
+    """Return a redactor with the key of the cassette; its own rules have done their work, and are not asked for."""
+    prior = cassette.preface.model_copy(update={"redaction": Redaction(key=cassette.preface.redaction.key)})
+    redactor = redactor_for(cassette.path, prior, True, settings)
+    literals = tuple(Rule(SECRET, literal=value) for value in values)
+    return Redactor(redactor.key, rules=(*literals, *redactor.rules)) if literals else redactor

@@ -1,0 +1,109 @@
+"""A cassette's records with pseudonyms in the place of secrets, as a session would have recorded them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from agenttape_core.matching import Canonicaliser, Ignored, recorded_question
+from agenttape_core.redaction import Redactor
+from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Step
+from agenttape_core.session import redacted_effects
+from agenttape_core.tools.rewrite.values import Values
+
+Record = Interaction | Step
+
+
+class Replacing:
+    """Redacts what was recorded. Pure, as redaction is.
+
+    Requests are redacted part by part, as a session does when they are asked: a session with the same rules has the
+    same fingerprints. Names and addresses say where a recording belongs and stay, but for the values that are to go.
+
+    Args:
+        redactor: With the key of the cassette.
+        ignored: What the fingerprints of the cassette leave out.
+        values: What is to go wherever it stands.
+    """
+
+    def __init__(self, redactor: Redactor, ignored: Ignored, values: Values) -> None:
+        self._redactor = redactor
+        self._values = values
+        self._ignored = ignored
+        self._canonical = Canonicaliser(redactor.value, ignored)
+
+    def header(self, header: Header) -> Header:
+        """Return a header without secrets. Its key, its seed and its timings stay."""
+        redact, gone = self._redactor, self._values.gone
+        environment: dict[str, Any] = {}
+        for name, value in header.freeze.environment.items():
+            environment |= gone(cast("dict[str, Any]", redact.value({name: value})))
+        volatile = header.volatile
+        update = {
+            "python": gone(redact.text(volatile.python)),
+            "packages": gone({name: redact.text(version) for name, version in volatile.packages.items()}),
+            "turns": gone(volatile.turns),
+        }
+        fields = {
+            "name": gone(header.name),
+            "derived_from": gone(redact.value(header.derived_from)),
+            "origin": gone(redact.value(header.origin)),
+            "tags": gone([redact.text(tag) for tag in header.tags]),
+            "input": gone(redact.value(header.input)),
+            "freeze": header.freeze.model_copy(update={"environment": environment}),
+            "volatile": volatile.model_copy(update=update),
+        }
+        return header.model_copy(update=fields)
+
+    def record(self, record: Record) -> Record:
+        """Return an interaction or a step without secrets."""
+        return self._step(record) if isinstance(record, Step) else self._interaction(record)
+
+    def _interaction(self, item: Interaction) -> Interaction:
+        body = self._canonical.question(item.kind, item.name, item.request).body
+        request = self._values.gone({key: body[key] for key in item.request})
+        fields = {
+            **self._named(item),
+            "ids": self._values.gone(item.ids),
+            "request": request,
+            "outcome": self._outcome(item.outcome),
+        }
+        if request != item.request:
+            before = recorded_question(item.kind, item.name, item.request, self._ignored)
+            question = recorded_question(item.kind, item.name, request, self._ignored)
+            ids = [*question.ids, *item.ids[len(before.ids) :]]
+            fields |= {"fingerprint": question.fingerprint, "ids": self._values.gone(ids)}
+        return item.model_copy(update=fields)
+
+    def _step(self, step: Step) -> Step:
+        redact, gone = self._redactor.value, self._values.gone
+        carried = {key: gone(redact(getattr(step, key))) for key in ("input", "output", "data")}
+        return step.model_copy(update={**self._named(step), **carried, "error": self._error(step.error)})
+
+    def _named(self, record: Record) -> dict[str, Any]:
+        """Return what interactions and steps both have."""
+        redactor, gone = self._redactor, self._values.gone
+        return {
+            "kind": gone(record.kind),
+            "name": gone(record.name),
+            "address": gone(record.address),
+            "tags": gone([redactor.text(tag) for tag in record.tags]),
+            "metadata": gone(redactor.value(record.metadata)),
+            "fidelity_note": gone(redactor.text(record.fidelity_note)),
+        }
+
+    def _outcome(self, outcome: Outcome) -> Outcome:
+        redactor, gone = self._redactor, self._values.gone
+        chunks = outcome.chunks
+        effects = redacted_effects(outcome.effects, redactor) if outcome.effects else []
+        fields = {
+            "value": gone(redactor.value(outcome.value)),
+            "chunks": gone(redactor.chunks(chunks)) if chunks is not None else None,
+            "error": self._error(outcome.error),
+            "effects": [effect.model_copy(update={"value": gone(effect.value)}) for effect in effects],
+        }
+        return outcome.model_copy(update=fields)
+
+    def _error(self, error: RecordedError | None) -> RecordedError | None:
+        if error is None:
+            return None
+        return RecordedError.model_validate(self._values.gone(self._redactor.value(error.model_dump())))

@@ -1,0 +1,130 @@
+"""Looking for secrets in what is recorded: in all of it, also where redaction itself does not go."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agenttape_core.errors import CassetteFormatError
+from agenttape_core.format.continuation import MESSAGES
+from agenttape_core.format.journal_text import read_journal
+from agenttape_core.matching import Ignored
+from agenttape_core.redaction import Redactor
+from agenttape_core.schema import Header, Interaction
+from agenttape_core.storage import leftover_journals
+from agenttape_core.tools.rewrite.places import Place, changed_strings, differing
+from agenttape_core.tools.rewrite.replacing import Record, Replacing
+from agenttape_core.tools.rewrite.values import Values, binary_redacted
+
+_JOURNALS = ".*.journal"
+_OF_NAMES = ("kind", "name", "address")
+_RANDOM = {"ids", "fingerprint"}
+"""What looks like a secret and is none by nature."""
+
+
+class Leak(NamedTuple):
+    """A secret in a recording. It never holds the secret.
+
+    Args:
+        record: `header`, `interaction 3` or `step 2`.
+        place: The path to it.
+        kind: What it is: `email`, `openai`, the name of a rule.
+    """
+
+    record: str
+    place: str
+    kind: str
+
+
+class Scan:
+    """Looks for secrets.
+
+    Args:
+        redactor: Knows what is secret. Give each cassette its own.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._replacing = Replacing(redactor, Ignored.of(()), Values((), redactor))
+
+    def leaks(self, header: Header, records: Iterable[Record]) -> Iterator[Leak]:
+        """Yield the secrets of a cassette or a journal, record by record.
+
+        Args:
+            header: Its header.
+            records: All that it holds, in its order.
+        """
+        text = self._redactor.text
+        after = plain_header(self._replacing.header(header))
+        after["volatile"]["turns"] = changed_strings(after["volatile"]["turns"], text)
+        after = self._looked({**after, "name": text(header.name)})
+        yield from (Leak("header", *place) for place in differing(plain_header(header), after))
+        found = Differing()
+        for record in records:
+            redacted = plain_record(self._replacing.record(record))
+            after = self._looked({**redacted, **{key: text(redacted[key]) for key in _OF_NAMES}})
+            yield from (Leak(title(record), *place) for place in found.places(plain_record(record), after))
+
+    def _looked(self, after: dict[str, Any]) -> dict[str, Any]:
+        """Return a record in which binary data is redacted, too."""
+        looked: dict[str, Any] = changed_strings(after, lambda text: binary_redacted(text, self._redactor.base64))
+        return looked
+
+
+def journals_in(path: Path) -> list[Path]:
+    """Return what recordings that were cut off have left below a folder, or of the cassette at a path."""
+    return sorted(path.rglob(_JOURNALS)) if path.is_dir() else leftover_journals(path)
+
+
+def read_leftover(journal: Path) -> tuple[Header, list[Record]]:
+    """Return what a journal holds.
+
+    Raises:
+        CassetteFormatError: It cannot be read.
+    """
+    try:
+        content = journal.read_bytes()
+    except OSError as error:
+        raise CassetteFormatError(journal, f"the journal cannot be read: {error.strerror or error}") from error
+    header, lines = read_journal(journal, content)
+    return header, [line.record for line in lines]
+
+
+class Differing:
+    """The places of the records of one cassette, each message once: a request repeats what those before it asked."""
+
+    def __init__(self) -> None:
+        self._messages: set[bytes] = set()
+
+    def places(self, before: dict[str, Any], after: dict[str, Any]) -> list[Place]:
+        """Return the places in which a record before redaction differs from what it is after it.
+
+        Args:
+            before: The record, as plain data.
+            after: The same, redacted.
+        """
+        old, new = (part.get("request", {}).get(MESSAGES) for part in (before, after))
+        if not isinstance(old, list) or old == new:
+            return differing(before, after)
+        digests = [marshal.dumps(message, 2) for message in old]
+        fresh = [old[n] if digest in self._messages else new[n] for n, digest in enumerate(digests)]
+        self._messages.update(digests)
+        return differing(before, {**after, "request": {**after["request"], MESSAGES: fresh}})
+
+
+def title(record: Record) -> str:
+    """Return what a record is called."""
+    return f"{'interaction' if isinstance(record, Interaction) else 'step'} {record.number}"
+
+
+def plain_header(header: Header) -> dict[str, Any]:
+    """Return all of a header that a program or a person wrote: not its key and its times."""
+    volatile = {"timings", "steps", "clock", "created"}
+    return header.model_dump(exclude={"redaction": True, "freeze": {"seed"}, "volatile": volatile})
+
+
+def plain_record(record: Record) -> dict[str, Any]:
+    """Return all of a record that can hold a secret."""
+    return record.model_dump(exclude=_RANDOM)

@@ -1,0 +1,87 @@
+"""Why replays differ, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from agenttape_core.tools.verify.environment import Factor
+
+Noise = Literal["address", "id", ""]
+"""What the only difference of two texts is, if it is a memory address or an id."""
+
+
+class Cause(NamedTuple):
+    """Why something differs between two replays.
+
+    Args:
+        name: The factor that alone makes the difference, or what there is instead of one.
+        why: What that means.
+        remedy: What to do.
+    """
+
+    name: str
+    why: str
+    remedy: str
+
+
+BY_FACTOR: dict[Factor, Cause] = {
+    "hash_seed": Cause(
+        "hash seed",
+        "what was made by iterating over a set, or of hash(), has another order or value in each process",
+        "sort before you iterate: sorted(the_set); hash with hashlib",
+    ),
+    "time_zone": Cause(
+        "time zone",
+        "local time is another one on each machine",
+        "use aware datetimes: datetime.now(timezone.utc), or the zone that you mean",
+    ),
+    "locale": Cause(
+        "locale",
+        "formats, collation and encodings of the machine got in",
+        "do not call locale.setlocale(..., ''); name the encoding and the format",
+    ),
+    "working_directory": Cause(
+        "working directory",
+        "the path of the folder that the program was started in got in, or a file in it",
+        "build paths from __file__ or from an argument, and keep absolute paths out of what you produce",
+    ),
+    "switch_interval": Cause(
+        "thread switching",
+        "which thread is faster decides: a race",
+        "wait for the threads, and take their results in the order in which you started them",
+    ),
+    "terminal_width": Cause(
+        "terminal width",
+        "text was laid out for the width of the terminal",
+        "give the width: argparse and rich take one",
+    ),
+}
+
+UNFROZEN = Cause(
+    "nothing varied",
+    "it differs in the same surroundings too: something that is not recorded got in",
+    "look for random numbers that are not frozen (os.urandom, secrets, a generator made before the session), time "
+    "outside of the session, threads that race, and calls that no boundary tapes",
+)
+BY_NOISE: dict[Noise, Cause] = {
+    "address": Cause(
+        "memory address",
+        "the repr of an object without one of its own says where it lies in memory",
+        "give its class a __repr__, or use its data instead",
+    ),
+    "id": Cause(
+        "an id that is not frozen",
+        "a new id is made in each replay",
+        "make it inside the session with uuid.uuid4(), which is frozen, or derive it from the input",
+    ),
+}
+TOGETHER = Cause(
+    "several factors together",
+    "no factor alone makes the difference, all of them together do",
+    "narrow it down: verify(..., vary={two of them})",
+)
+RARE = Cause(
+    "it comes and goes",
+    "it did not come back when the same surroundings were tried again: a race, or rare randomness",
+    "replay more often: verify(..., times=50)",
+)

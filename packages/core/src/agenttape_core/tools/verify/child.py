@@ -1,0 +1,103 @@
+"""The program of a child process: one replay of the function, told as JSON on a descriptor of its own.
+
+What it produced is never pickled: a value that has no codec is told by its repr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ReplayedError
+from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.schema import Plain
+from agenttape_core.session import value_codec, watch_crossings
+from agenttape_core.settings import replay_only
+from agenttape_core.tools.verify.calls import Calls
+from agenttape_core.tools.verify.target import Target, load
+
+
+def main(job: dict[str, Any], descriptor: int) -> None:
+    """Replay once, and write what was produced as JSON to a descriptor.
+
+    Args:
+        job: `target`, `cassette`, `options`, `project` and `switch_interval`, as `agenttape_core.tools.verify.job`
+            makes it.
+        descriptor: The write end of the pipe that only this process has.
+    """
+    os.set_inheritable(descriptor, False)
+    sys.setswitchinterval(job["switch_interval"])
+    replay_only(Path(job["project"]))
+    calls = Calls()
+    watch_crossings(calls.note)
+    try:
+        function = load(Target(*job["target"]))
+    except BaseException as error:  # noqa: BLE001 - whatever the import of user code raises is told to the parent
+        told: Plain = {"unusable": f"{type(error).__name__}: {error}"}
+    else:
+        told = {**_produced(function, job), "sessions": calls.report(), "rules": calls.rules()}
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    with open(descriptor, "wb") as channel:
+        channel.write(json.dumps(told).encode())
+
+
+def _produced(function: Callable[[], Any], job: dict[str, Any]) -> dict[str, Plain]:
+    """Call the function under its cassette, and return how it ended."""
+    around = use_cassette(job["cassette"], **job["options"]) if job["cassette"] is not None else None
+    try:
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            value = asyncio.run(_awaited(function, around))
+        else:
+            with around or nullcontext():
+                value = _finished(function())
+    except BaseException as error:  # noqa: BLE001 - how the function ended is what is asked for
+        return {"outcome": f"raised {_told(error)}", "failed": _is_failure(error), "value": None, "type": ""}
+    plain, unknown = _encoded(value)
+    return {"outcome": "returned", "failed": False, "value": plain, "type": unknown}
+
+
+def _finished(value: Any) -> Any:
+    """Return the whole of what a plain function returned for somebody to advance."""
+    if inspect.iscoroutine(value):
+        return asyncio.run(value)
+    return list(value) if inspect.isgenerator(value) else value
+
+
+async def _awaited(function: Callable[[], Any], around: use_cassette | None) -> Any:
+    async with around or nullcontext():
+        result = function()
+        return [item async for item in result] if isinstance(result, AsyncIterator) else await result
+
+
+def _encoded(value: Any) -> tuple[Plain, str]:
+    """Return a value as plain data; or its repr, and the type that has no codec."""
+    try:
+        return value_codec().encode(value), ""
+    except AgentTapeError:
+        return repr(value), f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _is_failure(error: BaseException) -> bool:
+    """Whether it says that the replay itself failed, not that the function raised."""
+    return isinstance(error, AgentTapeError | AgentTapeHalt) and not isinstance(error, ReplayedError)
+
+
+def _told(error: BaseException) -> str:
+    """Return the type and message of an exception, of its notes, and of those that it came from."""
+    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+    lines = [f"{name}: {error}", *getattr(error, "__notes__", ())]
+    if isinstance(error, BaseExceptionGroup):
+        lines += [f"with {_told(inner)}" for inner in error.exceptions]
+    if error.__cause__ is not None:
+        lines.append(f"from {_told(error.__cause__)}")
+    elif error.__context__ is not None and not error.__suppress_context__:
+        lines.append(f"during {_told(error.__context__)}")
+    return "\n".join(lines)

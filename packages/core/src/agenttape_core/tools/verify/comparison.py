@@ -1,0 +1,185 @@
+"""Where what two replays produced differs, and how to show it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+
+from agenttape_core.matching.difference import differing_words
+from agenttape_core.redaction import Redactor
+from agenttape_core.schema import Plain
+from agenttape_core.tools.verify.cause import Noise
+from agenttape_core.tools.verify.output import Produced
+
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
+_ID = re.compile(r"\b[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}\b")
+_MAX_PLACES = 20
+_MAX_SHOWN = 2000
+_MAX_VALUE = 300
+_ABSENT = object()
+_NOTHING = "(nothing)"
+_HIDDEN = "(differs only in what is redacted)"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place where two replays differ.
+
+    Args:
+        aspect: What of the replay it is in, such as `stdout`.
+        what: The place, such as `stdout, line 3` or `return value at $.items[3]`.
+        first: What the first replay has there, redacted and shortened.
+        other: What the other has there.
+        noise: What the only difference of two texts is: a memory address, an id, or something else.
+    """
+
+    aspect: str
+    what: str
+    first: str
+    other: str
+    noise: Noise = ""
+
+
+Pair = tuple[str, str, str, Noise]
+"""What, first, other and noise of a place."""
+
+
+def places(first: Produced, other: Produced, redactor: Redactor) -> list[Place]:
+    """Return the places where two replays differ, the ones that come first in a run first: at most a few per aspect."""
+    found: list[Place] = []
+    for aspect, values, spell in _ASPECTS:
+        pair = values(first), values(other)
+        if not _same(*pair):
+            hidden = (redactor.value(printable(side)) for side in pair)
+            spelled = islice(spell(aspect, *hidden), _MAX_PLACES)
+            found += [Place(aspect, *parts) for parts in spelled] or [Place(aspect, aspect, _HIDDEN, _HIDDEN)]
+    return found
+
+
+def _same(first: Plain, other: Plain) -> bool:
+    """Whether two plain values are equal byte for byte: `1` is not `1.0`, and the order of keys counts."""
+    return json.dumps(first) == json.dumps(other)
+
+
+def printable(plain: Plain) -> Plain:
+    """Return plain data whose strings can be printed: bytes that were no UTF-8 are escaped."""
+    if isinstance(plain, str):
+        return plain if plain.isascii() else plain.encode("utf-8", "backslashreplace").decode()
+    if isinstance(plain, list):
+        return [printable(item) for item in plain]
+    return {printable(key): printable(item) for key, item in plain.items()} if isinstance(plain, dict) else plain
+
+
+# -- what is shown of each aspect ------------------------------------------------------------------------------
+
+
+def _outcomes(aspect: str, first: str, other: str) -> Iterator[Pair]:
+    one_line = "\n" not in first + other
+    if one_line and first.partition(":")[0] == other.partition(":")[0]:
+        yield _texts(aspect, first, other)
+    else:  # a miss explains itself, and one that raised stands beside one that returned
+        yield aspect, first[:_MAX_SHOWN], other[:_MAX_SHOWN], ""
+
+
+def _values(aspect: str, first: Plain, other: Plain) -> Iterator[Pair]:
+    return _leaves(first, other, f"{aspect} at $")
+
+
+def _calls(aspect: str, first: dict[str, list[str]], other: dict[str, list[str]]) -> Iterator[Pair]:
+    for at in [*first, *(at for at in other if at not in first)]:
+        old, new = first.get(at, [""]), other.get(at, [""])
+        if old != new:  # the fingerprint is shown only if nothing else tells them apart
+            shown = 2 if old[0] == new[0] else 1
+            yield _texts(f"{aspect} at {at}", ", fingerprint ".join(old[:shown]), ", fingerprint ".join(new[:shown]))
+
+
+def _named(_: str, first: dict[str, str], other: dict[str, str]) -> Iterator[Pair]:
+    for name in [*first, *(name for name in other if name not in first)]:
+        if first.get(name) != other.get(name):
+            yield _texts(name, first.get(name), other.get(name))
+
+
+def _orders(aspect: str, first: list[list[str]], other: list[list[str]]) -> Iterator[Pair]:
+    none: list[str] = []
+    for old, new in zip_longest(first, other, fillvalue=none):
+        if old != new:
+            yield _texts(aspect, " → ".join(old), " → ".join(new))
+
+
+def _lines(aspect: str, first: str, other: str) -> Iterator[Pair]:
+    """Only the first differing line: those after it mostly differ because of it."""
+    pairs = zip_longest(first.splitlines(keepends=True), other.splitlines(keepends=True))
+    for number, (old, new) in enumerate(pairs, start=1):
+        if old != new:
+            yield _texts(f"{aspect}, line {number}", old, new)
+            return
+
+
+def _files(_: str, first: dict[str, str], other: dict[str, str]) -> Iterator[Pair]:
+    for name in sorted({*first, *other}):
+        old, new = first.get(name), other.get(name)
+        if old is None or new is None:
+            yield f"file {name}", _presence(old), _presence(new), ""
+        else:
+            yield from _lines(f"file {name}", old, new)
+
+
+def _presence(text: str | None) -> str:
+    return "(absent)" if text is None else "(written)"
+
+
+_Spell = Callable[..., Iterator[Pair]]
+_ASPECTS: Sequence[tuple[str, Callable[[Produced], Plain], _Spell]] = (
+    ("outcome", lambda produced: produced.outcome, _outcomes),
+    ("call", lambda produced: produced.calls, _calls),
+    ("order of calls", lambda produced: produced.order, _orders),
+    ("return value", lambda produced: produced.value, _values),
+    ("stdout", lambda produced: produced.stdout, _lines),
+    ("stderr", lambda produced: produced.stderr, _lines),
+    ("file", lambda produced: produced.files, _files),
+    ("report", lambda produced: produced.sessions, _named),
+)
+"""What is compared, in the order in which a run comes to it."""
+
+
+def _leaves(first: Plain, other: Plain, path: str) -> Iterator[Pair]:
+    """Yield the differing leaves of two plain values; a tag such as `$tuple` is no step of the path."""
+    if _same_shape(first, other, dict):
+        for key in [*first, *(key for key in other if key not in first)]:
+            below = path if key.startswith("$") and len(first) == len(other) == 1 else f"{path}.{key}"
+            yield from _leaves(first.get(key, _ABSENT), other.get(key, _ABSENT), below)
+        if list(first) != list(other) and set(first) == set(other):
+            yield f"order of keys in the {path}", ", ".join(first)[:_MAX_VALUE], ", ".join(other)[:_MAX_VALUE], ""
+    elif _same_shape(first, other, list):
+        for index, (old, new) in enumerate(zip_longest(first, other, fillvalue=_ABSENT)):
+            yield from _leaves(old, new, f"{path}[{index}]")
+    elif _same_shape(first, other, str):
+        if first != other:
+            yield _texts(path, first, other)
+    elif _ABSENT in (first, other) or not _same(first, other):
+        yield path, _shown(first), _shown(other), ""
+
+
+def _same_shape(first: Plain, other: Plain, shape: type) -> bool:
+    return isinstance(first, shape) and isinstance(other, shape)
+
+
+def _texts(what: str, first: str | None, other: str | None) -> Pair:
+    if not first or not other:
+        return what, _shown(first or _ABSENT), _shown(other or _ABSENT), ""
+    noise: Noise = ""
+    if _ADDRESS.sub("", first) == _ADDRESS.sub("", other):
+        noise = "address"
+    elif _ID.sub("", first) == _ID.sub("", other):
+        noise = "id"
+    return what, *differing_words(first, other), noise
+
+
+def _shown(value: Plain) -> str:
+    if value is _ABSENT:
+        return _NOTHING
+    text = value.replace("\n", "⏎") if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"

@@ -1,0 +1,154 @@
+"""What a verification found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from agenttape_core.errors import VerificationError
+from agenttape_core.tools.verify.cause import BY_FACTOR, Cause
+from agenttape_core.tools.verify.environment import Factor, Surroundings
+
+_MAX_SHOWN = 6
+
+
+class Run(NamedTuple):
+    """One replay of a verification.
+
+    Args:
+        number: From 1.
+        surroundings: What was around it.
+        outcome: `returned`, `raised` with type and message, or how the process ended. Redacted.
+        same: Whether it produced the same as the first one.
+    """
+
+    number: int
+    surroundings: Surroundings
+    outcome: str
+    same: bool
+
+
+class RunDifference(NamedTuple):
+    """One place where two replays differ.
+
+    Args:
+        what: The place, such as `return value at $.items[3]` or `stdout, line 3`.
+        first: What the first replay has there: redacted, and shortened to what differs and a little around it.
+        other: What the other has there.
+        runs: The numbers of the two replays.
+        cause: Why they differ.
+    """
+
+    what: str
+    first: str
+    other: str
+    runs: tuple[int, int]
+    cause: Cause
+
+    def __str__(self) -> str:
+        runs = zip(self.runs, (self.first, self.other), strict=True)
+        rows = [*((f"run {number}", shown) for number, shown in runs), ("cause", self.cause.name)]
+        return "\n".join([self.what, *_table(rows)])
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Whether every replay of a function produced the same.
+
+    Args:
+        function: The name of the function.
+        runs: The replays.
+        differences: Where the first replay that differs from run 1 does so; the first in the order of the run first.
+        failure: Why the replay itself fails, if it does: an error of AgentTape, a crash, no end in time. Redacted.
+        varied: The values that each factor took.
+    """
+
+    function: str
+    runs: Sequence[Run]
+    differences: Sequence[RunDifference]
+    failure: str | None
+    varied: Mapping[Factor, Sequence[object]]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all replays worked, and produced the same byte for byte."""
+        return self.failure is None and not self.differences
+
+    @property
+    def first(self) -> RunDifference | None:
+        """The first difference, if there is one."""
+        return self.differences[0] if self.differences else None
+
+    def raise_if_different(self) -> Verification:
+        """Return this verification if all is well.
+
+        Raises:
+            VerificationError: If a replay failed or differed; the message is the report.
+        """
+        if not self.ok:
+            raise VerificationError(str(self))
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return {
+            "function": self.function,
+            "same": self.ok,
+            "failure": self.failure,
+            "runs": [{**run._asdict(), "surroundings": run.surroundings._asdict()} for run in self.runs],
+            "differences": [{**each._asdict(), "cause": each.cause._asdict()} for each in self.differences],
+            "varied": {factor: list(values) for factor, values in self.varied.items()},
+        }
+
+    def __str__(self) -> str:
+        lines = [self._summary(), *_indented(self.failure or "")]
+        for difference in self.differences[:_MAX_SHOWN]:
+            lines += _indented(str(difference))
+        if len(self.differences) > _MAX_SHOWN:
+            lines.append(f"  … and {len(self.differences) - _MAX_SHOWN} more places")
+        lines += ["  varied", *_indented("\n".join(self._surroundings()))]
+        if causes := {difference.cause.name: difference.cause for difference in self.differences}:
+            advice = [(name, f"{cause.why}\n{cause.remedy}") for name, cause in causes.items()]
+            lines += ["  to do", *_indented("\n".join(_table(advice)))]
+        return "\n".join(lines)
+
+    def _summary(self) -> str:
+        times, different = len(self.runs), [run.number for run in self.runs if not run.same]
+        if different:
+            some = f"run {different[0]} differs" if len(different) == 1 else f"runs {_listed(different)} differ"
+            return f"{self.function} is not the same in {times} replays: {some} from run 1"
+        if self.failure is not None:
+            return f"{self.function} cannot be replayed:"
+        return f"{self.function} is the same in {times} replays: it {self.runs[0].outcome}"
+
+    def _surroundings(self) -> list[str]:
+        several = [factor for factor, values in self.varied.items() if len(values) > 1]
+        rows = [(BY_FACTOR[factor].name, _values(factor, self.varied[factor])) for factor in several]
+        if same := [BY_FACTOR[factor].name for factor in self.varied if factor not in several]:
+            rows.append(("not varied", ", ".join(same)))
+        return _table(rows)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _values(factor: Factor, values: Sequence[object]) -> str:
+    if factor == "switch_interval":
+        return ", ".join(f"{value:g} s" for value in values if isinstance(value, float))
+    return "new and empty each time" if factor == "working_directory" else ", ".join(map(str, values))
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Return rows as lines; the lines of a long value stand below its first one."""
+    width = max((len(name) for name, _ in rows), default=0)
+    return [
+        f"  {name if n == 0 else '':<{width}}  {line}".rstrip()
+        for name, text in rows
+        for n, line in enumerate(text.split("\n"))
+    ]
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]

@@ -1,0 +1,137 @@
+"""The steps of a verification: replay, compare, and experiment if there is a difference."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.errors import ConfigurationError, SessionStateError
+from agenttape_core.redaction import Redactor, Rule, new_key
+from agenttape_core.session import current_session
+from agenttape_core.tools.verify.comparison import Place, places, printable
+from agenttape_core.tools.verify.environment import FACTORS, Surroundings, available, plan
+from agenttape_core.tools.verify.experiments import causes_of
+from agenttape_core.tools.verify.output import Produced
+from agenttape_core.tools.verify.replays import Replays
+from agenttape_core.tools.verify.result import Run, RunDifference, Verification
+
+
+def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verification:
+    """Verify a job that can be replayed; see `agenttape_core.verify`."""
+    choices = available(vary, times)
+    surroundings = plan(times, choices)
+    with replays:
+        produced = replays.each(surroundings)
+        redactor = _redactor(produced)
+        differences = _differences(produced, surroundings, redactor, replays)
+    first = produced[0]
+    outcomes = [redactor.text(printable(one.outcome)) for one in produced]
+    return Verification(
+        function=str(replays.job.target),
+        runs=[
+            Run(number, around, outcome, same=not places(first, one, redactor))
+            for number, (one, around, outcome) in enumerate(zip(produced, surroundings, outcomes, strict=True), start=1)
+        ],
+        differences=differences,
+        failure=outcomes[0] if first.failed else None,
+        varied={factor: tuple(values[:times]) for factor, values in choices.items()},
+    )
+
+
+def _redactor(produced: Sequence[Produced]) -> Redactor:
+    """Return one that follows the rules of the sessions too, with a key that nobody knows."""
+    rules = {
+        rule["name"]: Rule(rule["name"], rule["pattern"], tuple(rule["keys"]), rule["literal"])
+        for one in produced
+        for rule in one.rules
+    }
+    return Redactor(new_key(), rules=tuple(rules.values()))
+
+
+def _differences(
+    produced: Sequence[Produced], surroundings: Sequence[Surroundings], redactor: Redactor, replays: Replays
+) -> list[RunDifference]:
+    """Return how the first replay that differs from run 1 does so, and why."""
+    for number, other in enumerate(produced[1:], start=2):
+        found = places(produced[0], other, redactor)
+        if found:
+
+            def differing(around: Surroundings) -> list[Place]:
+                return places(produced[0], replays.once(around), redactor)
+
+            causes = causes_of(found, surroundings[0], surroundings[number - 1], differing)
+            return [
+                RunDifference(place.what, place.first, place.other, (1, number), causes[place.what]) for place in found
+            ]
+    return []
+
+
+_MAX_JOBS = 4
+_MIN_TIMES = 2
+
+
+def verify(
+    function: Callable[[], Any] | str,
+    cassette: str | Path | None = None,
+    *,
+    times: int = 5,
+    vary: Collection[str] = FACTORS,
+    timeout: float = 300.0,
+    jobs: int | None = None,
+    on_replay: Callable[[], object] | None = None,
+    **options: Any,
+) -> Verification:
+    """Replay a function several times in processes whose surroundings differ, and compare what it produced.
+
+    Compared, byte for byte: the return value, or the type and message of what was raised; standard output and error;
+    which call asked what, and which recording served it; the order of the calls in each strand; the files in the
+    working directory; what the sessions never asked for, missed and blocked. If the replays differ, they are repeated
+    with a single factor varied, until the one that makes the difference is found.
+
+    Args:
+        function: What to replay: a function without arguments, or a coroutine function, that a child process can
+            import; or its name, as `module:function` or `path/to/file.py:function`. A generator is read to its end.
+        cassette: The cassette to open around the function; nothing if the function opens its own.
+        times: How many replays are compared, at least 2.
+        vary: Which `FACTORS` are varied. Without `working_directory`, the replays work where this process does.
+        timeout: Seconds that one replay may take.
+        jobs: How many replays run at the same time; by default one per processor, at most 4.
+        on_replay: Called after each replay, to show that it goes on; from several threads. Looking for a cause takes
+            more than `times`.
+        options: Those of `use_cassette` but `mode` and `live`: nothing is ever recorded or executed here.
+
+    Returns:
+        What was found. `raise_if_different()` makes an error of it.
+
+    Raises:
+        ConfigurationError: If an argument is not valid, or a child process cannot load the function.
+        SessionStateError: If it is called while a session is open.
+    """
+    from agenttape_core.tools.verify.job import job_for  # all of this late: it must not make importing us slower
+    from agenttape_core.tools.verify.replays import Replays
+    from agenttape_core.tools.verify.target import target_of
+
+    _check(times, timeout, jobs)
+    job = job_for(target_of(function), cassette, options)
+    if "working_directory" not in vary:
+        jobs = 1  # the replays share the folder of the project
+    jobs = jobs or min(os.cpu_count() or 1, _MAX_JOBS)
+    return verified(Replays(job, timeout=timeout, jobs=jobs, on_replay=on_replay), times=times, vary=vary)
+
+
+def _check(times: int, timeout: float, jobs: int | None) -> None:
+    if sys.platform == "win32":
+        raise ConfigurationError("verify: time zone and locale cannot be varied on Windows\n  run it on Linux or macOS")
+    if not isinstance(times, int) or times < _MIN_TIMES:
+        raise ConfigurationError(f"verify: times={times!r}: one replay has nothing to be compared with; at least 2")
+    if timeout <= 0 or (jobs is not None and jobs < 1):
+        raise ConfigurationError(f"verify: expected a positive timeout and jobs, found {timeout=} and {jobs=}")
+    session = current_session()
+    if session is not None:
+        raise SessionStateError(
+            f"verify() was called while {session.path} is open: a session lets no process be started\n"
+            "  call it outside of the block; the children open the cassette themselves"
+        )

@@ -1,0 +1,162 @@
+"""The page: the viewer, which is built from `packages/core/viewer`, and the data of a cassette or two, in one file.
+
+What a stranger has put into a cassette cannot do anything. The data is JSON in ASCII in which nothing can end its
+element, and is read as data only; the page's own policy lets the browser run the one script of the viewer, apply its
+one sheet of styles, and load nothing; and the viewer makes elements of text, never of markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from agenttape_core.schema import Interaction, Step
+from agenttape_core.storage import Cassette
+from agenttape_core.storage.writer import stored_records
+from agenttape_core.tools.compare import Compared, Comparison
+from agenttape_core.tools.reading.prices import Prices
+from agenttape_core.tools.reading.summary import overview_of
+from agenttape_core.tools.viewer.reading import readable
+from agenttape_core.tools.viewer.rows import page_rows, pairs_in, pairs_of, run_of
+
+_MARK = "<!doctype html>\n<!-- made by agenttape view -->\n"
+_EXACT = 2**53
+"""Greater integers are not exact in a browser."""
+_LONG_NUMBER = re.compile(r"\d{16}")
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+_HIDDEN = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+def is_page(text: str) -> bool:
+    """Whether a file begins as a page that was made here."""
+    return text.startswith(_MARK)
+
+
+def page_of(cassettes: Sequence[tuple[str, Cassette]], prices: Prices, comparison: Comparison | None = None) -> str:
+    """Return the page. The same cassettes and prices give the same bytes.
+
+    Args:
+        cassettes: One or two, each with what it is called.
+        prices: What tokens cost.
+        comparison: That of the two, if there are two.
+
+    Raises:
+        CassetteFormatError: If a record is malformed.
+    """
+    records = [tuple(cassette.records()) for _, cassette in cassettes]
+    runs = [run_of(cassette, told, prices) for (_, cassette), told in zip(cassettes, records, strict=True)]
+    compared = list(comparison) if comparison is not None else []
+    pairs = pairs_of(cassettes[0][1]) if comparison is None else pairs_in(compared)
+    index = {
+        "runs": [
+            {**_about(name, cassette, prices), "has_starts": run.has_starts}
+            for (name, cassette), run in zip(cassettes, runs, strict=True)
+        ],
+        "rows": page_rows(pairs, runs),
+        "comparison": _summary(comparison, compared) if comparison is not None else None,
+    }
+    blocks = [("index", [_json(index)])]
+    for number, ((_, cassette), told) in enumerate(zip(cassettes, records, strict=True)):
+        blocks.append((f"records-{number}", list(_lines(cassette, told))))
+    title = " and ".join(name for name, _ in cassettes)
+    return _page(title, blocks)
+
+
+def _about(name: str, cassette: Cassette, prices: Prices) -> dict[str, Any]:
+    # Whoever has the key of the pseudonyms can try guesses of what they stand for: it does not travel with a page.
+    header = cassette.preface.model_dump(mode="json", exclude_defaults=True, exclude={"redaction": {"key"}})
+    return {"file": name, "overview": overview_of(cassette, prices).to_dict(), "header": header}
+
+
+def _summary(comparison: Comparison, compared: Sequence[Compared]) -> dict[str, Any]:
+    divergence = comparison.first_divergence
+    place = [divergence.what, divergence.first, divergence.other] if divergence is not None else None
+    return {
+        "identical": divergence is None,
+        "counts": Counter(found.state for found in compared if found.what != "header"),
+        "divergence": place,
+        "header": [
+            {"name": found.name, **difference}
+            for found in compared
+            if found.what == "header"
+            for difference in found.to_dict()["differences"]
+        ],
+    }
+
+
+def _lines(cassette: Cassette, records: Sequence[Interaction | Step]) -> Iterator[str]:
+    """Yield each record as it is stored, continuations and all, with its chunks' times and what is read of it."""
+    timings = cassette.header.volatile.timings
+    for record, stored in zip(records, stored_records(cassette.path, records), strict=True):
+        if isinstance(record, Interaction):
+            timing = timings.get(record.number)
+            offsets = {"offsets_ms": timing.offsets_ms} if timing is not None and timing.offsets_ms else {}
+            yield _json({**stored, **offsets, "read": readable(record)})
+        else:
+            yield _json(stored)
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, separators=(",", ":"))
+    if _LONG_NUMBER.search(text):
+        text = json.dumps(_without_great_integers(value), separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def _without_great_integers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_great_integers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_great_integers(item) for item in value]
+    is_great = isinstance(value, int) and not isinstance(value, bool) and abs(value) > _EXACT
+    return {"$integer": str(value)} if is_great else value
+
+
+def _page(title: str, blocks: Iterable[tuple[str, Sequence[str]]]) -> str:
+    script, styles = _asset("viewer.js"), _asset("viewer.css")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(styles)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    shown = html.escape(_HIDDEN.sub(lambda char: char[0].encode("unicode_escape").decode("ascii"), title))
+    data = "\n".join(_block(name, lines) for name, lines in blocks)
+    return f"""{_MARK}<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{shown} · AgentTape</title>
+<style>{styles}</style>
+</head>
+<body>
+<noscript>This page needs the script that is in it. Let the browser run it, or use: agenttape show</noscript>
+<div id="viewer"></div>
+{data}
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def _block(name: str, lines: Iterable[str]) -> str:
+    return f'<script type="application/json" id="{name}">' + "\n".join(lines) + "</script>"
+
+
+@lru_cache(2)
+def _asset(name: str) -> str:
+    return files("agenttape_core.tools.viewer").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"

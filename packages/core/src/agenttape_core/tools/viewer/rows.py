@@ -1,0 +1,189 @@
+"""The lines that the page lists: what is known of each record without looking into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agenttape_core.schema import Interaction, Step
+from agenttape_core.storage import Cassette
+from agenttape_core.tools.compare import Compared
+from agenttape_core.tools.reading.prices import Prices
+from agenttape_core.tools.reading.summary import PRICED, cost_of, model_of
+from agenttape_core.tools.reading.timeline import timeline_of
+from agenttape_core.tools.viewer.reading import summary
+from agenttape_core.tools.viewer.tree import Line, lines_of
+
+RecordId = tuple[str, int]
+"""A record: `interaction` or `step`, and its number."""
+Interval = tuple[float, float]
+"""When something began, in milliseconds after its run did, and how long it took."""
+
+
+@dataclass(slots=True)
+class Pair:
+    """What stands on one line: a record of the first run, of the other one, or of both.
+
+    Args:
+        what: `interaction` or `step`.
+        kind: Its kind.
+        address: Where it stands in the tree.
+        numbers: Its number in each run; nothing in one that lacks it.
+        state: What became of it; empty if there is one run.
+        differences: The places where the two differ, as plain data.
+    """
+
+    what: str
+    kind: str
+    address: str
+    numbers: tuple[int | None, ...]
+    state: str = ""
+    differences: list[dict[str, Any]] = field(default_factory=list)
+
+
+def pairs_of(cassette: Cassette) -> list[Pair]:
+    """Return the records of one run."""
+    return [
+        Pair("step" if isinstance(row, Step) else "interaction", row.kind, row.address, (row.number,))
+        for row in cassette.rows()
+    ]
+
+
+def pairs_in(compared: Iterable[Compared]) -> list[Pair]:
+    """Return the records of two runs, each with its counterpart."""
+    return [
+        Pair(
+            found.what,
+            found.kind,
+            found.address,
+            (found.first, found.other),
+            found.state,
+            found.to_dict()["differences"],
+        )
+        for found in compared
+        if found.what != "header"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the lines say of one of the runs.
+
+    Args:
+        facts: What is known of each record.
+        times: When each began and how long it took, in milliseconds.
+        has_starts: Whether the cassette says of every call when it began.
+    """
+
+    facts: dict[RecordId, dict[str, Any]]
+    times: dict[RecordId, Interval]
+    has_starts: bool
+
+
+def run_of(cassette: Cassette, records: Sequence[Interaction | Step], prices: Prices) -> Run:
+    """Return what is known of the records of a cassette.
+
+    Args:
+        cassette: The cassette.
+        records: What it holds, all of it.
+        prices: What tokens cost.
+
+    Raises:
+        CassetteFormatError: If its timings are malformed.
+    """
+    timeline = timeline_of(cassette)
+    times = {(row.word, row.number): (row.start_ms, row.duration_ms) for row in timeline.rows}
+    facts = {_id(record): _facts(line, record, cassette, prices) for line, record in enumerate(records)}
+    return Run(facts, times, not timeline.guessed)
+
+
+def page_rows(pairs: Sequence[Pair], runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return the lines of the tree as plain data.
+
+    Args:
+        pairs: What stands on them.
+        runs: The runs, one or two.
+    """
+    lines = lines_of([pair.address for pair in pairs])
+    sides = [_sides(lines, pairs, run, which) for which, run in enumerate(runs)]
+    return [
+        {**_head(line, pairs), "sides": list(both)} for line, both in zip(lines, zip(*sides, strict=True), strict=True)
+    ]
+
+
+def _sides(lines: Sequence[Line], pairs: Sequence[Pair], run: Run, which: int) -> list[dict[str, Any] | None]:
+    """Return what each line says of one run; nothing where that has no such record."""
+    records = [_record_on(line, pairs, which) for line in lines]
+    intervals = _intervals(lines, [run.times.get(record) if record is not None else None for record in records])
+    return [
+        {**(run.facts[record] if record is not None else {}), "start": round(when[0], 1), "ms": round(when[1], 1)}
+        if when is not None and (record is not None or line.record is None)
+        else None
+        for line, record, when in zip(lines, records, intervals, strict=True)
+    ]
+
+
+def _intervals(lines: Sequence[Line], known: Sequence[Interval | None]) -> list[Interval | None]:
+    """Return the times of all lines: a place without a record lasts as long as what lies below it, if anything does."""
+    intervals: list[Interval | None] = [None] * len(lines)
+    below: dict[int, Interval] = {}
+    for index in range(len(lines) - 1, -1, -1):
+        depth = lines[index].depth
+        inner = below.pop(depth + 1, None)
+        intervals[index] = whole = known[index] or inner
+        if whole is not None:
+            start, end = whole[0], whole[0] + whole[1]
+            if (beside := below.get(depth)) is not None:
+                start, end = min(start, beside[0]), max(end, sum(beside))
+            below[depth] = start, end - start
+    return intervals
+
+
+def _head(line: Line, pairs: Sequence[Pair]) -> dict[str, Any]:
+    head: dict[str, Any] = {"depth": line.depth, "label": line.label, "within": line.within}
+    if line.record is None:
+        return {"what": "place", "kind": "", **head}
+    pair = pairs[line.record]
+    told = {"what": pair.what, "kind": pair.kind, **head, "address": pair.address, "state": pair.state}
+    return {**told, "differences": pair.differences} if pair.differences else told
+
+
+def _record_on(line: Line, pairs: Sequence[Pair], which: int) -> RecordId | None:
+    """Return the record of one run that stands on a line."""
+    if line.record is None or (number := pairs[line.record].numbers[which]) is None:
+        return None
+    return pairs[line.record].what, number
+
+
+def _id(record: Interaction | Step) -> RecordId:
+    return "step" if isinstance(record, Step) else "interaction", record.number
+
+
+def _facts(line: int, record: Interaction | Step, cassette: Cassette, prices: Prices) -> dict[str, Any]:
+    """Return what is known of a record, without what is empty."""
+    facts = {"line": line, "number": record.number, "name": record.name, "summary": summary(record)}
+    more = _step_facts(record) if isinstance(record, Step) else _call_facts(record, cassette, prices)
+    return facts | {key: value for key, value in more if value not in (None, "", "exact")}
+
+
+def _step_facts(step: Step) -> Iterator[tuple[str, Any]]:
+    yield "status", step.status if step.status != "ended" else None
+    yield "fidelity", step.fidelity
+    yield "changes", True if step.kind in {"checkpoint", "interrupt"} or step.output or step.input else None
+
+
+def _call_facts(item: Interaction, cassette: Cassette, prices: Prices) -> Iterator[tuple[str, Any]]:
+    outcome, timing = item.outcome, cassette.header.volatile.timings.get(item.number)
+    yield "status", "failed" if outcome.error is not None else None
+    yield "fidelity", item.fidelity
+    yield "parent", item.parent
+    if outcome.chunks is not None:
+        yield "chunks", len(outcome.chunks)
+        yield "first_chunk", timing.offsets_ms[0] if timing is not None and timing.offsets_ms else None
+    if item.kind in PRICED:
+        yield "model", model_of(item)
+        yield "dollars", cost_of(item, prices)
+        if outcome.usage is not None:
+            yield "input_tokens", outcome.usage.input_tokens
+            yield "output_tokens", outcome.usage.output_tokens

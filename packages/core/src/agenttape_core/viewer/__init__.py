@@ -1,5 +1,0 @@
-"""A cassette, or two that are compared, as one page for a browser: everything is in the file, and nothing leaves it."""
-
-from agenttape_core.viewer.page import is_page, page_of
-
-__all__ = ["is_page", "page_of"]

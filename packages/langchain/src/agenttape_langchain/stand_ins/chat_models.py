@@ -1,0 +1,274 @@
+"""Stand-ins made of a cassette: no provider package, no key, no network."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable, RunnableLambda, RunnableMap, RunnablePassthrough
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
+from langchain_core.utils.pydantic import is_basemodel_subclass
+from pydantic import BaseModel, PrivateAttr
+
+from agenttape_core import ConfigurationError, Report
+from agenttape_core.integration import (
+    Crossing,
+    Session,
+    Setting,
+    StandIn,
+    aserve,
+    aserve_stream,
+    distinct_settings,
+    formats_agree,
+    open_replay,
+    serve,
+    serve_stream,
+    value_codec,
+)
+from agenttape_langchain._compat import as_provider_sees
+from agenttape_langchain.chat_models import CHAT
+from agenttape_langchain.model_settings import format_meaning, meaning_of
+from agenttape_langchain.requests import chat_body
+
+
+class ReplayChatModel(StandIn, BaseChatModel):
+    """A chat model that answers from a cassette, as the recorded model did.
+
+    It matches as strictly as a session does, on the whole request; only what belongs to the model itself (its name
+    and sampling parameters) is taken from the recording. Tools and response formats may be spelled in any provider's
+    way. Each instance replays the cassette once from the start. To construct it reads every recorded chat once; a
+    call reads no more than its own answer.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        model: Which model to be, where the cassette holds several.
+        exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: How long an answer takes: no time (`none`), as long as it was recorded (`recorded`), or that times a
+            number; by default as the project's settings say.
+        options: What every chat model takes; give `output_version` as the recorded model had it.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no chat, or not of that model.
+    """
+
+    cassette: str | Path
+    model: str | None = None
+    exhausted: Literal["fail", "last", "cycle"] = "fail"
+    pace: Literal["none", "recorded"] | float | None = None
+
+    _session: Session = PrivateAttr()
+    _settings: list[Setting] = PrivateAttr()
+
+    def __init__(self, cassette: str | Path, **options: Any) -> None:
+        super().__init__(cassette=cassette, **options)
+        self._session = open_replay(self.cassette, exhausted=self.exhausted, pace=self.pace)
+        self._settings = self._recorded_settings()
+        if self.profile is None and any(setting.meaning.response_format for setting in self._settings):
+            self.profile = {"structured_output": True}
+
+    def _recorded_settings(self) -> list[Setting]:
+        """Read each recorded chat once, and keep what they say besides their messages."""
+        source = self._session.source
+        requests = (source.interaction(row.number).request for row in source.entries if row.kind == CHAT.kind)
+        settings = distinct_settings(requests)
+        mine = [setting for setting in settings if self.model in {None, setting.model}]
+        if not settings:
+            raise ConfigurationError(
+                f"{self._session.path} holds no chat, so no model can be made of it\n"
+                "  record a run that calls a chat model, or name another cassette"
+            )
+        if not mine:
+            models = ", ".join(sorted({repr(setting.model) for setting in settings}))
+            raise ConfigurationError(
+                f"{self._session.path} holds no chat of the model {self.model!r}; it holds chats of {models}\n"
+                f"  name one of them: ReplayChatModel({str(self.cassette)!r}, model=...)"
+            )
+        return mine
+
+    @property
+    def report(self) -> Report:
+        """What was served so far."""
+        return self._session.report
+
+    @property
+    def _llm_type(self) -> str:
+        return "agenttape-replay"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return self._settings[0].base
+
+    @property
+    def _name(self) -> str:
+        """The class of the recorded model."""
+        return next(row.name for row in self._session.source.entries if row.kind == CHAT.kind)
+
+    def _cross(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]) -> Crossing:
+        """Begin the crossing of a call, asked in the spelling of the recording that means the same."""
+        asked = self._plain({**kwargs, "stop": stop} if stop else kwargs)
+        meaning = meaning_of(asked)
+        fitting = [setting.params for setting in self._settings if setting.fits(asked, meaning)]
+        seen = as_provider_sees(messages, traced=False)
+        bodies = [chat_body(seen, params) for params in fitting or [{**self._settings[0].base, **asked}]]
+        body = bodies[0] if len(bodies) == 1 else self._recorded(bodies)
+        return self._session.cross(CHAT, self._name, body, owner=self)
+
+    def _plain(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a call in the form in which recorded ones are: plain and redacted."""
+        body = chat_body((), asked)
+        del body["messages"]
+        plain: dict[str, Any] = self._session.redactor.value(value_codec().encode(body)) if body else body
+        return plain
+
+    def _recorded(self, bodies: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the spelling of a request that has a recording left, or one that ever had."""
+        known = [body for body in bodies if self._session.times_recorded(CHAT, body)]
+        left = (body for body in known if self._session.times_left(CHAT, body))
+        return next(left, (known or bodies)[0])
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        result: ChatResult = serve(self._cross(messages, stop, kwargs))
+        return result
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        result: ChatResult = await aserve(self._cross(messages, stop, kwargs))
+        return result
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        for chunk in serve_stream(self._cross(messages, stop, kwargs)):
+            if run_manager is not None:
+                run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+            yield chunk
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        async for chunk in aserve_stream(self._cross(messages, stop, kwargs)):
+            if run_manager is not None:
+                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+            yield chunk
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | dict[str, Any] | bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Bind tools as the recorded model did, in whatever spelling they are given."""
+        spelled = [_spelled(tool) for tool in tools]
+        by_framework = "ls_structured_output_format" in kwargs  # it forces a tool, for want of a response format
+        if tool_choice is not None and not (by_framework and self._was_not_forced(spelled)):
+            kwargs["tool_choice"] = tool_choice
+        return self.bind(**({"tools": spelled} if spelled else {}), **kwargs)
+
+    def _was_not_forced(self, tools: Sequence[Any]) -> bool:
+        """Whether the recorded model had these tools and was never told to call one: not every provider can be."""
+        wanted = meaning_of({"tools": tools}).tools
+        choices = [setting.meaning.choice for setting in self._settings if setting.meaning.tools == wanted]
+        return bool(choices) and not any(choices)
+
+    def with_structured_output(
+        self,
+        schema: dict[str, Any] | type,
+        *,
+        include_raw: bool = False,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, dict[str, Any] | BaseModel]:
+        """Ask for structured output in the way that was recorded: as a response format, or as a tool.
+
+        Args:
+            schema: As every chat model takes it.
+            include_raw: Likewise.
+            kwargs: `method` (`json_schema`, `function_calling`, `json_mode`) where the cassette holds several ways,
+                and what else the recorded model took.
+        """
+        method = kwargs.pop("method", None)
+        kwargs.pop("strict", None)
+        wanted = ("json_object",) if method == "json_mode" else format_meaning(schema)
+        recorded = any(formats_agree(wanted, setting.meaning.response_format) for setting in self._settings)
+        if method == "function_calling" or (method is None and not recorded):
+            return super().with_structured_output(schema, include_raw=include_raw, **kwargs)
+        tools = kwargs.pop("tools", ())
+        if method == "json_mode":
+            model = self.bind_tools(tools, response_format={"type": "json_object"}, **kwargs)
+            return _parsed(model, _parser_of_text(schema), include_raw=include_raw)
+        model = self.bind_tools(tools, response_format=_json_schema(schema), **kwargs)
+        return _parsed(model, _parser_of_answer(schema), include_raw=include_raw)
+
+
+def _spelled(tool: Any) -> dict[str, Any]:
+    """Return a tool as a provider's dict: objects, classes and plain JSON schemas are no such thing yet."""
+    if isinstance(tool, dict) and ("title" not in tool or "name" in tool):
+        return tool
+    return convert_to_openai_tool(tool)
+
+
+def _json_schema(schema: Any) -> dict[str, Any]:
+    plain = convert_to_json_schema(schema)
+    return {"type": "json_schema", "json_schema": {"name": plain.get("title"), "schema": plain}}
+
+
+def _parser_of_text(schema: Any) -> Runnable[Any, Any]:
+    if isinstance(schema, type) and is_basemodel_subclass(schema):
+        return PydanticOutputParser(pydantic_object=schema)
+    return JsonOutputParser()
+
+
+def _parser_of_answer(schema: Any) -> Runnable[Any, Any]:
+    """Return what parses a whole answer: an object may ride along with the message, else its text is JSON."""
+    of_text = _parser_of_text(schema)
+    if not isinstance(of_text, PydanticOutputParser):
+        return of_text
+
+    def parse(message: AIMessage) -> Any:
+        parsed = message.additional_kwargs.get("parsed")
+        if isinstance(parsed, BaseModel) and not isinstance(parsed, schema):
+            parsed = parsed.model_dump(by_alias=True)
+        if isinstance(parsed, dict):
+            return schema(**parsed)
+        if parsed is None and message.tool_calls:
+            return None  # it asks for a tool before it answers
+        return of_text.invoke(message) if parsed is None else parsed
+
+    return RunnableLambda(parse).with_types(output_type=schema)
+
+
+def _parsed(model: Runnable[Any, Any], parser: Runnable[Any, Any], *, include_raw: bool) -> Runnable[Any, Any]:
+    """Chain a parser behind a model, as `BaseChatModel.with_structured_output` does."""
+    if not include_raw:
+        return model | parser
+    tried = RunnablePassthrough.assign(parsed=itemgetter("raw") | parser, parsing_error=lambda _: None)
+    failed = RunnablePassthrough.assign(parsed=lambda _: None)
+    return RunnableMap(raw=model) | tried.with_fallbacks([failed], exception_key="parsing_error")

@@ -1,0 +1,78 @@
+"""A document compressor made of a cassette."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pydantic import PrivateAttr
+
+from agenttape_core import Report
+from agenttape_core.integration import (
+    Crossing,
+    Exhausted,
+    Pace,
+    RecordedPart,
+    StandIn,
+    aserve,
+    serve,
+    settings_of_method,
+)
+from agenttape_langchain.requests import method_body
+from agenttape_langchain.retrievers import RETRIEVAL
+
+_METHOD = "compress_documents"
+
+
+class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
+    """A document compressor that keeps what was kept when the cassette was recorded.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        name: The class of the compressor to be, where the cassette holds several.
+        exhausted: What to do when something is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: How long an answer takes, as for `ReplayChatModel`.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no call of a compressor, or not of that one.
+    """
+
+    cassette: str | Path
+    name: str | None = None
+    exhausted: Exhausted = "fail"
+    pace: Pace = None
+
+    _recorded: RecordedPart = PrivateAttr()
+
+    def __init__(self, cassette: str | Path, **options: Any) -> None:
+        super().__init__(cassette=cassette, **options)
+        settings_in = settings_of_method({_METHOD: ()})
+        kinds = frozenset({RETRIEVAL.kind})
+        self._recorded = RecordedPart(
+            cassette, kinds, settings_in, name=self.name, exhausted=self.exhausted, pace=self.pace
+        )
+
+    @property
+    def report(self) -> Report:
+        """What was served so far."""
+        return self._recorded.report
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> Sequence[Document]:
+        """Return the documents that were kept."""
+        return serve(self._cross(documents, query))  # type: ignore[no-any-return]
+
+    async def acompress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> Sequence[Document]:
+        """Return the documents that were kept."""
+        return await aserve(self._cross(documents, query))  # type: ignore[no-any-return]
+
+    def _cross(self, documents: Sequence[Document], query: str) -> Crossing:
+        arguments = {"documents": list(documents), "query": query}
+        return self._recorded.cross(RETRIEVAL, lambda settings: method_body(_METHOD, arguments, settings))

@@ -1,0 +1,64 @@
+"""A chat message history made of a cassette."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Unpack
+
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import BaseMessage
+
+from agenttape_core.integration import Options, RecordedPart, aserve, serve, settings_of_method
+from agenttape_langchain.stand_ins.methods import Replaying
+from agenttape_langchain.vector_stores import MEMORY
+
+_METHODS = {"messages": (), "add_messages": (), "clear": ()}
+
+
+class ReplayChatMessageHistory(Replaying, BaseChatMessageHistory):
+    """A chat message history that holds what was read, and takes what was added, when the cassette was recorded.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        session_id: Which conversation to be, where the cassette holds several.
+        options: `exhausted` and `pace`, as for `ReplayChatModel`.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no call of a history, or not of that conversation.
+    """
+
+    def __init__(self, cassette: str | Path, *, session_id: str | None = None, **options: Unpack[Options]) -> None:
+        self._recorded = RecordedPart(
+            cassette,
+            frozenset({MEMORY.kind}),
+            settings_of_method(_METHODS),
+            choice={"session_id": session_id},
+            **options,
+        )
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+        """The recorded messages."""
+        return serve(self._cross(MEMORY, "messages"))  # type: ignore[no-any-return]
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Take messages as they were taken."""
+        serve(self._cross(MEMORY, "add_messages", messages=list(messages)))
+
+    def clear(self) -> None:
+        """Clear as it was cleared."""
+        serve(self._cross(MEMORY, "clear"))
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """Return the recorded messages."""
+        return await aserve(self._cross(MEMORY, "messages"))  # type: ignore[no-any-return]
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Take messages as they were taken."""
+        await aserve(self._cross(MEMORY, "add_messages", messages=list(messages)))
+
+    async def aclear(self) -> None:
+        """Clear as it was cleared."""
+        await aserve(self._cross(MEMORY, "clear"))

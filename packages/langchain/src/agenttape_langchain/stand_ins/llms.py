@@ -1,0 +1,132 @@
+"""A text model made of a cassette."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseLLM
+from langchain_core.outputs import GenerationChunk, LLMResult
+from pydantic import PrivateAttr
+
+from agenttape_core import Report
+from agenttape_core.integration import (
+    Crossing,
+    Exhausted,
+    Pace,
+    RecordedPart,
+    StandIn,
+    aserve,
+    aserve_stream,
+    serve,
+    serve_stream,
+)
+from agenttape_langchain.llms import COMPLETION
+from agenttape_langchain.requests import completion_body
+
+
+class ReplayLLM(StandIn, BaseLLM):
+    """A text model that answers from a cassette, as the recorded model did.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        model: Which model to be, where the cassette holds several.
+        exhausted: What to do when a prompt is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: How long an answer takes, as for `ReplayChatModel`.
+        options: What every text model takes.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no completion, or not of that model.
+    """
+
+    cassette: str | Path
+    model: str | None = None
+    exhausted: Exhausted = "fail"
+    pace: Pace = None
+
+    _recorded: RecordedPart = PrivateAttr()
+
+    def __init__(self, cassette: str | Path, **options: Any) -> None:
+        super().__init__(cassette=cassette, **options)
+        self._recorded = RecordedPart(
+            cassette,
+            frozenset({COMPLETION.kind}),
+            _settings_in,
+            exhausted=self.exhausted,
+            pace=self.pace,
+            choice={"model": self.model},
+        )
+
+    @property
+    def report(self) -> Report:
+        """What was served so far."""
+        return self._recorded.report
+
+    @property
+    def _llm_type(self) -> str:
+        return "agenttape-replay"
+
+    @property
+    def _identifying_params(self) -> Mapping[str, Any]:
+        return self._recorded.settings[0]
+
+    def _cross(self, prompts: list[str], stop: list[str] | None, kwargs: dict[str, Any]) -> Crossing:
+        """Begin the crossing of a call; words to stop at that are not given are not asked for."""
+        given = {**kwargs, **({"stop": stop} if stop else {})}
+
+        def body(settings: Mapping[str, Any]) -> dict[str, Any]:
+            held = {key: value for key, value in settings.items() if key != "stop"}
+            return completion_body(prompts, {**held, **given})
+
+        return self._recorded.cross(COMPLETION, body, given)
+
+    def _generate(
+        self,
+        prompts: list[str],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> LLMResult:
+        result: LLMResult = serve(self._cross(prompts, stop, kwargs))
+        return result
+
+    async def _agenerate(
+        self,
+        prompts: list[str],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> LLMResult:
+        result: LLMResult = await aserve(self._cross(prompts, stop, kwargs))
+        return result
+
+    def _stream(
+        self,
+        prompt: str,
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[GenerationChunk]:
+        for chunk in serve_stream(self._cross([prompt], stop, kwargs)):
+            if run_manager is not None:
+                run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+            yield chunk
+
+    async def _astream(
+        self,
+        prompt: str,
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[GenerationChunk]:
+        async for chunk in aserve_stream(self._cross([prompt], stop, kwargs)):
+            if run_manager is not None:
+                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+            yield chunk
+
+
+def _settings_in(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in request.items() if key != "prompts"}

@@ -1,0 +1,48 @@
+"""What the stand-ins for stores have in common: their methods are served by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agenttape_core import Report
+from agenttape_core.integration import Boundary, Crossing, RecordedPart, StandIn, aserve, kept, named_arguments, serve
+from agenttape_langchain.requests import method_body
+
+
+class Replaying(StandIn):
+    """An object whose methods are served from a recording."""
+
+    _recorded: RecordedPart
+
+    @property
+    def report(self) -> Report:
+        """What was served so far."""
+        return self._recorded.report
+
+    def _cross(self, boundary: Boundary, method: str, **arguments: Any) -> Crossing:
+        """Begin the crossing of a call of a method."""
+        return self._recorded.cross(boundary, lambda settings: method_body(method, arguments, settings))
+
+
+def served(boundary: Boundary, method: str, names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return a method that is served, and its asynchronous form.
+
+    Args:
+        boundary: Its family.
+        method: Its name.
+        names: How the interface names its positional arguments.
+    """
+
+    def cross(self: Replaying, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing:
+        return self._cross(boundary, method, **named_arguments(None, names, *kept(args, kwargs)))
+
+    def replay(self: Replaying, *args: Any, **kwargs: Any) -> Any:
+        return serve(cross(self, args, kwargs))
+
+    async def areplay(self: Replaying, *args: Any, **kwargs: Any) -> Any:
+        return await aserve(cross(self, args, kwargs))
+
+    replay.__name__, areplay.__name__ = method, f"a{method}"
+    replay.__doc__ = areplay.__doc__ = f"Return what `{method}` returned when the cassette was recorded."
+    return replay, areplay

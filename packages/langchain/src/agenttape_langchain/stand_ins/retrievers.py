@@ -1,0 +1,72 @@
+"""A retriever made of a cassette."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import PrivateAttr
+
+from agenttape_core import Report
+from agenttape_core.integration import Crossing, Exhausted, Pace, RecordedPart, StandIn, aserve, serve
+from agenttape_langchain.requests import retrieval_body
+from agenttape_langchain.retrievers import RETRIEVAL
+
+
+class ReplayRetriever(StandIn, BaseRetriever):
+    """A retriever that finds what was found when the cassette was recorded.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        name: Which retriever to be, where the cassette holds several.
+        exhausted: What to do when a query is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: How long an answer takes, as for `ReplayChatModel`.
+        options: What every retriever takes.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no search of a retriever, or not of that one.
+    """
+
+    cassette: str | Path
+    exhausted: Exhausted = "fail"
+    pace: Pace = None
+
+    _recorded: RecordedPart = PrivateAttr()
+
+    def __init__(self, cassette: str | Path, **options: Any) -> None:
+        super().__init__(cassette=cassette, **options)
+        self._recorded = RecordedPart(
+            cassette,
+            frozenset({RETRIEVAL.kind}),
+            _settings_in,
+            name=self.name,
+            exhausted=self.exhausted,
+            pace=self.pace,
+        )
+        self.name = self._recorded.name
+
+    @property
+    def report(self) -> Report:
+        """What was served so far."""
+        return self._recorded.report
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        return serve(self._cross(query, kwargs))  # type: ignore[no-any-return]
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any, **kwargs: Any) -> list[Document]:
+        return await aserve(self._cross(query, kwargs))  # type: ignore[no-any-return]
+
+    def _cross(self, query: str, given: dict[str, Any]) -> Crossing:
+        return self._recorded.cross(RETRIEVAL, lambda held: retrieval_body(query, {**held, **given}), given)
+
+
+def _settings_in(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    settings: Mapping[str, Any] = request.get("settings", {})
+    return settings if "query" in request else None

@@ -1,0 +1,73 @@
+"""A key-value store made of a cassette."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from langchain_core.stores import BaseStore
+
+from agenttape_core.integration import (
+    Options,
+    RecordedPart,
+    aserve,
+    aserve_stream,
+    serve,
+    serve_stream,
+    settings_of_method,
+)
+from agenttape_langchain.stand_ins.methods import Replaying
+from agenttape_langchain.stores import METHODS
+from agenttape_langchain.vector_stores import MEMORY
+
+
+class ReplayStore(Replaying, BaseStore[str, Any]):
+    """A key-value store that holds what was read, and takes what was written, when the cassette was recorded.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        name: The class of the store to be, where the cassette holds several.
+        options: `exhausted` and `pace`, as for `ReplayChatModel`.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no call of a key-value store, or not of that one.
+    """
+
+    def __init__(self, cassette: str | Path, *, name: str | None = None, **options: Unpack[Options]) -> None:
+        settings_in = settings_of_method(METHODS)
+        self._recorded = RecordedPart(cassette, frozenset({MEMORY.kind}), settings_in, name=name, **options)
+
+    def mget(self, keys: Sequence[str]) -> list[Any]:
+        """Return the recorded values of keys."""
+        return serve(self._cross(MEMORY, "mget", keys=keys))  # type: ignore[no-any-return]
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, Any]]) -> None:
+        """Take values as they were taken."""
+        serve(self._cross(MEMORY, "mset", key_value_pairs=key_value_pairs))
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        """Delete keys as they were deleted."""
+        serve(self._cross(MEMORY, "mdelete", keys=keys))
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        """Yield the recorded keys."""
+        yield from serve_stream(self._cross(MEMORY, "yield_keys", prefix=prefix))
+
+    async def amget(self, keys: Sequence[str]) -> list[Any]:
+        """Return the recorded values of keys."""
+        return await aserve(self._cross(MEMORY, "mget", keys=keys))  # type: ignore[no-any-return]
+
+    async def amset(self, key_value_pairs: Sequence[tuple[str, Any]]) -> None:
+        """Take values as they were taken."""
+        await aserve(self._cross(MEMORY, "mset", key_value_pairs=key_value_pairs))
+
+    async def amdelete(self, keys: Sequence[str]) -> None:
+        """Delete keys as they were deleted."""
+        await aserve(self._cross(MEMORY, "mdelete", keys=keys))
+
+    async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
+        """Yield the recorded keys."""
+        async for key in aserve_stream(self._cross(MEMORY, "yield_keys", prefix=prefix)):
+            yield key

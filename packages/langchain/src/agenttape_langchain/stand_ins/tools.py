@@ -1,0 +1,118 @@
+"""A tool made of a cassette."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import PrivateAttr
+
+from agenttape_core import ConfigurationError, Report
+from agenttape_core.integration import Crossing, Exhausted, Options, Pace, RecordedPart, Session, StandIn, aserve, serve
+from agenttape_langchain.chat_models import CHAT
+from agenttape_langchain.effects import aapply, apply
+from agenttape_langchain.requests import tool_body
+from agenttape_langchain.tools import TOOL, finished
+
+_tool_call_id: ContextVar[str | None] = ContextVar("agenttape_tool_call_id", default=None)
+
+
+class ReplayTool(StandIn, BaseTool):
+    """A tool that returns what the recorded tool returned.
+
+    A recorded call does not say how its tool is described. What a model was told of the tool does, if the cassette
+    also holds chats with it; else give `description` and `args_schema`.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        name: The tool.
+        exhausted: What to do when a call is made more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: How long an answer takes, as for `ReplayChatModel`.
+        options: What every tool takes. `response_format` is `content_and_artifact` by default where every recorded
+            call returned a tuple of two.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no call of the tool, or does not say how the tool is described.
+    """
+
+    cassette: str | Path
+    exhausted: Exhausted = "fail"
+    pace: Pace = None
+
+    _recorded: RecordedPart = PrivateAttr()
+
+    def __init__(self, cassette: str | Path, name: str, **options: Any) -> None:
+        how: Options = {"exhausted": options.get("exhausted", "fail"), "pace": options.get("pace")}
+        recorded = RecordedPart(cassette, frozenset({TOOL.kind}), lambda _: {}, name=name, **how)
+        if "description" not in options or "args_schema" not in options:
+            options = {**_description(recorded.session, name), **options}
+        options.setdefault("response_format", _response_format(recorded.session, name))
+        super().__init__(cassette=cassette, name=name, **options)
+        self._recorded = recorded
+
+    @property
+    def report(self) -> Report:
+        """What was served so far."""
+        return self._recorded.report
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Run as every tool does."""
+        before = _tool_call_id.set(kwargs.get("tool_call_id"))
+        try:
+            return super().run(*args, **kwargs)
+        finally:
+            _tool_call_id.reset(before)
+
+    async def arun(self, *args: Any, **kwargs: Any) -> Any:
+        """Run as every tool does."""
+        before = _tool_call_id.set(kwargs.get("tool_call_id"))
+        try:
+            return await super().arun(*args, **kwargs)
+        finally:
+            _tool_call_id.reset(before)
+
+    def _run(self, **arguments: Any) -> Any:
+        crossing = self._cross(arguments)
+        return finished(crossing, self, serve(crossing, apply))
+
+    async def _arun(self, **arguments: Any) -> Any:
+        crossing = self._cross(arguments)
+        return finished(crossing, self, await aserve(crossing, aapply))
+
+    def _cross(self, arguments: dict[str, Any]) -> Crossing:
+        tool_call_id = _tool_call_id.get()
+        ids = (tool_call_id,) if tool_call_id is not None else ()
+        return self._recorded.cross(TOOL, lambda _: tool_body(self.name, arguments), ids=ids)
+
+
+def _description(session: Session, name: str) -> dict[str, Any]:
+    """Return what the models of a cassette were told of a tool."""
+    for tool in _told(session):
+        spelled = convert_to_openai_tool(tool) if isinstance(tool, Mapping) else {}
+        function = spelled.get("function", {})
+        if function.get("name") == name:
+            schema = {"type": "object", "properties": {}, **function.get("parameters", {})}
+            return {"description": function.get("description", ""), "args_schema": schema}
+    raise ConfigurationError(
+        f"{session.path} holds calls of the tool {name!r}, and no chat that says how it is described\n"
+        f"  say it: ReplayTool(..., {name!r}, description=..., args_schema=...)"
+    )
+
+
+def _told(session: Session) -> Iterator[Any]:
+    for row in session.source.entries:
+        if row.kind == CHAT.kind:
+            yield from session.source.interaction(row.number).request.get("tools") or ()
+
+
+def _response_format(session: Session, name: str) -> str:
+    rows = [row for row in session.source.entries if row.kind == TOOL.kind and row.name == name]
+    outcomes = [session.source.outcome(row.number) for row in rows]
+    values = [outcome.value for outcome in outcomes if outcome.status == "returned"]
+    pairs = [isinstance(value, dict) and len(value.get("$tuple", ())) == 2 for value in values]  # noqa: PLR2004
+    return "content_and_artifact" if pairs and all(pairs) else "content"

@@ -1,0 +1,61 @@
+"""A vector store made of a cassette."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NoReturn, Unpack
+
+from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
+
+from agenttape_core import ConfigurationError
+from agenttape_core.integration import Options, RecordedPart, aserve, serve, settings_of_method
+from agenttape_langchain.retrievers import RETRIEVAL
+from agenttape_langchain.stand_ins.methods import Replaying, served
+from agenttape_langchain.vector_stores import MEMORY, READS, WRITES
+
+
+class ReplayVectorStore(Replaying, VectorStore):
+    """A vector store that finds what was found, and takes what was written, when the cassette was recorded.
+
+    Its retriever (`as_retriever`) finds what the store was asked for, also by another retriever.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        name: The class of the store to be, where the cassette holds several.
+        options: `exhausted` and `pace`, as for `ReplayChatModel`.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no call of a vector store, or not of that one.
+    """
+
+    def __init__(self, cassette: str | Path, *, name: str | None = None, **options: Unpack[Options]) -> None:
+        kinds = frozenset({RETRIEVAL.kind, MEMORY.kind})
+        self._recorded = RecordedPart(cassette, kinds, settings_of_method(READS | WRITES), name=name, **options)
+
+    def similarity_search(self, query: str, k: int | None = None, **kwargs: Any) -> list[Document]:
+        """Return what was found for the query."""
+        return serve(self._cross(RETRIEVAL, "similarity_search", query=query, k=k, **kwargs))  # type: ignore[no-any-return]
+
+    async def asimilarity_search(self, query: str, k: int | None = None, **kwargs: Any) -> list[Document]:
+        """Return what was found for the query."""
+        crossing = self._cross(RETRIEVAL, "similarity_search", query=query, k=k, **kwargs)
+        return await aserve(crossing)  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_texts(cls, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: a stand-in is made of a cassette.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError(
+            f"a {cls.__name__} is made of a cassette, not of texts\n  make it by {cls.__name__}(cassette), and add them"
+        )
+
+
+for _methods, _boundary in ((READS, RETRIEVAL), (WRITES, MEMORY)):
+    for _name in _methods.keys() - {"similarity_search"}:
+        for _method in served(_boundary, _name, _methods[_name]):
+            setattr(ReplayVectorStore, _method.__name__, _method)

@@ -1,0 +1,229 @@
+"""Steps of a session that records graphs: how each was started, and what its nodes were given, wrote and chose.
+
+The words are those of `TapeCallbackHandler`, which observes: a graph is a `chain` or an `agent`, outermost ones with
+their input; a node is a `node`, at the address that its calls are below. A node that asks a person has failed with a
+`GraphInterrupt`, which holds the question and its id; the answer is the input of the next run of the graph. Beyond what
+callbacks are told, a node's step has (and of the output of a graph only what is new is told, as its nodes wrote it)
+
+- `input`: what is new in it (see `news`);
+- `output`: what it wrote, by channel; a channel that it wrote several times has a list under `$writes`;
+- `data`: `route`, the nodes that it chose to go on, with how often each where one is sent to more than once.
+
+Each attempt of a node with a retry policy is a step: the second has `#2` in its address. A step is never served.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from agenttape_core import UnrecordableValueError
+from agenttape_core.integration import Happening, Session, Texts, executing, plain_value, record_step
+from agenttape_langchain.address import register_follower
+from agenttape_langchain.callbacks.runs import OpenRun
+from agenttape_langgraph._compat import is_internal_channel, route_of, runner
+from agenttape_langgraph.stable_ids import same_ids
+from agenttape_langgraph.state_delta import News
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from agenttape_langchain.run_tree import Run, Told
+
+WRITES = "$writes"
+"""The tag of the values of a channel that a node wrote more than once."""
+
+_RUN_ID = re.compile("lc_run-")
+_UUID = re.compile(r"(?:lc_run-.*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
+_COUNT = re.compile(r"#\d+")
+_running_task: ContextVar[Any] = ContextVar("agenttape_langgraph_task", default=None)
+
+
+@dataclass(slots=True)
+class _Node:
+    """What is known of a node while it runs."""
+
+    input: Any
+    task: Any
+
+
+class GraphSteps:
+    """Records the graphs of one session and their nodes. Thread-safe.
+
+    Args:
+        session: A session that records.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._news = News(_shown)
+        self._same_ids = same_ids(session)
+        session.texts = Texts()
+        self._open: dict[UUID, OpenRun] = {}
+        self._nodes: dict[UUID, _Node] = {}
+        self._graphs: set[UUID] = set()
+
+    def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, told: Told) -> None:
+        """Note that a graph, a node or any other chain begins."""
+        above = self._open.get(parent_run_id) if parent_run_id is not None else None
+        opened = OpenRun(run_id, run, told.name, above, told.tags, told.metadata)
+        self._open[run_id] = opened
+        opened.kind = opened.chain_kind()
+        if opened.kind == "node":
+            if above is not None:
+                self._graphs.add(above.run_id)
+            self._nodes[run_id] = self._node(opened, told.inputs)
+        elif above is None and self._session.ambient:
+            self._news.say(told.inputs)
+            opened.input = _shown(told.inputs)
+
+    def _node(self, run: OpenRun, inputs: Any) -> _Node:
+        task = _running_task.get()
+        if task is not None and task.name != run.name:
+            task = None
+        if not self._session.ambient:
+            return _Node(None, task)
+        graph = _COUNT.sub("", run.above.run.position.address) if run.above is not None else ""
+        place = (str(run.metadata.get("thread_id", "")), graph)
+        shared = not _is_sent(run.metadata.get("langgraph_path"))
+        superstep = int(run.metadata.get("langgraph_step", 0))
+        return _Node(self._news.of(inputs, place, superstep, shared=shared), task)
+
+    def ended(self, run_id: UUID, output: Any) -> None:
+        """Record the step."""
+        run, node = self._open.pop(run_id, None), self._nodes.pop(run_id, None)
+        if run is None or not self._session.ambient:
+            return
+        if node is not None:
+            self._record(run, input=node.input, retells=True, **self._written(node))
+        elif run_id in self._graphs:
+            self._graphs.discard(run_id)
+            place = ("", run.run.position.address)
+            given = self._news.of(output, place, 0, shared=False) if run.above is None else None
+            self._record(run, input=run.input, output=given)
+
+    def failed(self, run_id: UUID, error: BaseException) -> None:
+        """Record the step, which failed."""
+        run, node = self._open.pop(run_id, None), self._nodes.pop(run_id, None)
+        is_graph = run_id in self._graphs
+        self._graphs.discard(run_id)
+        if run is None or not self._session.ambient or (node is None and not is_graph):
+            return
+        given = node.input if node is not None else run.input
+        self._record(run, input=given, status="failed", error=error)
+
+    def _written(self, node: _Node) -> dict[str, Any]:
+        writes: dict[str, list[Any]] = {}
+        for channel, value in node.task.writes if node.task is not None else ():
+            if not is_internal_channel(channel):
+                writes.setdefault(channel, []).append(value)
+        self._news.say(writes)
+        output = {channel: _value(values) for channel, values in writes.items()}
+        route = route_of(node.task.writes) if node.task is not None else []
+        counts = Counter(route)
+        chosen = {"route": dict(counts) if len(counts) < len(route) else route} if route else {}
+        return {"output": output or None, "data": chosen or None}
+
+    def _record(self, run: OpenRun, **facts: Any) -> None:
+        position = run.run.position
+        if facts.get("error") is not None:
+            facts["error_ids"] = self._same_ids.of_error(facts["error"], position.address)
+        for told in ("input", "output"):
+            facts[told] = self._same_ids.shown(facts.get(told))
+        happening = Happening(
+            kind=run.kind,
+            name=run.name,
+            address=position.address,
+            order=position.order,
+            began=run.began,
+            tags=run.own_tags,
+            metadata=run.own_metadata,
+            **facts,
+        )
+        try:
+            record_step(self._session, happening)
+        except UnrecordableValueError as error:  # such as one that is nested too deep: it is no reason to end the run
+            left_out = {"left_out": str(error).partition("\n")[0]}
+            record_step(self._session, replace(happening, input=None, output=None, data=left_out))
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as plain data; one that cannot even be looked at is told by its class."""
+    try:
+        return _without_run_ids(plain_value(value))
+    except Exception:  # noqa: BLE001 - of the user's class, or too deep: a step is read, and the run goes on
+        return f"<{type(value).__module__}.{type(value).__qualname__}>"
+
+
+def _without_run_ids(plain: Any) -> Any:
+    """Leave out the ids that the framework gives to messages without one, where they differ in every recording.
+
+    Those that LangChain makes of runs tell the time. Inside a boundary that is really executed, all are real.
+    """
+    return _without_ids(plain, _UUID if executing() is not None else _RUN_ID)
+
+
+def _without_ids(plain: Any, made: re.Pattern[str]) -> Any:
+    if isinstance(plain, list):
+        return [_without_ids(item, made) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    is_made = isinstance(plain.get("id"), str) and made.match(plain["id"]) is not None
+    return {key: _without_ids(item, made) for key, item in plain.items() if not (is_made and key == "id")}
+
+
+def _value(values: Sequence[Any]) -> Any:
+    return _shown(values[0]) if len(values) == 1 else {WRITES: [_shown(value) for value in values]}
+
+
+def _is_sent(path: Any) -> bool:
+    """Whether a task has an input of its own, and not the state: that of a `Send`, or a function that is called."""
+    return isinstance(path, tuple | list) and bool(path) and path[0] == "__pregel_push"
+
+
+@contextmanager
+def following() -> Iterator[None]:
+    """Know in which task of a graph code runs, while inside."""
+    with ExitStack() as undo:
+        for name, wrap in (("run_with_retry", _running), ("arun_with_retry", _arunning)):
+            real = getattr(runner, name)
+            setattr(runner, name, functools.wraps(real)(wrap(real)))
+            undo.callback(setattr, runner, name, real)
+        yield
+
+
+def _running(real: Callable[..., Any]) -> Callable[..., Any]:
+    def run_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
+        around = _running_task.get()
+        _running_task.set(task)
+        try:
+            return real(task, *args, **kwargs)
+        finally:
+            _running_task.set(around)
+
+    return run_with_retry
+
+
+def _arunning(real: Callable[..., Any]) -> Callable[..., Any]:
+    async def arun_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
+        around = _running_task.get()
+        _running_task.set(task)
+        try:
+            return await real(task, *args, **kwargs)
+        finally:
+            _running_task.set(around)
+
+    return arun_with_retry
+
+
+def _steps_of(session: Session) -> GraphSteps | None:
+    return GraphSteps(session) if session.keeps_steps else None
+
+
+register_follower(_steps_of)

@@ -1,0 +1,56 @@
+"""`tape`: one verb for everything of a LangGraph project that can be taped."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from langchain_core.runnables import Runnable
+from langgraph.graph import StateGraph
+from langgraph.pregel import Pregel
+from langgraph.store.base import BaseStore
+
+from agenttape_core import ConfigurationError
+from agenttape_langchain import tape as tape_other
+from agenttape_langchain.bindings import tape_within
+from agenttape_langgraph.graphs import tape_builder, tape_graph
+from agenttape_langgraph.served_values import Serves
+from agenttape_langgraph.stores import tape_store
+from agenttape_langgraph.tasks import is_task, tape_task
+
+T = TypeVar("T")
+
+
+def tape(obj: T, *, serve_nodes: Serves = ()) -> T:
+    """Return an object of the same kind that takes part in the session in force; outside of one it does nothing else.
+
+    A taped graph executes on every replay: its nodes run, and what they call is served. It needs no ambient session.
+    The graph that was given stays as it is. Taping twice is taping once.
+
+    Args:
+        obj: A compiled graph of any kind, also inside what `with_retry`, `with_fallbacks` and the like make of it; a
+            builder, whose `compile` then gives taped graphs; an `@entrypoint`; a `@task`, which is served as a whole; a
+            store. What is none of LangGraph is taped as `agenttape_langchain.tape` does.
+        serve_nodes: Which nodes are served as a whole, and not run on replay, also in graphs that are nodes of this
+            one: their names, a function that says it of a name, or `True` for all that are no graphs themselves. Of an
+            entrypoint, which tasks.
+
+    Raises:
+        ConfigurationError: If `obj` cannot be taped.
+    """
+    if serve_nodes and not isinstance(obj, StateGraph | Pregel):
+        raise ConfigurationError(
+            f"serve_nodes={serve_nodes!r}: {type(obj).__qualname__} has no nodes; expected a graph or its builder"
+        )
+    if isinstance(serve_nodes, str):
+        serve_nodes = {serve_nodes}
+    if isinstance(obj, StateGraph):
+        return tape_builder(obj, serve_nodes)
+    if is_task(obj):
+        return tape_task(obj)
+    if isinstance(obj, BaseStore):
+        return tape_store(obj)
+    if isinstance(obj, Runnable):
+        taped: Any = tape_within(obj, lambda leaf: tape_graph(leaf, serve_nodes) if isinstance(leaf, Pregel) else None)
+        if taped is not None:
+            return taped  # type: ignore[no-any-return]
+    return tape_other(obj)

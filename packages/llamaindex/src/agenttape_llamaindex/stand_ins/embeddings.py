@@ -1,0 +1,109 @@
+"""An embedding model made of a cassette."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.base.embeddings.base import Embedding
+from llama_index.core.embeddings.multi_modal_base import MultiModalEmbedding
+from llama_index.core.schema import ImageType
+from pydantic import PrivateAttr
+
+from agenttape_core import Report
+from agenttape_core.integration import Crossing, Exhausted, Pace, RecordedPart, StandIn, aserve, serve
+from agenttape_llamaindex.embeddings import EMBEDDING
+from agenttape_llamaindex.requests import embedding_body, image_embedding_body
+
+
+class ReplayEmbedding(StandIn, MultiModalEmbedding):
+    """An embedding model that answers from a cassette, as the recorded one did: texts, and images if it did.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        model: Which model to be, where the cassette holds several.
+        exhausted: What to do when a text is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: How long an answer takes, as for `ReplayLLM`.
+        options: What every embedding model takes; give `embed_batch_size` as the recorded model had it.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no embeddings, or not of that model.
+    """
+
+    cassette: str | Path
+    model: str | None = None
+    exhausted: Exhausted = "fail"
+    pace: Pace = None
+
+    _recorded: RecordedPart = PrivateAttr()
+
+    def __init__(self, cassette: str | Path, **options: Any) -> None:
+        super().__init__(cassette=cassette, **options)
+        self._recorded = RecordedPart(
+            self.cassette,
+            frozenset({EMBEDDING.kind}),
+            _settings_in,
+            choice={"model": self.model},
+            exhausted=self.exhausted,
+            pace=self.pace,
+        )
+        recorded = self._recorded.settings[0].get("model")
+        if "model_name" not in options and isinstance(recorded, str):
+            self.model_name = recorded
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name that the framework shows."""
+        return "ReplayEmbedding"
+
+    @property
+    def report(self) -> Report:
+        """What was served so far."""
+        return self._recorded.report
+
+    def _cross(self, texts: str | list[str]) -> Crossing:
+        return self._recorded.cross(EMBEDDING, lambda settings: embedding_body(texts, settings))
+
+    def _cross_images(self, images: list[ImageType]) -> Crossing:
+        return self._recorded.cross(EMBEDDING, lambda settings: image_embedding_body(images, settings))
+
+    def _get_query_embedding(self, query: str) -> Embedding:
+        return serve(self._cross(query))  # type: ignore[no-any-return]
+
+    async def _aget_query_embedding(self, query: str) -> Embedding:
+        return await aserve(self._cross(query))  # type: ignore[no-any-return]
+
+    def _get_text_embedding(self, text: str) -> Embedding:
+        return serve(self._cross([text]))[0]  # type: ignore[no-any-return]
+
+    async def _aget_text_embedding(self, text: str) -> Embedding:
+        return (await aserve(self._cross([text])))[0]  # type: ignore[no-any-return]
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[Embedding]:
+        if self._is_batch(texts):
+            return serve(self._cross(texts))  # type: ignore[no-any-return]
+        return [self._get_text_embedding(text) for text in texts]
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[Embedding]:
+        if self._is_batch(texts):
+            return await aserve(self._cross(texts))  # type: ignore[no-any-return]
+        return [await self._aget_text_embedding(text) for text in texts]
+
+    def _is_batch(self, texts: list[str]) -> bool:
+        """Whether the recorded model was asked for these texts at once, and not for one after the other."""
+        bodies = (embedding_body(texts, settings) for settings in self._recorded.settings)
+        return any(self._recorded.session.times_recorded(EMBEDDING, body) for body in bodies)
+
+    def _get_image_embedding(self, img_file_path: ImageType) -> Embedding:
+        return serve(self._cross_images([img_file_path]))[0]  # type: ignore[no-any-return]
+
+    async def _aget_image_embedding(self, img_file_path: ImageType) -> Embedding:
+        return (await aserve(self._cross_images([img_file_path])))[0]  # type: ignore[no-any-return]
+
+
+def _settings_in(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    if request.get("sparse"):
+        return None
+    return {key: value for key, value in request.items() if key not in {"input", "images"}}

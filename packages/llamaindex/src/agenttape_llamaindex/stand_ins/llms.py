@@ -1,0 +1,237 @@
+"""An LLM made of a cassette: no provider package, no key, no network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.base.llms.generic_utils import (
+    completion_response_to_chat_response,
+    stream_completion_response_to_chat_response,
+)
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    ChatResponseAsyncGen,
+    ChatResponseGen,
+    CompletionResponse,
+    CompletionResponseAsyncGen,
+    CompletionResponseGen,
+    LLMMetadata,
+    ToolCallBlock,
+)
+from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.llms.utils import parse_partial_json
+from llama_index.core.tools.types import BaseTool
+from pydantic import PrivateAttr
+
+from agenttape_core import Report
+from agenttape_core.integration import Crossing, Exhausted, Pace, StandIn, aserve, serve
+from agenttape_llamaindex.codec import CHATS, TEXTS
+from agenttape_llamaindex.llms import CHAT, COMPLETION
+from agenttape_llamaindex.requests import chat_body, completion_body, legacy_calls
+from agenttape_llamaindex.shapes import aserved, served
+from agenttape_llamaindex.stand_ins.requests import RecordedModel
+
+
+class ReplayLLM(StandIn, FunctionCallingLLM):
+    """An LLM that answers from a cassette, as the recorded one did.
+
+    It matches as strictly as a session does, on the whole request; only what belongs to the LLM itself (its name and
+    sampling parameters) is taken from the recording. Tools may be spelled in any provider's way. Each instance replays
+    the cassette once from the start. To construct it reads every recorded call once; a call reads no more than its own
+    answer.
+
+    A cassette does not hold the `metadata` of the recorded LLM. It is taken for a chat model if the cassette holds
+    chats without tools, or chats only, and for one that calls functions if a chat has tools; what else it was, say it
+    here.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        model: Which model to be, where the cassette holds several.
+        exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: How long an answer takes: no time (`none`), as long as it was recorded (`recorded`), or that times a
+            number; by default as the project's settings say.
+        is_chat_model: Whether prompts are sent as chats.
+        is_function_calling_model: Whether structured output and agents use tools.
+        context_window: The size of the context, in tokens.
+        num_output: How many tokens are kept free for an answer.
+        options: What every LLM takes, such as `system_prompt`, `output_parser` and `pydantic_program_mode`.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no chat and no completion, or not of that model.
+    """
+
+    cassette: str | Path
+    model: str | None = None
+    exhausted: Exhausted = "fail"
+    pace: Pace = None
+    is_chat_model: bool | None = None
+    is_function_calling_model: bool | None = None
+    context_window: int | None = None
+    num_output: int | None = None
+
+    _recorded: RecordedModel = PrivateAttr()
+
+    def __init__(self, cassette: str | Path, **options: Any) -> None:
+        super().__init__(cassette=cassette, **options)
+        self._recorded = RecordedModel(self.cassette, self.model, self.exhausted, self.pace)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name that the framework shows."""
+        return "ReplayLLM"
+
+    @property
+    def report(self) -> Report:
+        """What was served so far."""
+        return self._recorded.session.report
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        """What the LLM is, as far as the cassette or its options say it."""
+        recorded, chats = self._recorded, self.is_chat_model
+        calls = self.is_function_calling_model
+        sizes = {"context_window": self.context_window, "num_output": self.num_output}
+        return LLMMetadata(
+            model_name=recorded.model or "unknown",
+            is_chat_model=recorded.is_chat_model if chats is None else chats,
+            is_function_calling_model=recorded.has_tools if calls is None else calls,
+            **{name: size for name, size in sizes.items() if size is not None},
+        )
+
+    # -- chats --------------------------------------------------------------------------------------------------
+
+    @llm_chat_callback()
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        """Return the recorded answer."""
+        if self._is_asked_in_prompts:
+            return completion_response_to_chat_response(self.complete(self._prompt(messages), formatted=True, **kwargs))
+        return CHATS.converted(serve(self._cross_chat(messages, kwargs)))  # type: ignore[no-any-return]
+
+    @llm_chat_callback()
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        """Return the recorded answer."""
+        if self._is_asked_in_prompts:
+            answer = await self.acomplete(self._prompt(messages), formatted=True, **kwargs)
+            return completion_response_to_chat_response(answer)
+        return CHATS.converted(await aserve(self._cross_chat(messages, kwargs)))  # type: ignore[no-any-return]
+
+    @llm_chat_callback()
+    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
+        """Yield the recorded answer."""
+        if self._is_asked_in_prompts:
+            answers = self.stream_complete(self._prompt(messages), formatted=True, **kwargs)
+            return stream_completion_response_to_chat_response(answers)
+        return served(self._cross_chat(messages, kwargs), CHATS)
+
+    @llm_chat_callback()
+    async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseAsyncGen:
+        """Yield the recorded answer."""
+        if self._is_asked_in_prompts:
+            return _as_async(self.stream_chat(messages, **kwargs))
+        return await aserved(self._cross_chat(messages, kwargs), CHATS)
+
+    @property
+    def _is_asked_in_prompts(self) -> bool:
+        """Whether the recorded LLM is one that makes prompts of chats."""
+        return not self._recorded.has(CHAT)
+
+    def _prompt(self, messages: Sequence[ChatMessage]) -> str:
+        assert self.messages_to_prompt is not None  # a validator puts the framework's own there
+        return self.messages_to_prompt(messages)
+
+    def _cross_chat(self, messages: Sequence[ChatMessage], given: dict[str, Any]) -> Crossing:
+        return self._recorded.cross(CHAT, lambda params: chat_body(messages, params), given, self)
+
+    # -- completions --------------------------------------------------------------------------------------------
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        """Return the recorded answer."""
+        return TEXTS.converted(serve(self._cross_completion(prompt, formatted, kwargs)))  # type: ignore[no-any-return]
+
+    @llm_completion_callback()
+    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        """Return the recorded answer."""
+        answer = await aserve(self._cross_completion(prompt, formatted, kwargs))
+        return TEXTS.converted(answer)  # type: ignore[no-any-return]
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
+        """Yield the recorded answer."""
+        return served(self._cross_completion(prompt, formatted, kwargs), TEXTS)
+
+    @llm_completion_callback()
+    async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseAsyncGen:
+        """Yield the recorded answer."""
+        return await aserved(self._cross_completion(prompt, formatted, kwargs), TEXTS)
+
+    def _cross_completion(self, prompt: str, formatted: bool, given: dict[str, Any]) -> Crossing:
+        asked = {**given, "formatted": True} if formatted else given
+        return self._recorded.cross(COMPLETION, lambda params: completion_body(str(prompt), params), asked, self)
+
+    # -- tools --------------------------------------------------------------------------------------------------
+
+    def _prepare_chat_with_tools(  # noqa: PLR0917 - as the framework has it
+        self,
+        tools: Sequence[BaseTool],
+        user_msg: str | ChatMessage | None = None,
+        chat_history: list[ChatMessage] | None = None,
+        verbose: bool = False,
+        allow_parallel_tool_calls: bool = False,
+        tool_required: bool = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        messages = list(chat_history or [])
+        if user_msg is not None:
+            messages.append(ChatMessage(role="user", content=user_msg) if isinstance(user_msg, str) else user_msg)
+        specs = [tool.metadata.to_openai_tool(skip_length_check=True) for tool in tools]
+        if tool_required and specs and self._recorded.forced(specs):
+            kwargs.setdefault("tool_choice", "required")
+        return {"messages": messages, **({"tools": specs} if specs else {}), **kwargs}
+
+    def get_tool_calls_from_response(
+        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
+    ) -> list[ToolSelection]:
+        """Return the tool calls of an answer.
+
+        Raises:
+            ValueError: If there are none, and there must be one.
+        """
+        calls = [
+            ToolSelection(tool_id=block.tool_call_id or "", tool_name=block.tool_name, tool_kwargs=_kwargs(block))
+            for block in response.message.blocks
+            if isinstance(block, ToolCallBlock)
+        ] or [
+            ToolSelection(tool_id=call["id"] or "", tool_name=call["name"], tool_kwargs=_read(call["args"]))
+            for call in legacy_calls(response.message.additional_kwargs.get("tool_calls"))
+        ]
+        if not calls and error_on_no_tool_call:
+            raise ValueError(f"expected at least one tool call, found {len(calls)}")
+        return calls
+
+
+def _kwargs(block: ToolCallBlock) -> dict[str, Any]:
+    return _read(block.tool_kwargs)
+
+
+def _read(arguments: Any) -> dict[str, Any]:
+    """Return the arguments of a tool call, which may be text of JSON that has not ended yet."""
+    if not isinstance(arguments, str):
+        return arguments if isinstance(arguments, dict) else {}
+    try:
+        read = parse_partial_json(arguments)
+    except (ValueError, json.JSONDecodeError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+async def _as_async(answers: ChatResponseGen) -> ChatResponseAsyncGen:
+    for answer in answers:
+        yield answer

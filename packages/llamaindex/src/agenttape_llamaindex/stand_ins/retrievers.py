@@ -1,0 +1,64 @@
+"""A retriever made of a cassette."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from agenttape_core import Report
+from agenttape_core.integration import Crossing, Exhausted, Pace, RecordedPart, StandIn, aserve, serve
+from agenttape_llamaindex.requests import retrieval_body
+from agenttape_llamaindex.retrievers import RETRIEVAL, query_of
+
+
+class ReplayRetriever(StandIn, BaseRetriever):
+    """A retriever that finds what was found when the cassette was recorded.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        name: Which retriever to be, by the name of its class, where the cassette holds several.
+        exhausted: What to do when a query is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: How long an answer takes, as for `ReplayLLM`.
+        options: What every retriever takes.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no search of a retriever, or not of that one.
+    """
+
+    def __init__(
+        self,
+        cassette: str | Path,
+        *,
+        name: str | None = None,
+        exhausted: Exhausted = "fail",
+        pace: Pace = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._recorded = RecordedPart(
+            cassette, frozenset({RETRIEVAL.kind}), _settings_in, name=name, exhausted=exhausted, pace=pace
+        )
+
+    @property
+    def report(self) -> Report:
+        """What was served so far."""
+        return self._recorded.report
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return serve(self._cross(query_bundle))  # type: ignore[no-any-return]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return await aserve(self._cross(query_bundle))  # type: ignore[no-any-return]
+
+    def _cross(self, query: QueryBundle) -> Crossing:
+        return self._recorded.cross(RETRIEVAL, lambda settings: retrieval_body(query_of(query), settings))
+
+
+def _settings_in(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    settings: Mapping[str, Any] = request.get("settings", {})
+    return settings if "query" in request else None

@@ -1,0 +1,149 @@
+"""The steps of a session that records: the runs of workflows and agents, and their step functions.
+
+All else that LlamaIndex begins spans for is in the addresses of the calls below it; an observation has it as steps too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from llama_index_instrumentation.span_handlers import NullSpanHandler
+from workflows import Workflow
+
+from agenttape_core import AgentTapeError
+from agenttape_core.integration import Happening, Session, current_session, plain_value, record_step
+from agenttape_llamaindex._compat import current_span_id, span_name
+from agenttape_llamaindex.callbacks.runs import output_facts, readable, sort_of_workflow
+from agenttape_llamaindex.run_tree import Span, spans_of
+from agenttape_llamaindex.workflows import RunRecord, hear_taped_runs
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A run of a workflow or a step of it that has begun in a session that records."""
+
+    session: Session
+    kind: str
+    name: str
+    span: Span
+    began: float
+    input: Any = None
+
+
+class SessionSteps(NullSpanHandler):
+    """Records them when they end, each in the session that it began in.
+
+    It has to be told of a span after `SpanTree` is when it begins.
+    """
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name that the framework shows."""
+        return "AgentTapeSessionSteps"
+
+    def span_enter(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any | None = None,
+        parent_id: str | None = None,
+        tags: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Note a run or a step that begins."""
+        session = current_session()
+        if session is None or not session.records:
+            return
+        spans = spans_of(session)
+        span = spans.get(id_)
+        if span is None:
+            return
+        if isinstance(instance, Workflow):
+            given = plain_value(readable(bound_args.arguments.get("start_event")))
+            begun = _Begun(session, sort_of_workflow(instance), span_name(id_), span, perf_counter(), given)
+        elif instance is None and (above := spans.get(parent_id or "")) is not None and above.is_run:
+            begun = _Begun(session, "node", span_name(id_).rpartition(".")[2], span, perf_counter())
+        else:
+            return
+        _begun_in(session)[id_] = begun
+
+    def span_exit(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any | None = None,
+        result: Any | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Record it."""
+        _ended(id_, result=result)
+
+    def span_drop(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any | None = None,
+        err: BaseException | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Record it; it failed."""
+        _ended(id_, error=err)
+
+
+def _begun_in(session: Session) -> dict[str, _Begun]:
+    begun: dict[str, _Begun] = session.keepsake("llamaindex.steps", dict)
+    return begun
+
+
+def _ended(id_: str, *, result: Any = None, error: BaseException | None = None) -> None:
+    session = current_session()
+    begun = _begun_in(session).pop(id_, None) if session is not None else None
+    if begun is None:
+        return
+    is_outermost = begun.kind != "node"
+    with begun.session.latching():
+        facts = output_facts(result) if is_outermost and error is None else {}
+        happening = Happening(
+            begun.kind,
+            begun.name,
+            begun.span.position.address,
+            begun.span.position.order,
+            begun.began,
+            status="failed" if error is not None else "ended",
+            error=error,
+            input=begun.input,
+            **facts,
+        )
+        record_step(begun.session, happening)
+
+
+# -- ticks -----------------------------------------------------------------------------------------------------------
+
+
+class _Session:
+    """Takes the ticks of workflows on a `TapeRuntime` into the session in force."""
+
+    def run_record(self, run_id: str) -> RunRecord | None:
+        """Return the record of a run, in whose context this is called."""
+        session = current_session()
+        if session is None or not session.records:
+            return None
+        records: dict[str, RunRecord] = session.keepsake("llamaindex.runs", dict)
+        if run_id not in records:
+            span = spans_of(session).get(current_span_id() or "")
+            if span is None or not span.is_run:
+                return None
+            records[run_id] = RunRecord(lambda: session, span.position)
+        return records[run_id]
+
+    def could_not_record(self, error: Exception) -> None:
+        """Let the session fail at its end: its cassette would not hold what it is to hold."""
+        session = current_session()
+        if session is not None and isinstance(error, AgentTapeError):
+            session.latch(error)
+
+
+hear_taped_runs(_Session())

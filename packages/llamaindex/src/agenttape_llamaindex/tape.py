@@ -1,0 +1,62 @@
+"""`tape`: one verb for everything that can be taped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding
+from llama_index.core.base.llms.base import BaseLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.tools import BaseTool
+
+from agenttape_core import ConfigurationError
+from agenttape_core.integration import StandIn
+from agenttape_llamaindex.containers import WHOLES, tape_whole
+from agenttape_llamaindex.embeddings import tape_embedding
+from agenttape_llamaindex.llms import tape_llm
+from agenttape_llamaindex.postprocessors import tape_postprocessor
+from agenttape_llamaindex.retrievers import tape_retriever
+from agenttape_llamaindex.stores import FAMILIES as STORES
+from agenttape_llamaindex.stores import tape_store
+from agenttape_llamaindex.tools import tape_tool
+
+T = TypeVar("T")
+
+_PARTS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (StandIn, lambda stand_in: stand_in),
+    (BaseLLM, tape_llm),
+    (BaseEmbedding, tape_embedding),
+    (BaseSparseEmbedding, tape_embedding),
+    (BaseTool, tape_tool),
+    (BaseRetriever, tape_retriever),
+    (BaseNodePostprocessor, tape_postprocessor),
+    *((family.base, tape_store) for family in STORES),
+    *((cls, tape_whole) for cls in WHOLES),
+)
+
+
+def tape(obj: T) -> T:
+    """Return an object of the same kind whose real work is recorded and replayed by the session in force.
+
+    Outside any session it behaves exactly as `obj` does, whose state it shares. Taping twice is taping once.
+
+    Args:
+        obj: An LLM, also a structured one; an embedding model; a tool, a retriever, a node postprocessor, a store; a
+            memory. A query engine, a chat engine, an index, a workflow, an agent and whatever else is made of parts
+            runs on every replay: what reaches outside from within it is taped, also where the session is not ambient.
+
+    Raises:
+        ConfigurationError: If `obj` is nothing of that, or keeps its state where a taped one cannot share it.
+    """
+    for cls, tape_it in _PARTS:
+        if isinstance(obj, cls):
+            return tape_it(obj)  # type: ignore[no-any-return]
+    raise ConfigurationError(
+        f"cannot tape {type(obj).__module__}.{type(obj).__qualname__}: expected an LLM, an embedding "
+        "model, a tool, a retriever, a postprocessor, a store, or an engine, an agent or a workflow of LlamaIndex\n"
+        "  tape its parts instead, open a session with ambient=True, which tapes every part it meets, or mark what "
+        "reaches outside with agenttape_core.boundary"
+    )

@@ -1,0 +1,91 @@
+"""Which record lies in which, when each began, and which call of a tool answers which request of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agenttape_core import boundary, use_cassette
+from agenttape_core.schema import Header, Interaction, Outcome, Step, Timing, Volatile
+from agenttape_core.storage import Cassette, open_cassette, write_cassette
+from agenttape_core.tools.export.tool_call_ids import tool_call_ids
+from agenttape_core.tools.reading.call_tree import tree_of
+
+
+def call(number: int, address: str, *, kind: str = "call", **fields: Any) -> Interaction:
+    """Return a call of which only the given is of interest."""
+    fields = {"request": {}, "outcome": Outcome(status="returned"), "name": "find", **fields}
+    return Interaction(number=number, kind=kind, address=address, fingerprint="f" * 32, **fields)
+
+
+def written(folder: Path, *records: Interaction | Step, **timings: Timing) -> Cassette:
+    """Return a cassette of records."""
+    times = {int(name[1:]): timing for name, timing in timings.items()}
+    write_cassette(folder / "a.yaml", Header(name="a", volatile=Volatile(timings=times)), records)
+    return open_cassette(folder / "a.yaml")
+
+
+def parents(cassette: Cassette) -> dict[str, str | None]:
+    """Return what each record lies in."""
+    return {node.id: node.parent for node in tree_of(cassette)}
+
+
+def test_the_nearest_record_around(tmp_path: Path) -> None:
+    """A record lies in the nearest one above its address, and not in one whose address merely begins alike."""
+    steps = [Step(number=n, kind="node", name="n", address=at) for n, at in enumerate(["A", "A/b@1", "AB"], 1)]
+    calls = [call(1, "A/b@1/x/y"), call(2, "A/c"), call(3, "AB/z"), call(4, "elsewhere/z")]
+    found = parents(written(tmp_path, *steps, *calls))
+    assert found == {"s1": None, "s2": "s1", "s3": None, "i1": "s2", "i2": "s1", "i3": "s3", "i4": None}
+
+
+def test_a_call_inside_a_call(tmp_path: Path) -> None:
+    """A call that a recorded call makes lies in it, as a session records it."""
+    inner = boundary("tool")(_inner)
+
+    @boundary("call")
+    def outer() -> str:
+        return inner()
+
+    with use_cassette(tmp_path / "a.yaml", mode="all"):
+        outer()
+    assert parents(open_cassette(tmp_path / "a.yaml")) == {"i1": None, "i2": "i1"}
+
+
+def _inner() -> str:
+    return "done"
+
+
+def test_the_call_that_was_executing_counts(tmp_path: Path) -> None:
+    """Where the address does not say in which call another was made, the recorded parent does, if it is there."""
+    steps = [Step(number=1, kind="node", name="n", address="A"), Step(number=2, kind="node", name="n", address="A/x/m")]
+    calls = [call(1, "A/x"), call(2, "A/y", parent=1), call(3, "A/z", parent=9), call(4, "A/x/m/y", parent=1)]
+    cassette = written(tmp_path, steps[0], *calls[:3], steps[1], calls[3])
+    assert parents(cassette) == {"s1": None, "i1": "s1", "i2": "i1", "i3": "s1", "s2": "i1", "i4": "s2"}
+
+
+def test_nothing_lies_in_a_moment(tmp_path: Path) -> None:
+    """An event is of what it happened in, and what happens at its address is not in it."""
+    steps = [Step(number=1, kind="agent", name="a", address="A"), Step(number=2, kind="event", name="e", address="A")]
+    assert parents(written(tmp_path, *steps, call(1, "A/x"))) == {"s1": None, "s2": "s1", "i1": "s1"}
+
+
+def test_starts_that_were_not_recorded(tmp_path: Path) -> None:
+    """Calls without a start follow one another; the first one with a start is where the run begins."""
+    calls = [call(n, f"x#{n}") for n in (1, 2, 3)]
+    times = {"t1": Timing(duration_ms=5.0), "t2": Timing(duration_ms=2.0), "t3": Timing(start_ms=1.0, duration_ms=1.0)}
+    assert [node.start_ms for node in tree_of(written(tmp_path, *calls, **times))] == [0.0, 5.0, 0.0]
+
+
+def test_the_ids_of_tool_calls(tmp_path: Path) -> None:
+    """A tool's call has the id that it names, or the first one with its arguments; each id is given once."""
+
+    def asked(ident: str, q: int) -> dict[str, Any]:
+        return {"name": "find", "args": {"q": q}, "id": ident}
+
+    answer = {"message": {"content": "", "tool_calls": [asked("a", 1), asked("b", 1), asked("c", 1), asked("d", 2)]}}
+    chat = call(1, "m", kind="chat", outcome=Outcome(status="returned", value={"$chat_result": answer}))
+    same = {"name": "find", "arguments": {"q": 1}}
+    tools = [call(2, "t", kind="tool", request=same, ids=["b"])]
+    tools += [call(number, f"t#{number}", kind="tool", request=same) for number in (3, 4, 5)]
+    tools += [call(6, "t#6", kind="tool", request={"name": "other", "arguments": {"q": 2}})]
+    assert tool_call_ids([chat, *tools]) == {2: "b", 3: "a", 4: "c"}

@@ -1,0 +1,147 @@
+"""What is decided about processes from what they are told and tell."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttape_core.tools.processes.report import findings_of
+from agenttape_core.tools.processes.run_folder import Account, cassette_of, cassettes_of, part_of
+from agenttape_core.tools.processes.startup.agenttape_startup import FOLDER, RUN, is_main, label_of, what_runs, why_deaf
+
+
+@pytest.mark.parametrize(
+    ("line", "label", "arguments"),
+    [
+        ("python a/worker.py --fast x", "worker.py", ["--fast", "x"]),
+        ("python -X dev -Wignore -u worker.py -c 1", "worker.py", ["-c", "1"]),
+        ("python -m json.tool in.json", "json.tool", ["in.json"]),
+        ("python -um json.tool in.json", "json.tool", ["in.json"]),
+        ("python -c print(1) x", "code", ["x"]),
+        ("python /venv/bin/pytest tests", "pytest", ["tests"]),
+        ("python application/", "application", []),
+        ("python - x", "stdin", ["x"]),
+        ("python -i", "stdin", []),
+        ("python -- a.py", "a.py", []),
+        ("python ../.hidden", "hidden", []),
+        ("python /tmp/$(x)%2F.py", "__x__2F.py", []),
+    ],
+)
+def test_what_runs(line: str, label: str, arguments: list[str]) -> None:
+    """A process is called by what it runs, which its arguments do not change."""
+    words = line.split()
+    assert (label_of(words), what_runs(words)[2]) == (label, arguments)
+
+
+def test_multiprocessing_is_called_by_its_name() -> None:
+    """What `multiprocessing` starts has numbers in its code and is called the same every time."""
+    spawned = ["python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(7)", "--multiprocessing-fork"]
+    server = ["python", "-c", "from multiprocessing.forkserver import main; main(3, 5)"]
+    assert (label_of(spawned), what_runs(spawned)[2], label_of(server)) == ("multiprocessing", [], "multiprocessing")
+
+
+@given(st.lists(st.text()))
+def test_any_command_line_has_a_name(words: list[str]) -> None:
+    """Whatever a process was started with, its name is one part of a path and no hidden file."""
+    label = label_of(["python", *words])
+    assert Path(label).name == label
+    assert 0 < len(label) <= 60
+    assert not label.startswith((".", "-"))
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "is_so"),
+    [
+        (["/venv/bin/python", "a.py", "x"], ["python", "a.py", "x"], True),
+        (["/venv/bin/python", "/venv/bin/pytest", "-q"], ["uv", "run", "pytest", "-q"], True),
+        (["python", "a.py"], ["sh", "-c", "python a.py && python b.py"], False),
+        (["python", "helper.py"], ["python", "a.py"], False),
+        (["python"], ["python"], True),
+        (["python"], ["sh", "script"], False),
+    ],
+)
+def test_which_is_the_main_process(words: list[str], command: list[str], is_so: bool) -> None:
+    """The main process is the one that the command names, whichever tool starts it."""
+    assert is_main(words, command) is is_so
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "is_deaf"),
+    [
+        (["python", "-Iu", "a.py"], None, True),
+        (["python3.11", "-E", "a.py"], None, True),
+        (["python", "a.py", "-I"], None, False),
+        (["curl", "-I", "x"], {}, False),
+        (["python", "a.py"], {}, True),
+        (["python", "a.py"], {RUN: "x", "PYTHONPATH": f"a:{FOLDER}"}, False),
+        ([], None, False),
+    ],
+)
+def test_which_python_is_deaf(words: list[str], environment: dict[str, str] | None, is_deaf: bool) -> None:
+    """A Python hears nothing of AgentTape if its options or its environment keep it from it."""
+    assert bool(why_deaf(words, environment)) is is_deaf
+
+
+def account(address: str, served: list[int], unused: list[int], state: str = "ended") -> Account:
+    """What a process told."""
+    return Account(1, address, "", "", state=state, served=served, unused=dict.fromkeys(unused, ""))  # type: ignore[arg-type]
+
+
+ROWS = [(1, "same", "one"), (2, "same", "two"), (3, "other", "three")]
+
+
+@pytest.mark.parametrize(
+    ("accounts", "unused"),
+    [
+        ([account("w", [1, 2, 3], [])], []),
+        ([account("w", [1], [2, 3])], ["two", "three"]),
+        ([account("w", [1], [2, 3]), account("w", [3, 1], [2])], []),  # the same answer, to one each
+        ([account("w", [1], [2, 3]), account("w", [2], [1, 3])], ["three"]),
+        ([account("v", [1, 2, 3], [])], ["one", "two", "three"]),
+        ([account("w", [1, 2, 3], [], state="open")], ["one", "two", "three"]),
+        ([account("w", [], [1, 2])], ["one", "two"]),  # 3 is inside of another one, or live
+        ([], ["one", "two", "three"]),
+    ],
+)
+def test_unused(accounts: list[Account], unused: list[str]) -> None:
+    """A recording is unused if none of the processes that share it asked, and no equal request had its answer."""
+    found = findings_of(accounts, {"w": ROWS})
+    assert found.unused == ({"w": unused} if unused else {})
+
+
+def test_killed() -> None:
+    """A process that was open and did not end is named; one that had not begun asked for nothing."""
+    accounts = [account("a", [], [], state="open"), account("b", [], [], state="opening"), account("c", [], [])]
+    assert findings_of(accounts, {}).killed == ["a"]
+
+
+@given(
+    st.lists(st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,20}", fullmatch=True), min_size=1, max_size=3),
+    st.sampled_from([".yaml", ".jsonl", ".yaml.gz"]),
+)
+def test_cassettes_are_found_by_address(
+    tmp_path_factory: pytest.TempPathFactory, labels: list[str], suffix: str
+) -> None:
+    """The cassette of a process is found again with its address, and what is only beside it is not."""
+    folder = tmp_path_factory.mktemp("cassettes")
+    main, address = folder / f"run{suffix}", "/".join(labels)
+    own = cassette_of(main, address)
+    own.parent.mkdir(parents=True)
+    for path in (main, own, part_of(own, "1"), own.with_name(f"x.recovered{suffix}"), own.with_name("notes.txt")):
+        path.touch()
+    assert dict(cassettes_of(main)) == {"": main, address: own}
+
+
+def test_startup_imports_nothing() -> None:
+    """What runs in every Python of a command imports nothing that is not there already."""
+    import subprocess
+
+    program = "import sys; before = set(sys.modules); import agenttape_startup; print(*set(sys.modules) - before)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": FOLDER}, capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) <= {"agenttape_startup", "atexit"}

@@ -1,0 +1,94 @@
+"""Causes are found by experiment: of a factor, of several together, of none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from agenttape_core.tools.verify import FACTORS, Factor, Surroundings
+from agenttape_core.tools.verify.cause import BY_FACTOR, BY_NOISE, RARE, TOGETHER, UNFROZEN, Cause, Noise
+from agenttape_core.tools.verify.comparison import Place
+from agenttape_core.tools.verify.experiments import causes_of
+
+FIRST = Surroundings(0, "UTC", "C.utf8", "run-1", 0.005, 80)
+OTHER = Surroundings(1, "Asia/Kathmandu", "C", "run-2", 1e-6, 200)
+
+
+def place(what: str, noise: Noise = "") -> Place:
+    """Return a place."""
+    return Place("return value", what, "a", "b", noise)
+
+
+def cause_of(program: Callable[[Surroundings], object], noise: Noise = "") -> Cause:
+    """Return the cause of a program producing something else in the other surroundings."""
+    first = program(FIRST)
+    assert program(OTHER) != first
+
+    def differing(around: Surroundings) -> list[Place]:
+        return [place("x", noise)] if program(around) != first else []
+
+    return causes_of([place("x", noise)], FIRST, OTHER, differing)["x"]
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+def test_a_single_factor(factor: Factor) -> None:
+    """The factor that alone makes the difference is the cause."""
+    assert cause_of(lambda around: getattr(around, factor)) is BY_FACTOR[factor]
+
+
+def test_two_factors_together() -> None:
+    """A difference that needs two factors is not blamed on one of them."""
+    assert cause_of(lambda around: around.hash_seed and around.time_zone != "UTC") is TOGETHER
+
+
+@pytest.mark.parametrize(("noise", "cause"), [("", UNFROZEN), ("address", BY_NOISE["address"]), ("id", BY_NOISE["id"])])
+def test_nothing_varied(noise: Noise, cause: Cause) -> None:
+    """What differs in the same surroundings is no factor's fault; addresses and ids are called by their names."""
+    numbers = count()
+    assert cause_of(lambda _: next(numbers), noise) is cause
+
+
+def scripted(answers: str) -> Callable[[Surroundings], str]:
+    """Return a program whose replays give these answers in turn."""
+    replays: Iterator[str] = iter(answers)
+    return lambda _: next(replays)
+
+
+def test_what_comes_and_goes_is_no_factor() -> None:
+    """A factor whose effect cannot be repeated is not blamed."""
+    # The first and the other; nothing varied; the hash seed, by chance; both again; the other surroundings again.
+    assert cause_of(scripted("ab" + "a" + "b" + "aa" + "a")) is RARE
+
+
+def test_what_differs_by_itself_later_is_no_factor() -> None:
+    """A factor is not blamed for what turns out to differ without it."""
+    assert cause_of(scripted("ab" + "a" + "b" + "cb")) is UNFROZEN
+
+
+def test_each_place_has_its_own_cause() -> None:
+    """Two differences of one replay are told apart."""
+
+    def differing(around: Surroundings) -> list[Place]:
+        return [
+            *([place("set")] if around.hash_seed else []),
+            *([place("zone")] if around.time_zone != "UTC" else []),
+            place("random"),
+        ]
+
+    causes = causes_of([place("set"), place("zone"), place("random")], FIRST, OTHER, differing)
+    assert causes == {"set": BY_FACTOR["hash_seed"], "zone": BY_FACTOR["time_zone"], "random": UNFROZEN}
+
+
+def test_a_factor_that_was_not_varied_is_not_tried() -> None:
+    """Experiments are made only with what differs between the two replays."""
+    other = FIRST._replace(time_zone="Asia/Kathmandu")
+    tried: list[Surroundings] = []
+
+    def differing(around: Surroundings) -> list[Place]:
+        tried.append(around)
+        return [place("x")] if around == other else []
+
+    assert causes_of([place("x")], FIRST, other, differing) == {"x": BY_FACTOR["time_zone"]}
+    assert set(tried) == {FIRST, other}

@@ -1,0 +1,329 @@
+"""`verify`: sound functions are the same in each replay, broken ones are named with their cause."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agenttape_core
+from agenttape_core import (
+    ConfigurationError,
+    SessionStateError,
+    Verification,
+    VerificationError,
+    use_cassette,
+    verify,
+)
+from agenttape_core.tools.verify.environment import available, locales
+
+from . import agents
+
+
+def causes(verification: Verification) -> dict[str, str]:
+    """Return the name of the cause of each difference, by its place."""
+    return {difference.what: difference.cause.name for difference in verification.differences}
+
+
+@pytest.fixture
+def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the folders of replays are made in."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+# -- sound -----------------------------------------------------------------------------------------------------
+
+
+def test_a_sound_function(project: Path) -> None:
+    """What only uses what is recorded and frozen is the same in all surroundings, and nothing is recorded or left."""
+    with use_cassette("sound", mode="once"):
+        agents.sound()
+    Path("notes.txt").unlink()
+    before = sorted(path.name for path in project.rglob("*"))
+    ended: list[None] = []
+    verification = verify(agents.sound, "sound", times=3, on_replay=lambda: ended.append(None))
+    assert verification.ok, str(verification)
+    assert len(ended) == 3
+    assert [run.same for run in verification.runs] == [True, True, True]
+    assert {run.surroundings.hash_seed for run in verification.runs} == {0, 1, 2}
+    assert {len(values) for values in verification.varied.values()} <= {3, len(locales())}
+    assert verification.raise_if_different() is verification
+    assert str(verification).startswith("tests.core.tools.verify.agents:sound is the same in 3 replays: it returned")
+    assert sorted(path.name for path in project.rglob("*")) == before
+
+
+async def test_parallel_tasks() -> None:
+    """The order in which parallel strands happen to be served is no difference; a loop may be running already."""
+    async with use_cassette("parallel", mode="once"):
+        await agents.parallel()
+    assert verify(agents.parallel, "parallel", times=2).ok
+
+
+def test_a_function_that_opens_its_own_cassette() -> None:
+    """Its mode and what is live are overruled, and its relative path is found from the project."""
+    agents.opens_its_own()
+    recorded = Path("tapes/own.yaml").read_bytes()
+    assert verify(agents.opens_its_own, times=2).ok
+    assert Path("tapes/own.yaml").read_bytes() == recorded
+    Path("tapes/own.yaml").unlink()
+    failure = verify(agents.opens_its_own, times=2).failure
+    assert failure is not None
+    assert "there is no such cassette to replay" in failure
+    assert not Path("tapes/own.yaml").exists()
+
+
+def test_generators_are_read() -> None:
+    """A generator is read to its end inside the session, and the options are those of the session."""
+
+    async def collected() -> list[str]:
+        return [item async for item in agents.stream()]
+
+    with use_cassette("stream", mode="once"):
+        asyncio.run(collected())
+    assert verify(agents.stream, "stream", times=2).ok
+    assert verify(agents.chunks, "stream", times=2, unused="ignore").ok
+
+
+def test_the_same_exception() -> None:
+    """A function that raises the same in each replay is the same, and the report says what it raises."""
+    verification = verify(agents.raises, times=2)
+    assert verification.ok
+    assert "it raised ValueError: no such city" in str(verification)
+
+
+def test_a_script(project: Path) -> None:
+    """A function of the script that is running is found by its file, and what guards the script does not run again."""
+    script = (
+        "from agenttape_core import verify\n"
+        "def agent():\n"
+        "    return 1\n"
+        "if __name__ == '__main__':\n"
+        "    print(verify(agent, times=2).ok, verify('script.py:agent', times=2).ok)\n"
+    )
+    Path("script.py").write_text(script, encoding="utf-8")
+    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("True True\n", "")
+
+
+# -- broken ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def verification(tmp_path_factory: pytest.TempPathFactory) -> Verification:
+    """What is found of a function that is broken in every way."""
+    cassette = tmp_path_factory.mktemp("broken") / "broken.yaml"
+    with pytest.MonkeyPatch.context() as patch, use_cassette(cassette, mode="once"):
+        patch.chdir(tmp_path_factory.mktemp("recording"))
+        agents.broken()
+    return verify(agents.broken, cassette, times=2)
+
+
+def test_each_cause_is_found(verification: Verification) -> None:
+    """Each of the surroundings that got in is named at its place, and so is what differs without any of them."""
+    found = {what: name for what, name in causes(verification).items() if name != "hash seed"}
+    assert found == {
+        "return value at $.zone": "time zone",
+        **({"return value at $.locale": "locale"} if len(locales()) > 1 else {}),
+        "return value at $.folder": "working directory",
+        "return value at $.switch": "thread switching",
+        "return value at $.object": "memory address",
+        "return value at $.random": "nothing varied",
+        "stdout, line 1": "terminal width",
+    }
+
+
+def test_all_that_is_produced_is_compared(verification: Verification) -> None:
+    """Calls in another order, other files, other lines in a file, other keys and other output are differences."""
+    found = {what for what, name in causes(verification).items() if name == "hash seed"}
+    assert found >= {
+        "order of calls",
+        "order of keys in the return value at $.answers",
+        "return value at $.set[0]",
+        "stderr, line 1",
+        "file drinks, line 2",
+        *(f"file {seeded}" for seeded in ("coffee", "water")),
+    }
+
+
+def test_the_report(verification: Verification) -> None:
+    """The report names the first difference, what was varied, and what to do; it can be raised."""
+    assert verification.first is not None
+    assert (verification.first.what, verification.first.runs) == ("order of calls", (1, 2))
+    with pytest.raises(VerificationError, match=r"sort before you iterate") as raised:
+        verification.raise_if_different()
+    assert str(raised.value) == str(verification)
+
+
+def test_secrets_stay_hidden(verification: Verification) -> None:
+    """Nothing that is found holds a secret that the function returned or printed."""
+    shown = [difference for difference in verification.differences if difference.what == "stderr, line 1"]
+    assert len(shown) == 1
+    assert "[REDACTED:" in shown[0].first
+    assert agents.SECRET not in repr(verification)
+
+
+def test_a_request_that_depends_on_the_hash_seed() -> None:
+    """A miss in one replay is reported with what was asked otherwise, and with the cause."""
+    command = "from tests.core.tools.verify import agents; from agenttape_core import use_cassette\n"
+    command += "with use_cassette('order', mode='once'): agents.asks_in_another_order()"
+    # Recorded with the hash seed of the first replay, so that this one works.
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(Path(__file__).parents[4])}
+    subprocess.run([sys.executable, "-c", command], env=environment, check=True)
+    verification = verify(agents.asks_in_another_order, "order", times=2, vary={"hash_seed"})
+    assert causes(verification)["outcome"] == "hash seed"
+    assert verification.first is not None
+    assert verification.first.first == "returned"
+    assert "no recording for tool search" in verification.first.other
+    assert "differs   words" in verification.first.other
+    assert "AGENTTAPE_MODE=all <your command>" in verification.first.other
+    assert verification.failure is None
+
+
+def test_an_object_without_a_codec() -> None:
+    """A return value that only has a repr is compared by it, and its address is named as the cause."""
+    found = causes(verify(agents.returns_an_object, times=2))
+    assert found == {"return value at $": "memory address"}
+
+
+# -- replays that fail -----------------------------------------------------------------------------------------
+
+
+def test_a_crash() -> None:
+    """A child that dies is a failure that says how."""
+    verification = verify(agents.crashes, times=2)
+    assert verification.failure == "was killed by SIGKILL without a result"
+    assert not verification.ok
+    assert "cannot be replayed" in str(verification)
+
+
+def test_no_end(project: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that does not end in time is killed, and says so; no process and no folder is left."""
+    pipe = project / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setenv("TELL_ON", str(pipe))
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert verify(agents.hangs, times=2, timeout=2).failure == "had not ended after 2 s"
+    while os.read(reading, 16):  # up to its end: a `BlockingIOError`, if a child still held the pipe open
+        pass
+    os.close(reading)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_miss() -> None:
+    """A replay that asks for what was not recorded fails, and the report explains the miss."""
+    with use_cassette("sound", mode="once"):
+        agents.ask("other")
+    failure = verify(agents.sound, "sound", times=2).failure
+    assert failure is not None
+    assert "CassetteMissError: no recording for tool search at search" in failure
+
+
+def test_unused_recordings() -> None:
+    """What a replay never asked for fails it."""
+    with use_cassette("search", mode="once"):
+        agents.ask("search")
+    unused = verify(agents.returns_nothing, "search", times=2).failure
+    assert unused is not None
+    assert "1 of 1 recorded interactions were never asked for" in unused
+
+
+def test_interrupted(project: Path) -> None:
+    """Ctrl-C ends all children, with no process and no folder left."""
+    pipe, log = project / "pipe", project / "folder"
+    log.mkdir()
+    os.mkfifo(pipe)
+    program = (
+        "from tests.core.tools.verify import agents; from agenttape_core import verify; "
+        "verify(agents.hangs, times=2, jobs=2)"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[4]),
+        "TELL_ON": str(pipe),
+        "TMPDIR": str(log),
+    }
+    parent = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE, cwd=project)
+    with pipe.open("rb") as channel:
+        assert channel.read(2) == b"xx"
+        parent.send_signal(signal.SIGINT)
+        assert channel.read() == b""  # its end: no child holds the pipe open any more
+    assert b"KeyboardInterrupt" in parent.communicate()[1]
+    assert list(log.iterdir()) == []
+
+
+# -- wrong inputs ----------------------------------------------------------------------------------------------
+
+
+def inner() -> Any:
+    """Return a function that no child can import."""
+
+    def nested() -> None: ...
+
+    return nested
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((lambda: 1,), {}, "it is a lambda"),
+        ((inner(),), {}, "it is defined inside a function"),
+        ((partial(agents.raises),), {}, "it is an object"),
+        ((agents.Plain().method,), {}, "holds something else"),
+        ((7,), {}, "expected a function or its name, found int"),
+        (("agents",), {}, 'expected "module:function" or "file.py:function", found \'agents\''),
+        (("nowhere.py:f",), {}, "there is no file nowhere.py"),
+        ((agents.raises,), {"times": 1}, "at least 2"),
+        ((agents.raises,), {"timeout": 0}, "positive timeout"),
+        ((agents.raises,), {"jobs": 0}, "positive timeout and jobs"),
+        ((agents.raises,), {"vary": "hash_seed"}, "expected a collection of hash_seed"),
+        ((agents.raises,), {"vary": {"weather"}}, "found 'weather'"),
+        ((agents.raises,), {"unused": "ignore"}, "unused is for the cassette to open, and none was given"),
+        ((agents.raises, "c"), {"mode": "once"}, "mode cannot be chosen"),
+        ((agents.raises, "c"), {"unsued": "ignore"}, "unexpected keyword argument 'unsued'"),
+        ((agents.raises, "c"), {"redact": [agenttape_core.Rule("r", literal="x")]}, "cannot be handed to a child"),
+    ],
+)
+def test_wrong_arguments(arguments: tuple[Any, ...], options: dict[str, Any], message: str) -> None:
+    """What cannot be verified is refused before any process is started, with what to do."""
+    with pytest.raises(ConfigurationError) as refused:
+        verify(*arguments, **options)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module:f", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("tests.core.tools.verify.agents:missing", "is not a function"),
+    ],
+)
+def test_what_a_child_cannot_load(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that the child does not find is an error that says why."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[4])
+    with pytest.raises(ConfigurationError, match="cannot load") as refused:
+        verify(name, times=2)
+    assert message in str(refused.value)
+
+
+def test_inside_a_session() -> None:
+    """Inside a session no process may be started, so it says to move out."""
+    with use_cassette("open", mode="once"), pytest.raises(SessionStateError, match="outside of the block"):
+        verify(agents.raises)
+
+
+def test_what_is_not_varied_keeps_its_first_value(project: Path) -> None:
+    """Of a factor that is not named only the first value is taken; the working directory is then the project's."""
+    choices = available({"hash_seed"}, 3)
+    assert list(choices["hash_seed"]) == [0, 1, 2]
+    assert choices["working_directory"] == [str(project)]
+    assert [len(choices[factor]) for factor in choices] == [3, 1, 1, 1, 1, 1]
