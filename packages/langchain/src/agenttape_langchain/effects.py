@@ -17,8 +17,7 @@ from langchain_core.callbacks.manager import BaseRunManager
 from langchain_core.runnables import RunnableConfig
 
 from agenttape_core import ConfigurationError
-from agenttape_core.integration import Crossing
-from agenttape_core.schema import Outcome
+from agenttape_core.integration import Crossing, Outcome
 from agenttape_langchain._compat import InlineHandler, current_config, in_config
 
 Tell = Callable[[str, Any], None]

@@ -28,7 +28,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
-from agenttape_core.schema.codecs import packed
+from agenttape_core.integration.codecs import packed
 from agenttape_langchain.requests import embedding_body
 
 EmbeddingsT = TypeVar("EmbeddingsT", bound=Embeddings)

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from agenttape_core.integration import Keyed, asked
-from agenttape_core.schema.codecs import Floats, packed
+from agenttape_core.integration.codecs import Floats, packed
 
 _AUTHORED = frozenset({HumanMessage, SystemMessage})
 _ANSWERED = frozenset({AIMessage, AIMessageChunk})

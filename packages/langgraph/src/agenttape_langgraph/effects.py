@@ -20,8 +20,7 @@ from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
-from agenttape_core.integration import Crossing
-from agenttape_core.schema import Outcome
+from agenttape_core.integration import Crossing, Outcome
 from agenttape_langchain._compat import current_config, in_config
 from agenttape_langchain.effects import Effects, Tell
 from agenttape_langgraph._compat import (

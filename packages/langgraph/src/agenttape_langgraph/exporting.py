@@ -19,13 +19,16 @@ from typing import Any, Self
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-from agenttape_core import CassetteFormatError, ConfigurationError, Rule
-from agenttape_core.integration import value_codec
-from agenttape_core.lifecycle.header import redactor_for
-from agenttape_core.redaction import Redactor
-from agenttape_core.schema import Interaction, Step
-from agenttape_core.settings import load_settings
-from agenttape_core.storage import Cassette, Location, write_cassette
+from agenttape_core import CassetteFormatError, ConfigurationError, Interaction, Rule, Step
+from agenttape_core.integration import (
+    Cassette,
+    Location,
+    Redactor,
+    load_settings,
+    redactor_for,
+    value_codec,
+    write_cassette,
+)
 from agenttape_core.tools.compare import named_cassette
 from agenttape_langgraph.saver import Database, TapeSaver
 from agenttape_langgraph.time_travel.initial_checkpoints import copy_checkpoint

@@ -34,7 +34,7 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
-from agenttape_core.schema.codecs import packed
+from agenttape_core.integration.codecs import packed
 from agenttape_llamaindex._compat import within_decorators
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
 from agenttape_llamaindex.run_tree import own_span

@@ -16,7 +16,7 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from pydantic import BaseModel
 
 from agenttape_core.integration import Keyed, asked, model_of, settings_of
-from agenttape_core.schema.codecs import Floats, packed
+from agenttape_core.integration.codecs import Floats, packed
 
 _NOT_ASKED = frozenset({"stream", "streaming", "stream_options"})  # how the answer travels, not what is asked
 _LLM_SETTINGS = (

@@ -62,13 +62,32 @@ from agenttape_core.integration.recorded_settings import (
 from agenttape_core.integration.request_values import asked
 from agenttape_core.integration.stand_in import Exhausted, Options, Pace, RecordedPart, settings_of_method
 from agenttape_core.integration.thread_pools import forking_pools
+from agenttape_core.lifecycle.derived import deriving
+from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.lifecycle.imported import Graded, Importer, Importing, ImportReport, Told
 from agenttape_core.lifecycle.observed import Observation
 from agenttape_core.lifecycle.replay_only import Recording, open_replay
-from agenttape_core.matching import Branch, IdMap, Keyed, Position, current_branch, enter_branch, rank_name, task_branch
-from agenttape_core.schema import TypeCodec, Usage, class_name, loaded_class
+from agenttape_core.matching import (
+    Asked,
+    Branch,
+    IdMap,
+    Ignored,
+    Keyed,
+    Matcher,
+    Position,
+    Way,
+    current_branch,
+    differences,
+    enter_branch,
+    rank_name,
+    recorded_question,
+    task_branch,
+)
+from agenttape_core.redaction import Redactor
+from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.session import (
     Boundary,
+    Crossed,
     Crossing,
     Happening,
     Session,
@@ -97,33 +116,44 @@ from agenttape_core.session import (
     taking_part,
     value_codec,
 )
+from agenttape_core.settings import load_settings
+from agenttape_core.storage import Cassette, Location, write_cassette
 
 __all__ = [
     "EMBEDDING_SETTINGS",
     "SEARCH_SETTINGS",
     "STORE_SETTINGS",
+    "Asked",
     "Boundary",
     "Branch",
+    "Cassette",
     "Cross",
+    "Crossed",
     "Crossing",
     "Exhausted",
     "Family",
     "Graded",
     "Happening",
     "IdMap",
+    "Ignored",
     "ImportReport",
     "Importer",
     "Importing",
     "Keyed",
     "Leaf",
+    "Location",
+    "Matcher",
     "Meaning",
     "Observation",
     "Observer",
     "Options",
+    "Outcome",
     "Pace",
+    "Plain",
     "Position",
     "RecordedPart",
     "Recording",
+    "Redactor",
     "Session",
     "Setting",
     "Shape",
@@ -133,6 +163,7 @@ __all__ = [
     "TypeCodec",
     "Unseen",
     "Usage",
+    "Way",
     "aintercept",
     "aintercept_stream",
     "alias_class",
@@ -150,6 +181,8 @@ __all__ = [
     "coroutine",
     "current_branch",
     "current_session",
+    "deriving",
+    "differences",
     "distinct_settings",
     "enter_branch",
     "executing",
@@ -163,6 +196,7 @@ __all__ = [
     "is_alias",
     "is_alias_class",
     "kept",
+    "load_settings",
     "loaded_class",
     "meaning_of",
     "model_of",
@@ -175,6 +209,8 @@ __all__ = [
     "rank_name",
     "record_error",
     "record_step",
+    "recorded_question",
+    "redactor_for",
     "register_address_reader",
     "register_backoff",
     "register_codecs",
@@ -191,4 +227,5 @@ __all__ = [
     "task_branch",
     "value_codec",
     "wrapping",
+    "write_cassette",
 ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttape_core.schema.codecs import HTTP, VECTORS
+from agenttape_core.integration.codecs import HTTP, VECTORS
 from agenttape_langchain.codec import addable, graph, messages, outputs, parsed, text
 from agenttape_langchain.codec.streams import join_chunks, split_result
 from agenttape_langchain.codec.texts import join_texts, split_texts
 
 if TYPE_CHECKING:
-    from agenttape_core.schema import TypeCodec
+    from agenttape_core.integration import TypeCodec
 
 CODECS: tuple[TypeCodec, ...] = (
     messages.CODEC,

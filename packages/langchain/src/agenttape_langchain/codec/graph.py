@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema import Plain, TypeCodec
-from agenttape_core.schema.codecs import Nested, expect_dict
+from agenttape_core import UnreadableValueError
+from agenttape_core.integration import Plain, TypeCodec
+from agenttape_core.integration.codecs import Nested, expect_dict
 
 _MODULE = "langgraph.types"
 _COMMAND = {"graph": None, "update": None, "resume": None, "goto": ()}

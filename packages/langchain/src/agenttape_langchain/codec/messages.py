@@ -14,9 +14,9 @@ from typing import Any, cast
 from langchain_core import messages as lc
 from langchain_core.messages import AIMessageChunk, BaseMessage
 
-from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.schema import Plain, TypeCodec, class_name
-from agenttape_core.schema.codecs import (
+from agenttape_core import UnreadableValueError, UnrecordableValueError
+from agenttape_core.integration import Plain, TypeCodec, class_name
+from agenttape_core.integration.codecs import (
     CLASS,
     Nested,
     build,

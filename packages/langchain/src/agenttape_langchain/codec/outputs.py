@@ -23,9 +23,9 @@ from langchain_core.outputs import (
     RunInfo,
 )
 
-from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema import Plain, TypeCodec
-from agenttape_core.schema.codecs import (
+from agenttape_core import UnreadableValueError
+from agenttape_core.integration import Plain, TypeCodec
+from agenttape_core.integration.codecs import (
     CLASS,
     EXTRA,
     Nested,

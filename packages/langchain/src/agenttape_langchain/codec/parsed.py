@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.schema import Plain, TypeCodec
-from agenttape_core.schema.codecs import Nested, expect_dict
+from agenttape_core import UnreadableValueError, UnrecordableValueError
+from agenttape_core.integration import Plain, TypeCodec
+from agenttape_core.integration.codecs import Nested, expect_dict
 
 
 def write_additional(kwargs: dict[Any, Any], nested: Nested) -> Plain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages.base import TextAccessor
 
-from agenttape_core.schema import TypeCodec
+from agenttape_core.integration import TypeCodec
 
 CODEC = TypeCodec(
     "$text",

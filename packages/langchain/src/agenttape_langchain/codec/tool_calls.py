@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema.codecs import Nested, expect_dict
+from agenttape_core import UnreadableValueError
+from agenttape_core.integration.codecs import Nested, expect_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agenttape_core.schema import Plain
+    from agenttape_core.integration import Plain
 
 _KEYS = {
     "tool_call": ("name", "args", "id", "type"),

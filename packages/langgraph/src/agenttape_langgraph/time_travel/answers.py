@@ -9,9 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 
 from agenttape_core import ConfigurationError, UnrecordableValueError
-from agenttape_core.integration import record_error, value_codec
-from agenttape_core.schema import Outcome
-from agenttape_core.storage import Cassette
+from agenttape_core.integration import Cassette, Outcome, record_error, value_codec
 
 Answers = Mapping[int | str, Any]
 """What calls are to get, by the number of the interaction or by its address.

@@ -14,10 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import StateSnapshot
 
 from agenttape_core import Comparison, ConfigurationError, Rule, Session, Step, compare_cassettes, open_cassette
-from agenttape_core.integration import value_codec
-from agenttape_core.lifecycle.derived import deriving
-from agenttape_core.schema import Plain
-from agenttape_core.session import Crossed
+from agenttape_core.integration import Crossed, Plain, deriving, value_codec
 from agenttape_core.tools.compare import named_cassette
 from agenttape_langgraph.time_travel.answers import Answers, edited_outcomes
 from agenttape_langgraph.time_travel.drivers import Graph, adrive, drive, in_memory

@@ -15,8 +15,7 @@ from typing import Any
 from langgraph.types import Command, Interrupt
 
 from agenttape_core import ConfigurationError, UnreadableValueError
-from agenttape_core.integration import plain_value, value_codec
-from agenttape_core.schema import Plain
+from agenttape_core.integration import Plain, plain_value, value_codec
 
 COMMAND = "$command"
 """The tag that commands of LangGraph have in a cassette."""

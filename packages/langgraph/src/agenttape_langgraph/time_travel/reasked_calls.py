@@ -11,10 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from agenttape_core import Interaction
-from agenttape_core.matching import Asked, Ignored, Matcher, Way, recorded_question
-from agenttape_core.schema import Plain
-from agenttape_core.settings import load_settings
-from agenttape_core.storage import Cassette
+from agenttape_core.integration import Asked, Cassette, Ignored, Matcher, Plain, Way, load_settings, recorded_question
 from agenttape_langgraph.effects import asks
 from agenttape_langgraph.time_travel.plan import Plan
 

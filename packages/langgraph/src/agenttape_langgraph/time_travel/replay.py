@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Interrupt, StateSnapshot
 
 from agenttape_core import Report, Rule, Session, use_cassette
-from agenttape_core.storage import Cassette, Location
+from agenttape_core.integration import Cassette, Location
 from agenttape_core.tools.compare import named_cassette
 from agenttape_langgraph.time_travel.drivers import Graph, adrive, drive, in_memory
 from agenttape_langgraph.time_travel.initial_checkpoints import Before

@@ -15,8 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command, StateSnapshot
 
 from agenttape_core import Session
-from agenttape_core.integration import plain_value
-from agenttape_core.schema import Plain
+from agenttape_core.integration import Plain, plain_value
 from agenttape_langgraph.time_travel.plan import Edit, Invocation, Plan, Question, answers_readdressed
 from agenttape_langgraph.time_travel.stop_point import Arrived, ArrivingSaver
 

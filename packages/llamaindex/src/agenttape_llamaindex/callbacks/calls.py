@@ -13,7 +13,7 @@ from llama_index.core.tools import ToolOutput
 
 from agenttape_core import AgentTapeError
 from agenttape_core.integration import Crossing, value_codec
-from agenttape_core.schema.codecs import packed
+from agenttape_core.integration.codecs import packed
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.effects import Effects
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agenttape_core.schema import TypeCodec
-from agenttape_core.schema.codecs import HTTP, VECTORS
+from agenttape_core.integration import TypeCodec
+from agenttape_core.integration.codecs import HTTP, VECTORS
 from agenttape_llamaindex.codec import blocks, messages, responses, streams
 from agenttape_llamaindex.codec.streams import CHATS, TEXTS
 

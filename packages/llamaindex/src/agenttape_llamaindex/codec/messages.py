@@ -10,17 +10,9 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
 
-from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.schema import Plain, TypeCodec, class_name
-from agenttape_core.schema.codecs import (
-    Nested,
-    build,
-    class_in,
-    dump_fields,
-    expect_dict,
-    mark_class,
-    read_extra,
-)
+from agenttape_core import UnreadableValueError, UnrecordableValueError
+from agenttape_core.integration import Plain, TypeCodec, class_name
+from agenttape_core.integration.codecs import Nested, build, class_in, dump_fields, expect_dict, mark_class, read_extra
 from agenttape_llamaindex.codec.blocks import read_block, write_block
 from agenttape_llamaindex.codec.raw import read_raw, write_raw
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.schema import Plain
-from agenttape_core.schema.codecs import Nested, expect_dict
+from agenttape_core import UnreadableValueError, UnrecordableValueError
+from agenttape_core.integration import Plain
+from agenttape_core.integration.codecs import Nested, expect_dict
 
 
 def write_raw(value: Any, nested: Nested) -> Plain:

@@ -9,9 +9,9 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatResponse, CompletionResponse, LogProb
 
-from agenttape_core.errors import UnreadableValueError
-from agenttape_core.schema import Plain, TypeCodec
-from agenttape_core.schema.codecs import (
+from agenttape_core import UnreadableValueError
+from agenttape_core.integration import Plain, TypeCodec
+from agenttape_core.integration.codecs import (
     Nested,
     build,
     class_in,

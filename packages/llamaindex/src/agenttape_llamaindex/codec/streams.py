@@ -20,10 +20,8 @@ from llama_index.core.base.llms.generic_utils import (
 )
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole
 
-from agenttape_core.integration import value_codec
-from agenttape_core.schema import Plain, TypeCodec
-from agenttape_core.schema.codecs import Nested, expect_dict
-from agenttape_core.schema.codecs.changes import NOTHING, OWN, advanced, at, changes, put
+from agenttape_core.integration import Plain, TypeCodec, value_codec
+from agenttape_core.integration.codecs import NOTHING, OWN, Nested, advanced, at, changes, expect_dict, put
 from agenttape_llamaindex.codec.responses import read_response, write_response
 
 Response = ChatResponse | CompletionResponse

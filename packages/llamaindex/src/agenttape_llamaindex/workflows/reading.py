@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core import ConfigurationError, Step, UnreadableValueError, open_cassette
-from agenttape_core.schema.codecs.changes import NOTHING, changed
+from agenttape_core.integration.codecs import NOTHING, changed
 from agenttape_llamaindex.workflows.recording import INTERRUPT, TICK
 
 _TOLD = {"step_result", "add_event", "timeout", "waiter_timeout", "cancel_run"}

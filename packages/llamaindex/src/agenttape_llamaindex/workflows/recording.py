@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from agenttape_core.integration import Happening, Position, Session, record_step
-from agenttape_core.schema.codecs.changes import NOTHING, changes
+from agenttape_core.integration.codecs import NOTHING, changes
 from agenttape_llamaindex.workflows.times import shifted
 
 CHECKPOINT, INTERRUPT = "checkpoint", "interrupt"

@@ -1,0 +1,45 @@
+"""Building blocks for the codecs of an integration: pydantic objects, vectors, HTTP errors, and changes of a value."""
+
+from agenttape_core.schema.codecs import (
+    CLASS,
+    EXTRA,
+    HTTP,
+    VECTORS,
+    Floats,
+    Nested,
+    build,
+    class_in,
+    dump_fields,
+    expect_dict,
+    mark_class,
+    packed,
+    read_extra,
+    read_fields,
+    subclass_name,
+)
+from agenttape_core.schema.codecs.changes import NOTHING, OWN, advanced, at, changed, changes, put
+
+__all__ = [
+    "CLASS",
+    "EXTRA",
+    "HTTP",
+    "NOTHING",
+    "OWN",
+    "VECTORS",
+    "Floats",
+    "Nested",
+    "advanced",
+    "at",
+    "build",
+    "changed",
+    "changes",
+    "class_in",
+    "dump_fields",
+    "expect_dict",
+    "mark_class",
+    "packed",
+    "put",
+    "read_extra",
+    "read_fields",
+    "subclass_name",
+]
