@@ -13,19 +13,12 @@ import secrets
 import threading
 
 from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
+from agenttape_core.redaction.detection.kinds import NUMBER
 from agenttape_core.redaction.detection.lazy import Lazy
 
 MARK = "[REDACTED:"
 PSEUDONYM = re.compile(r"\[REDACTED:(?P<kind>[a-z0-9_-]{1,32}):(?P<digest>[0-9a-f]{8})\]")
 """One pseudonym; the groups are `kind` and `digest`."""
-
-SECRET = "secret"  # noqa: S105 - the name of a kind
-"""The kind of all that only its surroundings give away, so that one secret has one pseudonym wherever it stands."""
-NUMBER = "number"
-"""The kind of a number under a denied name. In text it stands in quotes that the number did not have."""
-
-BASE64 = "base64"
-"""The kind of base64 that holds a secret. It stays base64: what it holds is redacted."""
 
 _QUOTED_NUMBER = Lazy(r"""(?P<quote>\\{0,7}["'])(?P<name>\[REDACTED:number:[0-9a-f]{8}\])(?P=quote)""")
 

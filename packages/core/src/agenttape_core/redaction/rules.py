@@ -14,8 +14,8 @@ from agenttape_core.redaction.detection.names import words_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
-    from agenttape_core.redaction.findings import Finding
 
 _NAME = Lazy(r"[a-z0-9_-]{1,32}")
 

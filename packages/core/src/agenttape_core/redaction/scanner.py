@@ -8,17 +8,17 @@ from agenttape_core.redaction.detection.assignments import find_assignments
 from agenttape_core.redaction.detection.blocks import find_discord, find_pem, find_schemes, find_url_passwords
 from agenttape_core.redaction.detection.credentials import find_handed_over
 from agenttape_core.redaction.detection.encoded import find_encoded
+from agenttape_core.redaction.detection.findings import Finding, without_overlaps
+from agenttape_core.redaction.detection.kinds import BASE64
 from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.views import LONG, View
-from agenttape_core.redaction.findings import Finding, without_overlaps
-from agenttape_core.redaction.pseudonyms import BASE64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from agenttape_core.redaction.detection import Detector
+    from agenttape_core.redaction.detection.detector import Detector
     from agenttape_core.redaction.rules import Rule
 
 _SHORTEST = 4

@@ -17,7 +17,7 @@ from agenttape_core.redaction.walk import denied_kind, redact_denied, redact_who
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agenttape_core.redaction.redactor import Redactor
+    from agenttape_core.redaction.text_redactor import TextRedactor
     from agenttape_core.schema import Plain
 
 Path = tuple[Any, ...]
@@ -29,7 +29,7 @@ _MIN_REPEATED = 8
 class _Texts:
     """The strings of all chunks by their path, in order; then what replaces them."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: TextRedactor) -> None:
         self._redactor = redactor
         self._pieces: dict[tuple[Path, str | None], list[str]] = {}
         self._replaced: dict[tuple[Path, str | None], Iterator[str]] = {}
@@ -51,7 +51,7 @@ class _Texts:
         return changed
 
 
-def redact_chunks(chunks: list[Plain], redactor: Redactor) -> list[Plain]:
+def redact_chunks(chunks: list[Plain], redactor: TextRedactor) -> list[Plain]:
     """Return redacted chunks; see `Redactor.chunks`."""
     texts = _Texts(redactor)
     walked = [_walk(chunk, (), None, texts.note, redactor) for chunk in chunks]
@@ -61,7 +61,7 @@ def redact_chunks(chunks: list[Plain], redactor: Redactor) -> list[Plain]:
     return [_walk(chunk, (), None, texts.replaced, redactor) for chunk in chunks]
 
 
-def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Redactor) -> Plain:
+def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: TextRedactor) -> Plain:
     if isinstance(plain, str):
         return on_text(path, kind, plain)
     if isinstance(plain, list):
@@ -98,7 +98,7 @@ def place_in_list(item: Any, number: int) -> Any:
     return ("index", index) if isinstance(index, int | str) else number
 
 
-def _redact_pieces(pieces: list[str], kind: str | None, redactor: Redactor) -> list[str]:
+def _redact_pieces(pieces: list[str], kind: str | None, redactor: TextRedactor) -> list[str]:
     if kind == _BYTES:
         return _redact_bytes(pieces, redactor)
     if kind:
@@ -113,7 +113,7 @@ def _redact_pieces(pieces: list[str], kind: str | None, redactor: Redactor) -> l
     return list(_cut(whole, spans, pieces)) if spans else pieces
 
 
-def _redact_bytes(pieces: list[str], redactor: Redactor) -> list[str]:
+def _redact_bytes(pieces: list[str], redactor: TextRedactor) -> list[str]:
     """Redact bytes, given as one character per byte: a border may be inside a character."""
     whole = "".join(pieces)
     data = Data.of_bytes(whole.encode("latin-1"))
@@ -135,7 +135,7 @@ def _cut(whole: str, spans: list[Span], pieces: list[str]) -> Iterator[str]:
         start += len(piece)
 
 
-def _redact_denied_pieces(pieces: list[str], kind: str, redactor: Redactor) -> list[str]:
+def _redact_denied_pieces(pieces: list[str], kind: str, redactor: TextRedactor) -> list[str]:
     if len(set(pieces)) == 1:
         return [redact_whole(piece, kind, redactor) for piece in pieces]
     whole = "".join(pieces)

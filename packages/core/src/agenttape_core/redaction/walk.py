@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.detection.data import BYTES, Data
 from agenttape_core.redaction.detection.encoded import has_pseudonym
+from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import is_suspicious, words_of
-from agenttape_core.redaction.pseudonyms import MARK, NUMBER, PSEUDONYM, SECRET, Pseudonyms
-from agenttape_core.redaction.values import is_placeholder, is_random
+from agenttape_core.redaction.detection.values import is_placeholder, is_random
+from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms
 
 if TYPE_CHECKING:
-    from agenttape_core.redaction.redactor import Redactor
+    from agenttape_core.redaction.text_redactor import TextRedactor
     from agenttape_core.schema import Plain
 
 _COLLECTIONS = frozenset({"$tuple", "$set", "$frozenset", "$deque"})
@@ -43,7 +44,7 @@ _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 _SCHEMES = frozenset({"", "bearer", "basic", "token", "digest", "apikey", "negotiate"})
 
 
-def redact_value(plain: Plain, redactor: Redactor) -> Plain:
+def redact_value(plain: Plain, redactor: TextRedactor) -> Plain:
     """Return redacted plain data; the very same object when nothing changed.
 
     An agent sends the same long history again and again, so the way through unchanged data is kept short: nothing is
@@ -58,7 +59,7 @@ def redact_value(plain: Plain, redactor: Redactor) -> Plain:
     return plain
 
 
-def _redact_dict(plain: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+def _redact_dict(plain: dict[str, Any], redactor: TextRedactor) -> dict[str, Any]:
     if len(plain) == 1:
         ((tag, body),) = plain.items()
         if tag in BYTES and isinstance(body, str):
@@ -83,14 +84,14 @@ def _redact_dict(plain: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
     return plain
 
 
-def _changed(plain: dict[str, Any], changes: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+def _changed(plain: dict[str, Any], changes: dict[str, Any], redactor: TextRedactor) -> dict[str, Any]:
     names = {key: redactor.text(key) for key in plain}
     if not changes and all(name is key for key, name in names.items()):
         return plain
     return {names[key]: changes.get(key, item) for key, item in plain.items()}
 
 
-def _redact_list(plain: list[Any], redactor: Redactor) -> list[Any]:
+def _redact_list(plain: list[Any], redactor: TextRedactor) -> list[Any]:
     if plain and type(plain[0]) is str and len(plain) > 1:
         plain = _redact_arguments(plain, redactor)
     redact = _redact_pair if plain and all(map(_pair, plain)) else redact_value
@@ -103,7 +104,7 @@ def _redact_list(plain: list[Any], redactor: Redactor) -> list[Any]:
     return plain if result is None else result
 
 
-def _redact_arguments(plain: list[Any], redactor: Redactor) -> list[Any]:
+def _redact_arguments(plain: list[Any], redactor: TextRedactor) -> list[Any]:
     """Redact what follows the option of a command: `["--password", "x"]`, `["curl", "-u", "user:x"]`."""
     result: list[Any] | None = None
     for number, (option, value) in enumerate(itertools.pairwise(plain), start=1):
@@ -138,7 +139,7 @@ def _header_name(name: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _redact_pair(item: Any, redactor: Redactor) -> Any:
+def _redact_pair(item: Any, redactor: TextRedactor) -> Any:
     pair = _pair(item) or []
     kind = redactor.kind_of(_header_name(pair[0]) or "")
     if kind is None:
@@ -149,7 +150,7 @@ def _redact_pair(item: Any, redactor: Redactor) -> Any:
     return {"$tuple": [pair[0], redacted]} if isinstance(item, dict) else [pair[0], redacted]
 
 
-def denied_kind(plain: dict[str, Any], key: str, redactor: Redactor) -> str | None:
+def denied_kind(plain: dict[str, Any], key: str, redactor: TextRedactor) -> str | None:
     """Return the kind of the value under a key of a dict, or nothing if the key is not denied there."""
     kind = redactor.kind_of(key)
     if kind is None:
@@ -172,7 +173,7 @@ def denied_kind(plain: dict[str, Any], key: str, redactor: Redactor) -> str | No
     return kind
 
 
-def redact_denied(item: Plain, kind: str, redactor: Redactor, key: str = "") -> Plain:
+def redact_denied(item: Plain, kind: str, redactor: TextRedactor, key: str = "") -> Plain:
     """Return the value of a denied name with each string and number in it replaced as a whole.
 
     A dict is looked at by its own keys, except that of cookies: `{"password": {"type": "string"}}` is a schema.
@@ -190,7 +191,7 @@ def redact_denied(item: Plain, kind: str, redactor: Redactor, key: str = "") -> 
     return item
 
 
-def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Redactor, key: str) -> Plain:
+def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: TextRedactor, key: str) -> Plain:
     if len(item) == 1:
         ((tag, body),) = item.items()
         if tag in BYTES and isinstance(body, str) and (whole := Data.of(body)) is not None:
@@ -207,7 +208,7 @@ def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Redactor, key
     return _redact_dict(item, redactor)
 
 
-def redact_whole(text: str, kind: str, redactor: Redactor) -> str:
+def redact_whole(text: str, kind: str, redactor: TextRedactor) -> str:
     """Return the pseudonym of a string of which the name says that it is secret, unless it is a placeholder.
 
     What a detector finds in it keeps its own kind, if it is all there is but for an authentication scheme: a key has

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import HEADERS, PASSWORDS, words_of
-from agenttape_core.redaction.pseudonyms import NUMBER, SECRET
-from agenttape_core.redaction.values import is_code_name, is_placeholder, is_random, is_type_name
+from agenttape_core.redaction.detection.values import is_code_name, is_placeholder, is_random, is_type_name
 
 if TYPE_CHECKING:
+    from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
-    from agenttape_core.redaction.findings import Finding
 
 _OPEN = Lazy(r"(?:[rbfuRBFU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}[\"'`])")
 _SCHEME = Lazy(

@@ -18,8 +18,8 @@ from agenttape_core.redaction.detection.names import Names, is_suspicious, words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
-    from agenttape_core.redaction.findings import Finding
 
 _NAME = string.ascii_letters + string.digits + "_-."
 _MAX_LEFT = 48

@@ -7,16 +7,16 @@ import binascii
 import re
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.detection import BEFORE
+from agenttape_core.redaction.detection.detector import BEFORE
+from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.pseudonyms import SECRET
-from agenttape_core.redaction.values import is_placeholder
+from agenttape_core.redaction.detection.values import is_placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
-    from agenttape_core.redaction.findings import Finding
 
 _PEM = Lazy(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = Lazy(r"-----END [A-Z0-9 ]{0,40}-----")

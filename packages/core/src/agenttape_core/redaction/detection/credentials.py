@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.pseudonyms import SECRET
-from agenttape_core.redaction.values import is_placeholder
+from agenttape_core.redaction.detection.values import is_placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
-    from agenttape_core.redaction.findings import Finding
 
 _SIGNATURE = Lazy(r"sig(?:nature)?=(?P<secret>(?=[^&\s]{0,64}\d)[\w%+/=.~-]{16,2048})", re.ASCII | re.IGNORECASE)
 _IN_QUERY = Lazy(r"(?:[?&;]|u0026)(?:x-(?:amz|goog|ms)-)?\Z", re.IGNORECASE)

@@ -14,8 +14,8 @@ from agenttape_core.redaction.detection.lazy import Lazy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
-    from agenttape_core.redaction.findings import Finding
 
 _LOCAL = string.ascii_letters + string.digits + "._%+-"
 _MAX_LOCAL = 64

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from agenttape_core.redaction.detection import AFTER, Detector, has_digit, token
+from agenttape_core.redaction.detection.detector import AFTER, Detector, has_digit, token
 from agenttape_core.redaction.detection.lazy import Lazy
 
 _MODEL_PROVIDERS = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import string
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.findings import Finding
+from agenttape_core.redaction.detection.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,8 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.matching import Ignored
 from agenttape_core.redaction import Redactor, Rule
-from agenttape_core.redaction.pseudonyms import MARK, SECRET
+from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.pseudonyms import MARK
 from agenttape_core.schema import Header, Redaction
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Cassette, Location, open_cassette, real_location, write_cassette

@@ -9,7 +9,7 @@ from typing import TypeVar
 from urllib.parse import quote, quote_plus
 
 from agenttape_core.redaction import Redactor
-from agenttape_core.redaction.pseudonyms import SECRET
+from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.tools.rewrite.places import changed_strings, split_binary
 
 T = TypeVar("T")

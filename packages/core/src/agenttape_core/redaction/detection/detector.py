@@ -1,0 +1,85 @@
+"""Secrets that one can tell by their own form: a literal that few other texts hold, and a pattern around it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from agenttape_core.redaction.detection.lazy import Lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from agenttape_core.redaction.detection.findings import Finding
+    from agenttape_core.redaction.detection.views import View
+
+BEFORE = r"(?:(?<![A-Za-z0-9_+-])|(?<=\\[abfnrtv0])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
+"""A token starts here: not inside another one, but right after an escape of JSON or of a URL.
+
+It also keeps the scan linear: a run of token characters is entered once, however often it repeats a prefix.
+"""
+AFTER = r"(?![A-Za-z0-9_])"
+"""A token of fixed length ends here."""
+
+_DUMMY = 12
+"""So many equal characters at its end do not happen to a random key."""
+
+Near = Literal["head", "lead", "anywhere", "base64"]
+
+
+class Detector(NamedTuple):
+    """One kind of secret.
+
+    Args:
+        kind: Its name in pseudonyms.
+        anchors: Literals of which each such secret holds one; ASCII.
+        pattern: The secret; tried at each anchor. Group `secret` is the secret, or the whole match.
+        back: How many characters before the anchor the pattern starts.
+        check: A last test of the secret.
+        near: Where an anchor is: at the `head` of a long run of token characters, in the `lead` right before one, or
+            `anywhere` in a text that has one, or at the head of a run that is `base64`: `+` and `/` may break it.
+    """
+
+    kind: str
+    anchors: tuple[bytes, ...]
+    pattern: Lazy
+    back: int = 0
+    check: Callable[[str], bool] | None = None
+    near: Near = "head"
+
+    def find(self, view: View) -> Iterator[Finding]:
+        """Find these secrets in a text."""
+        for anchor in self.anchors:
+            at = view.raw.find(anchor)
+            while at >= 0:
+                match = self.pattern.match(view.text, at - self.back) if at >= self.back else None
+                if match is not None and not is_dummy(match[0]) and (self.check is None or self.check(match[0])):
+                    start, end = match.span("secret" if "secret" in match.re.groupindex else 0)
+                    yield view.finding(start, end, self.kind)
+                    at = view.raw.find(anchor, max(end, at + 1))
+                else:
+                    at = view.raw.find(anchor, at + 1)
+
+
+def token(
+    kind: str,
+    anchors: str,
+    pattern: str,
+    *,
+    back: int = 0,
+    check: Callable[[str], bool] | None = None,
+    near: Near = "head",
+) -> Detector:
+    """Return a detector of a token that starts outside any other token; anchors are separated by blanks."""
+    literals = tuple(anchor.encode() for anchor in anchors.split())
+    return Detector(kind, literals, Lazy(BEFORE + pattern, re.ASCII), back, check, near)
+
+
+def is_dummy(secret: str) -> bool:
+    """Whether somebody filled in the form for an example: `ghp_xxxxxxxxxxxx`."""
+    return len(set(secret[-_DUMMY:])) == 1
+
+
+def has_digit(secret: str) -> bool:
+    """Whether there is a digit: words joined by hyphens have none, keys practically always do."""
+    return any(char.isdigit() for char in secret)
