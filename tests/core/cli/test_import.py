@@ -79,7 +79,7 @@ def test_a_folder(command: Any, folder: Path) -> None:
     ended = command("import", "old", "-o", "new")
     assert ended.code == 1
     assert "old/deep/runs.json -> new/deep/runs.yaml: 1 exact, 0 lossy, 0 missing" in ended.out
-    assert "4 files are of no tool that is known" in ended.out
+    assert "4 files skipped: no known tool wrote such a file" in ended.out
     made = sorted(str(path.relative_to(folder)) for path in (folder / "new").rglob("*.yaml"))
     assert made == ["new/deep/runs.yaml", "new/exchange.yaml"]
 

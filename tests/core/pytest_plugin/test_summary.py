@@ -42,7 +42,7 @@ def test_money(project: Project) -> None:
     run("--cassette-mode=once").assert_outcomes(passed=2)
     result = run()
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["2 calls served, 0 executed; saved 0.0 s and about $0.0032 (1 calls of models *"])
+    result.stdout.fnmatch_lines(["2 calls served, 0 executed; saved 0.0 s and about $0.0032 (1 call of models *"])
 
 
 def test_many(project: Project) -> None:

@@ -47,6 +47,16 @@ def shown_path(path: Path | str) -> str:
     return str(full.relative_to(here)) if full.is_absolute() and full.is_relative_to(here) else str(path)
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things as a message says it: `1 call`, `2 calls`.
+
+    Args:
+        count: The number.
+        noun: The thing, in the singular.
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 class AgentTapeError(Exception):
     """The root of all errors that user code may catch and handle."""
 

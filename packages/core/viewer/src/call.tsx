@@ -1,8 +1,8 @@
 // A call: what was asked, and what came back.
 
 import { isMapping, unwrapped, type Mapping, type Plain, type Recorded } from "./data";
-import type { Shown } from "./detail";
 import { Arguments, Documents, documentsOf, Message, ToolCall } from "./messages";
+import type { Shown } from "./route";
 import { Stream } from "./stream";
 import { count, plain } from "./text";
 import { Section, Text, Value } from "./value";

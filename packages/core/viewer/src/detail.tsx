@@ -3,14 +3,11 @@
 import { Call, Failure } from "./call";
 import { sideOf, type Mapping, type Page, type Plain, type Recorded, type Row, type Side } from "./data";
 import { Arguments } from "./messages";
+import type { Going, Shown } from "./route";
 import { Given, GraphState } from "./state";
 import { count, money, plain, time } from "./text";
 import { kindClass } from "./tree";
 import { Section, Text, Value } from "./value";
-
-export interface Going {
-  to: (row: Row) => void;
-}
 
 export function Detail({ page, row, going }: { page: Page; row: Row; going: Going }) {
   const both = row.sides.length > 1;
@@ -125,15 +122,6 @@ function Marked({ text }: { text: string }) {
       })}
     </span>
   );
-}
-
-export interface Shown {
-  page: Page;
-  row: Row;
-  which: number;
-  record: Recorded;
-  other: Recorded | undefined;
-  going: Going;
 }
 
 function Full({ page, row, which, going }: { page: Page; row: Row; which: number; going: Going }) {

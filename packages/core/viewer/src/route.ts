@@ -1,6 +1,21 @@
 // Where the page stands, as the part of its address after the `#`, so that a place can be sent to somebody.
 
-import type { Page, Row } from "./data";
+import type { Page, Recorded, Row } from "./data";
+
+/** The way to another place of the page. */
+export interface Going {
+  to: (row: Row) => void;
+}
+
+/** A record of one of the runs, as the parts of the detail view are given it. */
+export interface Shown {
+  page: Page;
+  row: Row;
+  which: number;
+  record: Recorded;
+  other: Recorded | undefined;
+  going: Going;
+}
 
 export interface Route {
   row: number | null;

@@ -2,9 +2,9 @@
 
 import { useMemo } from "preact/hooks";
 import { isMapping, unwrapped, type Mapping, type Page, type Plain, type Row } from "./data";
-import type { Going, Shown } from "./detail";
 import { nearest, stateAfter, stepsAround, type Channel } from "./graph";
 import { Arguments, Message } from "./messages";
+import type { Going, Shown } from "./route";
 import { count, plain } from "./text";
 import { Section, Value } from "./value";
 

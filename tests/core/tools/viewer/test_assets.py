@@ -15,7 +15,7 @@ from .conftest import Opened
 
 ROOT = Path(__file__).resolve().parents[4] / "packages" / "core"
 SOURCES = ROOT / "viewer"
-ASSETS = ROOT / "src" / "agenttape_core" / "viewer" / "assets"
+ASSETS = ROOT / "src" / "agenttape_core" / "tools" / "viewer" / "assets"
 BUILT = ("build.mjs", "package.json", "tsconfig.json")
 AXE = SOURCES / "node_modules" / "axe-core" / "axe.min.js"
 

@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agenttape_core.errors import counted
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 Item = TypeVar("Item")
 
@@ -166,7 +168,7 @@ def unread(count: int, done: str = "read") -> str:
         count: How many there are.
         done: What could not be done with them.
     """
-    return f", {count} {'cassette' if count == 1 else 'cassettes'} could not be {done}" if count else ""
+    return f", {counted(count, 'cassette')} could not be {done}" if count else ""
 
 
 def size_of(count: float) -> str:

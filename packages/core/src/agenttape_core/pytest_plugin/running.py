@@ -16,7 +16,14 @@ from typing import Any, TypeVar
 import pytest
 
 from agenttape_core.engine import Mode
-from agenttape_core.errors import AgentTapeError, CassetteError, CassetteNotFoundError, ConfigurationError, shown_path
+from agenttape_core.errors import (
+    AgentTapeError,
+    CassetteError,
+    CassetteNotFoundError,
+    ConfigurationError,
+    counted,
+    shown_path,
+)
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.pytest_plugin.artifacts import keep_artifacts
 from agenttape_core.pytest_plugin.choosing import Chosen, chosen_by, mode_of, own_cassette
@@ -225,6 +232,6 @@ def _age(chosen: Chosen, limit: str | None) -> _Age:
 def _too_old(chosen: Chosen, age: _Age, item: pytest.Item) -> str:
     assert age.age is not None
     return (
-        f"{shown_path(chosen.path)} was recorded {age.age.days} days ago; --cassette-max-age allows "
+        f"{shown_path(chosen.path)} was recorded {counted(age.age.days, 'day')} ago; --cassette-max-age allows "
         f"{item.config.option.cassette_max_age}\n  record it anew:  {_command(item)} --rerecord"
     )

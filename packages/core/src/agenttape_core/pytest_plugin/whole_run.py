@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agenttape_core.errors import counted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -80,13 +82,13 @@ def _told(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
     shown = [verdict for verdict in verdicts if few or verdict.word != "served"]
     lines = [str(verdict) for verdict in shown]
     if len(shown) < len(verdicts):
-        lines.append(f"served    {len(verdicts) - len(shown)} tests, all that they asked")
+        lines.append(f"served    {counted(len(verdicts) - len(shown), 'test')}, all that they asked")
     return [*lines, _sum(verdicts)]
 
 
 def _sum(verdicts: Sequence[Verdict]) -> str:
     served, executed = sum(v.served for v in verdicts), sum(v.executed for v in verdicts)
-    line = f"{served} calls served, {executed} executed"
+    line = f"{counted(served, 'call')} served, {executed} executed"
     seconds, dollars = sum(v.seconds for v in verdicts), sum(v.dollars for v in verdicts)
     unpriced = sum(v.unpriced for v in verdicts)
     if served:
@@ -94,5 +96,5 @@ def _sum(verdicts: Sequence[Verdict]) -> str:
         if dollars:
             line += f" and about ${dollars:.4f}"
         if unpriced:
-            line += f" ({unpriced} calls of models without a known price)"
+            line += f" ({counted(unpriced, 'call')} of models without a known price)"
     return line

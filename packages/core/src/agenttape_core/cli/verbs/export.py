@@ -14,7 +14,7 @@ import click
 
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, verb
-from agenttape_core.errors import CassetteWriteError
+from agenttape_core.errors import CassetteWriteError, counted
 from agenttape_core.storage import is_cassette
 from agenttape_core.tools.export import Collector, otlp_lines, rows_of, spans_of
 
@@ -117,5 +117,5 @@ def _tell(*, as_json: bool, to: str, cassettes: int, **counts: int) -> None:
         print_json({"to": to, "cassettes": cassettes, **counts})
         return
     all_counts = {"cassettes": cassettes, **counts}
-    how_many = ", ".join(f"{count} {what if count != 1 else what[:-1]}" for what, count in all_counts.items())
+    how_many = ", ".join(counted(count, what.removesuffix("s")) for what, count in all_counts.items())
     print_text(f"{how_many} exported to {to}")

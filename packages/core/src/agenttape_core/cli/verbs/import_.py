@@ -11,7 +11,7 @@ import click
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK, USAGE
 from agenttape_core.cli.cassettes import STDIN
 from agenttape_core.cli.output import print_json, print_text, progress, verb
-from agenttape_core.errors import CassetteError, ConfigurationError
+from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.lifecycle.imported import Importer, ImportReport
 from agenttape_core.settings import SUFFIXES, load_settings
 from agenttape_core.storage import is_cassette
@@ -55,8 +55,7 @@ def import_(files: tuple[str, ...], *, tool: str, out: str | None, overwrite: bo
         for each in done:
             print_text(_told(each), "" if each.report else "red")
         if skipped:
-            count = f"{len(skipped)} files are" if len(skipped) > 1 else "1 file is"
-            print_text(f"{count} of no tool that is known")
+            print_text(f"{counted(len(skipped), 'file')} skipped: no known tool wrote such a file")
         elif not done:
             print_text("there is nothing to import")
     return _code(done)

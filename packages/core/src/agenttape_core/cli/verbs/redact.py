@@ -11,7 +11,7 @@ import click
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
-from agenttape_core.errors import CassetteError, ConfigurationError
+from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import location_of
 from agenttape_core.tools.rewrite.redacting import Redacted, check_values, would_redact
@@ -112,8 +112,7 @@ def _tell(done: list[_Done], *, check: bool) -> None:
     count = sum(len(each.result.replaced) for each in done)
     left = sum(len(each.result.left) for each in done)
     word = "would be replaced" if check else "replaced"
-    secrets = "secret" if count == 1 else "secrets"
-    said = f"{count} {secrets} {word}, {left} left" if count + left else "nothing to redact"
+    said = f"{counted(count, 'secret')} {word}, {left} left" if count + left else "nothing to redact"
     print_text(f"{said}{unread(sum(bool(each.problem) for each in done), 'redacted')}")
     if count and not check:
         print_text(_BEYOND)

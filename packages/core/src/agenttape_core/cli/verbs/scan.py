@@ -9,7 +9,7 @@ from typing import NamedTuple
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
-from agenttape_core.errors import CassetteError
+from agenttape_core.errors import CassetteError, counted
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.settings import load_settings
 from agenttape_core.tools.rewrite.scanning import Leak, Scan, journals_in, read_leftover
@@ -80,4 +80,5 @@ def _tell(scanned: Sequence[_Scanned]) -> None:
             print_text(each.problem, "red")
     count = sum(len(each.leaks) for each in scanned)
     problems = sum(bool(each.problem) for each in scanned)
-    print_text(f"{count or 'no'} {'secret' if count == 1 else 'secrets'} found{unread(problems)}")
+    secrets = counted(count, "secret") if count else "no secrets"
+    print_text(f"{secrets} found{unread(problems)}")

@@ -10,7 +10,7 @@ from rich.tree import Tree
 
 from agenttape_core.cli.cassettes import found_one
 from agenttape_core.cli.output import console, print_json, print_text, printable, verb
-from agenttape_core.errors import CassetteNotFoundError
+from agenttape_core.errors import CassetteNotFoundError, counted
 from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.matching import places_above
 from agenttape_core.schema import Interaction, Step
@@ -91,7 +91,7 @@ def _title(record: Interaction | Step, cassette: Cassette) -> str:
 
 def _usage(item: Interaction) -> str:
     usage, chunks = item.outcome.usage, item.outcome.chunks
-    told = f"  {len(chunks)} chunks" if chunks is not None else ""
+    told = f"  {counted(len(chunks), 'chunk')}" if chunks is not None else ""
     if usage is not None:
         told += f"  {usage.input_tokens or 0} + {usage.output_tokens or 0} tokens"
     return told + (f"  {item.fidelity}" if item.fidelity != "exact" else "")

@@ -10,7 +10,7 @@ import click
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
-from agenttape_core.errors import CassetteError
+from agenttape_core.errors import CassetteError, counted
 from agenttape_core.settings import load_settings
 from agenttape_core.tools.upkeep.age import parse_age
 from agenttape_core.tools.upkeep.facts import Facts, facts_of
@@ -65,5 +65,6 @@ def _show(found: Sequence[Finding], broken: Sequence[tuple[str, str]], count: in
     for _, problem in broken:
         print_text(problem, "red")
     stale = len({finding.path for finding in found if finding.is_stale})
-    said = f"{stale} of {count} cassettes are stale" if stale else f"no cassette of {count} is stale"
+    verb_form = "is" if stale == 1 else "are"
+    said = f"{stale} of {counted(count, 'cassette')} {verb_form} stale" if stale else f"no cassette of {count} is stale"
     print_text(f"{said}{unread(len(broken))}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agenttape_core.cli.app import CASSETTE, OK
 from agenttape_core.cli.cassettes import Found, found_in, paths_argument, records_of
 from agenttape_core.cli.output import print_json, print_text, progress, verb
-from agenttape_core.errors import CassetteError
+from agenttape_core.errors import CassetteError, counted
 
 
 @verb("agenttape validate tests")
@@ -17,7 +17,7 @@ def validate(paths: tuple[str, ...], *, as_json: bool) -> int:
         print_json([{"path": f.shown, "valid": not p, "records": n, "problem": p or None} for f, n, p in results])
     else:
         for found, count, problem in results:
-            print_text(problem or f"{found.shown}: valid, {count} records", "red" if problem else "")
+            print_text(problem or f"{found.shown}: valid, {counted(count, 'record')}", "red" if problem else "")
     return CASSETTE if any(problem for _, _, problem in results) else OK
 
 

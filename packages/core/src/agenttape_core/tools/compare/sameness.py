@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from agenttape_core.errors import counted
 from agenttape_core.matching import (
     RUN_SPECIFIC_ID,
     Difference,
@@ -129,7 +130,7 @@ def _stream_leaves(first: list[Plain], other: list[Plain], ignored: Ignored) -> 
     old, new = (ignored.stripped(_together(chunks)) for chunks in (first, other))
     yield from differing_leaves(old, new, "outcome.chunks[*]")
     if len(first) != len(other):
-        yield "outcome.chunks", f"{len(first)} chunks", f"{len(other)} chunks"
+        yield "outcome.chunks", counted(len(first), "chunk"), counted(len(other), "chunk")
     elif old == new:  # the same words, cut elsewhere
         yield from differing_leaves(ignored.stripped(first), ignored.stripped(other), "outcome.chunks")
 

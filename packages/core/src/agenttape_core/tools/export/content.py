@@ -11,9 +11,9 @@ from typing import Any
 
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.tools.export.attributes import ANSWERING
-from agenttape_core.tools.export.messages import input_messages, system_instructions, tool_definitions
 from agenttape_core.tools.reading.answer import joined
 from agenttape_core.tools.reading.answered import answered, bare
+from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
 
 _DOCUMENT = {"id": ("id", "id_", "node_id"), "content": ("page_content", "text"), "metadata": ("metadata",)}
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agenttape_core.schema import Outcome
-from agenttape_core.tools.export.messages import items_of, message_of
 from agenttape_core.tools.reading.answer import answer_text, joined
+from agenttape_core.tools.reading.messages import items_of, message_of
 
 _OWN_IDS = ("run-", "run--", "lc_")
 """What the ids begin with that LangChain makes for messages without one."""

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.export.messages import input_messages, system_instructions, tool_definitions
+from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
 from agenttape_core.tools.reading.summary import PRICED, model_of
 from agenttape_core.tools.upkeep.age import recorded_at
 

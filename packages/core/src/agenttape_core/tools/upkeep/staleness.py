@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, get_args
 
+from agenttape_core.errors import counted
 from agenttape_core.tools.upkeep.facts import Facts
 from agenttape_core.tools.upkeep.outdated import outdated_in
 from agenttape_core.tools.upkeep.retirements import Retirements
@@ -90,7 +91,7 @@ def _of_age(facts: Facts, now: datetime, max_age: timedelta | None) -> Iterator[
     if facts.created is None:
         yield Finding(facts.path, "age", "it does not say when it was recorded")
     elif now - facts.created > max_age:
-        yield Finding(facts.path, "age", f"recorded {(now - facts.created).days} days ago")
+        yield Finding(facts.path, "age", f"recorded {counted((now - facts.created).days, 'day')} ago")
 
 
 def _of_models(facts: Facts, now: datetime, retirements: Retirements) -> Iterator[Finding]:

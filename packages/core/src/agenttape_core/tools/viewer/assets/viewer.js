@@ -1,4 +1,4 @@
-/* Built from packages/core/viewer by make viewer; do not edit. Sources: sha256-1ff1d930766dd1e01adbba6912f432471f5fee06fe95c669adc242a6b08de5fc
+/* Built from packages/core/viewer by make viewer; do not edit. Sources: sha256-b0eaadb2f05c80bda16e26dfd85043aa97031b7609959767205370de8ef80e01
 
 The AgentTape viewer holds preact:
 

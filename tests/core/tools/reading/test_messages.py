@@ -12,10 +12,10 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as co
 
 from agenttape_core.schema import Outcome
 from agenttape_core.tools.export.attributes import OPERATIONS
-from agenttape_core.tools.export.messages import input_messages, message_of, system_instructions, tool_definitions
 from agenttape_core.tools.export.providers import provider_name
 from agenttape_core.tools.reading.answer import joined, tool_calls_of
 from agenttape_core.tools.reading.answered import answered
+from agenttape_core.tools.reading.messages import input_messages, message_of, system_instructions, tool_definitions
 
 TEXT = {"type": "text", "content": "Hi"}
 PNG = "data:image/png;base64,aGk="
