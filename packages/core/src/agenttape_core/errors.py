@@ -31,6 +31,7 @@ caught `BaseException`.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 
 def shown_path(path: Path | str) -> str:
@@ -205,6 +206,27 @@ class ReplayedError(AgentTapeError):
 
 class AgentTapeHalt(BaseException):
     """The root of what must stop a run; see the module docstring for why it is no `Exception`."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise the halt itself where a framework that gathers exceptions takes it for a result."""
+        if name in _result_attributes:
+            raise self
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+_result_attributes: set[str] = set()
+
+
+def register_result_attribute(name: str) -> None:
+    """Let a halt raise itself when a framework reads an attribute of results from it.
+
+    `asyncio.gather(..., return_exceptions=True)` returns halts among the results. A framework that looks for
+    `Exception` there takes a halt for a result, and would end with an `AttributeError` in its place.
+
+    Args:
+        name: The attribute that it reads first.
+    """
+    _result_attributes.add(name)
 
 
 class CassetteMissError(AgentTapeHalt):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel, BaseLLM
@@ -20,7 +20,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import base as _tools
 from langchain_core.tracers.context import _configure_hooks
 
-from agenttape_core import AgentTapeHalt
+from agenttape_core.integration import register_result_attribute
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -49,13 +49,8 @@ class InlineHandler(BaseCallbackHandler):
         return frame.f_code is not _TEXT_MODEL_START
 
 
-def _raise(halt: AgentTapeHalt) -> NoReturn:
-    """Raise the halt again, where the framework takes it for a result."""
-    raise halt
-
-
 # `BaseChatModel.agenerate` gathers what its calls raise, and takes everything that is no `Exception` for a result.
-AgentTapeHalt.generations = property(_raise)  # type: ignore[attr-defined]
+register_result_attribute("generations")
 
 
 def without_beta_warning(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -264,6 +259,28 @@ class LatestNoting:
             self._note(found.checkpoint["id"])
         return found
 
+
+RUN_ID_MODULES = ("langchain_core.callbacks.manager", "langchain_core.tracers.event_stream")
+"""The modules that make run ids, by a `uuid7` that they import."""
+
+CHECKPOINT_SEAMS = {
+    "draw": (("langgraph.pregel._checkpoint", "uuid6"), ("langgraph.checkpoint.base", "uuid6")),
+    "create": (("langgraph.pregel._loop", "create_checkpoint"), ("langgraph.pregel.main", "create_checkpoint")),
+    "load": (
+        ("langgraph.pregel._loop", "channels_from_checkpoint"),
+        ("langgraph.pregel._loop", "achannels_from_checkpoint"),
+        ("langgraph.pregel.main", "channels_from_checkpoint"),
+        ("langgraph.pregel.main", "achannels_from_checkpoint"),
+    ),
+    "supersede": (
+        ("langgraph.pregel._loop", "checkpoint_superseded"),
+        ("langgraph.pregel._loop", "acheckpoint_superseded"),
+    ),
+}
+"""The functions by which LangGraph makes and loads checkpoints, under the modules that import them, by what they do.
+
+LangGraph is not imported for it: agents of `langchain` run on it, also where `agenttape-langgraph` is not installed.
+"""
 
 PUBLIC_MODEL_CALLS = tuple(
     name

@@ -1,83 +1,78 @@
-"""Where the leaf call that is being made stands in the session's tree of runs."""
+"""Labels of runs: how LangChain's name, tags and metadata of a run become one step of an address, and back.
+
+LangGraph tags a node's run `graph:step:N` and puts the path of its task into the metadata; a `RunnableParallel` tags
+its branches `map:key:K`. These are stable across runs, which run ids are not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from threading import Lock
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agenttape_core.integration import Position, Session, current_session, register_address_reader, register_place
-from agenttape_langchain._compat import enclosing_run_id
-from agenttape_langchain.run_tree import Follower, Run, RunTree, place_in_words
-
-_followers: list[Callable[[Session], Follower | None]] = []
+_NODE = re.compile(r"(?P<node>[^/]+?)@(?P<step>-?\d+)(?P<sent>(?:\[\d+\])*)(?:#(?P<again>\d+))?")
+_PUSHED = "__pregel_push"
+"""The first part of the path of a task that was sent by `Send` or called by a function; tasks of edges have another."""
 
 
-def tree_of(session: Session) -> RunTree:
-    """Return the run tree of a session, growing with its first run."""
-    tree: RunTree = session.keepsake("langchain.run_tree", lambda: RunTree(session.root, _Following(session)))
-    return tree
+def run_name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
+    """Return the name of a run."""
+    return kwargs.get("name") or (serialized or {}).get("name") or "run"
 
 
-def register_follower(make: Callable[[Session], Follower | None]) -> None:
-    """Let a package follow the chains of each session, from its first run on, or from now on in one that is open.
-
-    Args:
-        make: Gives what is to be told of the chains of a session, if anything.
-    """
-    _followers.append(make)
+def model_name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
+    """Return the class of a model: a run name is for readers of traces, and may hold anything."""
+    return (
+        (serialized or {}).get("name") or ((serialized or {}).get("id") or [None])[-1] or run_name(serialized, kwargs)
+    )
 
 
-class _Following:
-    """Who follows the chains of a session. It grows: a framework may be imported while the session is open.
+def placement(name: str, tags: Sequence[str], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `Position.child` that place a run among its siblings.
 
     Args:
-        session: The session.
+        name: The name of the run.
+        tags: All its tags.
+        metadata: All its metadata.
     """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._asked = 0
-        self._made: list[Follower] = []
-        self._lock = Lock()
-
-    def __iter__(self) -> Iterator[Follower]:
-        if self._asked < len(_followers):
-            self._ask()
-        return iter(tuple(self._made))
-
-    def _ask(self) -> None:
-        with self._lock:
-            while self._asked < len(_followers):
-                if (follower := _followers[self._asked](self._session)) is not None:
-                    self._made.append(follower)
-                self._asked += 1
+    for tag in tags:
+        if tag.startswith("graph:step:"):
+            step = int(tag.removeprefix("graph:step:"))
+            sent = _send_index(metadata.get("langgraph_path"))
+            return {"label": f"{name}@{step}{sent}", "at": step}
+        if tag.startswith("map:key:"):
+            return {"label": f"{tag.removeprefix('map:key:')}={name}", "group": "map"}
+    index = index_of_call(name, metadata)
+    if index is not None:
+        return {"label": f"{name}[{index}]", "group": "call", "within": index}
+    return {"label": name}
 
 
-def current_tree() -> RunTree | None:
-    """Return the run tree of the session in force here, if there is one."""
-    session = current_session()
-    return tree_of(session) if session is not None else None
+def index_of_call(name: str, metadata: Mapping[str, Any]) -> int | None:
+    """Return the index of a run among the calls of its caller, if it is a function that is a LangGraph task.
+
+    The path of such a task is `("__pregel_push", (...), 2, True)`; runs inside it inherit the path, but not the name.
+    """
+    path = metadata.get("langgraph_path")
+    if metadata.get("langgraph_node") != name:
+        return None
+    if not isinstance(path, tuple | list) or len(path) < 3 or path[0] != _PUSHED or path[-1] is not True:  # noqa: PLR2004 - as in the path above
+        return None
+    return path[2] if type(path[2]) is int else None
 
 
-def model_run(session: Session, run_manager: Any) -> Run | None:
-    """Return the run that a model's leaf call belongs to; nothing if the framework announced none for it."""
-    tree = tree_of(session)
-    announced = tree.announced_model()
-    return tree.run(getattr(run_manager, "run_id", None)) or announced
+def _send_index(path: Any) -> str:
+    """Return the numbers of a task path such as `("__pregel_push", 2, False)`; tasks of edges have none."""
+    if not isinstance(path, tuple | list) or not path or path[0] != _PUSHED:
+        return ""
+    return "".join(f"[{part}]" for part in path[1:] if type(part) is int)
 
 
-def enclosing_run(session: Session) -> Run | None:
-    """Return the run whose code is executing here."""
-    return tree_of(session).run(enclosing_run_id())
-
-
-def _place(session: Session) -> Position | None:
-    """Return the position of the innermost run whose code is executing here."""
-    tree = tree_of(session)
-    places = [run.position for run in (tree.run(enclosing_run_id()), tree.chain()) if run is not None]
-    return max(places, key=lambda position: len(position.order), default=None)
-
-
-register_place(_place)
-register_address_reader(place_in_words)
+def place_in_words(address: str) -> str | None:
+    """Return the innermost graph node of an address in words, with its superstep; None outside of graphs."""
+    found = next((match for label in reversed(address.split("/")) if (match := _NODE.fullmatch(label))), None)
+    if found is None:
+        return None
+    sent = ", Send " + found["sent"].strip("[]").replace("][", ".") if found["sent"] else ""
+    again = f", attempt {found['again']}" if found["again"] else ""
+    return f"node {found['node']}, superstep {found['step']}{sent}{again}"

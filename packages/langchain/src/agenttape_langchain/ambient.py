@@ -33,23 +33,24 @@ from agenttape_langchain._compat import (
     BACKOFFS,
     MODULES_WITH_STEPS,
     PUBLIC_MODEL_CALLS,
+    RUN_ID_MODULES,
     hook_handler,
     without_beta_warning,
 )
-from agenttape_langchain.address import current_tree
 from agenttape_langchain.chat_models import tape_chat_model
 from agenttape_langchain.compressors import COMPRESSORS
 from agenttape_langchain.embeddings import EMBEDDINGS
 from agenttape_langchain.histories import HISTORIES
 from agenttape_langchain.llms import LLMS
 from agenttape_langchain.retrievers import RETRIEVERS
+from agenttape_langchain.run_tree import current_tree
 from agenttape_langchain.stores import STORES
 from agenttape_langchain.tools import tape_tool
 from agenttape_langchain.vector_stores import VECTOR_STORES
 
 _FAMILIES = (LLMS, EMBEDDINGS, RETRIEVERS, VECTOR_STORES, COMPRESSORS, STORES, HISTORIES)
 
-for module in ("langchain_core.callbacks.manager", "langchain_core.tracers.event_stream"):  # where run ids are made
+for module in RUN_ID_MODULES:
     register_seam(module, "uuid7", "uuid", lambda frozen, _: lambda: frozen.next_uuid("uuid7", 7))
 checkpoint_ids.register()
 for module, functions in BACKOFFS.items():
@@ -104,7 +105,7 @@ def _redirected(tape: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _lending(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a step of a chain run in the strand of its chain: the framework makes it a task only to give it a context."""
+    """Let a step of a chain run in the branch of its chain: the framework makes it a task only to give it a context."""
 
     @functools.wraps(real)
     def coro_with_context(coro: Any, context: Context, *, create_task: bool = False) -> Any:

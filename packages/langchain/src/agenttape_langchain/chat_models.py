@@ -29,9 +29,9 @@ from agenttape_core.integration import (
     intercept_stream,
 )
 from agenttape_langchain._compat import MODEL_LEAVES, as_provider_sees, invocation_params
-from agenttape_langchain.address import model_run
 from agenttape_langchain.codec import join_chunks, split_result
 from agenttape_langchain.requests import chat_body
+from agenttape_langchain.run_tree import model_run
 
 ModelT = TypeVar("ModelT", bound=BaseChatModel)
 

@@ -18,7 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from agenttape_core.integration import Session, current_session, register_seam
-from agenttape_langchain._compat import LatestNoting
+from agenttape_langchain._compat import CHECKPOINT_SEAMS, LatestNoting
 
 Place = tuple[str, str]
 """The thread and the namespace of a checkpoint."""
@@ -129,12 +129,8 @@ def _drawing(frozen: Any, _real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def register() -> None:
-    """Name these functions to freeze; LangGraph is not imported for it."""
-    for module in ("langgraph.pregel._checkpoint", "langgraph.checkpoint.base"):
-        register_seam(module, "uuid6", "uuid", _drawing)
-    for module in ("langgraph.pregel._loop", "langgraph.pregel.main"):
-        register_seam(module, "create_checkpoint", "uuid", _creating)
-        for load in ("channels_from_checkpoint", "achannels_from_checkpoint"):
-            register_seam(module, load, "uuid", _loading)
-    for supersedes in ("checkpoint_superseded", "acheckpoint_superseded"):
-        register_seam("langgraph.pregel._loop", supersedes, "uuid", _superseding)
+    """Let freeze replace these functions wherever they are imported."""
+    replacements = {"draw": _drawing, "create": _creating, "load": _loading, "supersede": _superseding}
+    for job, functions in CHECKPOINT_SEAMS.items():
+        for module, name in functions:
+            register_seam(module, name, "uuid", replacements[job])

@@ -1,7 +1,7 @@
-"""What a call does besides returning: told to its crossing while it executes, done again when it is served.
+"""Effects of a call besides returning: noted while it executes, applied again when it is served.
 
-LangChain itself lets code dispatch custom events. Frameworks on it let it do more, through the config of the run: they
-register what that is. This module knows none of them.
+LangChain itself lets code dispatch custom events. Frameworks on top of it add effects of their own, which go through
+the config of the run; they register them here. This module knows none of them.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from agenttape_core import ConfigurationError
 from agenttape_core.integration import Crossing, Outcome
 from agenttape_langchain._compat import InlineHandler, current_config, in_config
 
-Tell = Callable[[str, Any], None]
-"""Notes that a call has just done something: a word for it, and what."""
+NoteEffect = Callable[[str, Any], None]
+"""Notes an effect of a call as it happens: a word for its kind, and its value."""
 
 
-def _as_it_is(value: Any, _: Tell) -> Any:
+def _unchanged(value: Any, _: NoteEffect) -> Any:
     return value
 
 
-def _nothing(_: RunnableConfig) -> Mapping[str, Any]:
+def _no_request(_: RunnableConfig) -> Mapping[str, Any]:
     return {}
 
 
 @contextmanager
-def _unwatched(_: Crossing, __: Tell) -> Iterator[None]:
+def _unwatched(_: Crossing, __: NoteEffect) -> Iterator[None]:
     yield
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a framework lets a call do besides returning.
+    """The effects that a framework lets a call have besides returning.
 
     Args:
-        apply: How each sort is done again, by the word for it; it is called where the call is served.
-        aapply: The same for a call that is awaited, where that differs.
-        watch: Returns what a call is given, a config or an argument, so that what is done through it is told.
-        around: Sees to what is done through anything else while the call executes.
-        asked: What reaches a call by the config of its run, and belongs to what is asked of it.
-        depends: Whether one of the outcomes of a request may have come about by what `asked` adds to it.
+        apply: Applies an effect again, by the word for its kind; called where the call is served.
+        aapply: Coroutine functions for awaited calls, by kind, where those need one.
+        watch: Returns an argument of the call, or the config of its run, so that effects through it are noted.
+        around: Notes all other effects while the call executes.
+        request: Returns what reaches the call through the config of its run and belongs to its request.
+        depends: Whether an outcome of a request may depend on what `request` adds to it.
     """
 
     apply: Mapping[str, Callable[[Any], object]]
     aapply: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    watch: Callable[[Any, Tell], Any] = _as_it_is
-    around: Callable[[Crossing, Tell], Any] = _unwatched
-    asked: Callable[[RunnableConfig], Mapping[str, Any]] = _nothing
+    watch: Callable[[Any, NoteEffect], Any] = _unchanged
+    around: Callable[[Crossing, NoteEffect], Any] = _unwatched
+    request: Callable[[RunnableConfig], Mapping[str, Any]] = _no_request
     depends: Callable[[Sequence[Outcome]], bool] = lambda _: True
 
 
@@ -62,7 +62,7 @@ _registered: list[Effects] = []
 
 
 def register_effects(effects: Effects) -> None:
-    """Let calls do what a framework lets them do; once for each framework."""
+    """Register the effects of a framework. Registering the same again does nothing."""
     if effects not in _registered:
         _registered.append(effects)
 
@@ -71,61 +71,64 @@ def register_effects(effects: Effects) -> None:
 
 
 @contextmanager
-def telling(crossing: Crossing) -> Iterator[Callable[[Any], Any]]:
-    """Run a real call inside, so that its crossing is told what it does besides returning.
+def noting_effects(crossing: Crossing) -> Iterator[Callable[[Any], Any]]:
+    """Note on a crossing the effects of the real call that runs inside.
 
     Yields:
-        A function that returns what the call is given, a config or an argument, so that what is done through it is
-        told, too.
+        A function to pass each argument of the call through, so that effects through it are noted, too.
     """
 
-    def tell(word: str, value: Any) -> None:
+    def note(word: str, value: Any) -> None:
         crossing.effected({word: value})
 
     def watched(value: Any) -> Any:
         for effects in _registered:
-            value = effects.watch(value, tell)
+            value = effects.watch(value, note)
         return value
 
     with ExitStack() as stack:
         for effects in _registered:
-            stack.enter_context(effects.around(crossing, tell))
+            stack.enter_context(effects.around(crossing, note))
         config = current_config()
         if config is not None:
             stack.enter_context(in_config(watched(config)))
         yield watched
 
 
-def asked_of_run(config: RunnableConfig | None) -> dict[str, Any]:
-    """Return what reaches a call by the config of its run, and belongs to its request; by default of the run here."""
+def request_of_run(config: RunnableConfig | None) -> dict[str, Any]:
+    """Return what reaches a call through the config of its run and belongs to its request.
+
+    Args:
+        config: The config; by default that of the run whose code is executing here.
+    """
     config = config if config is not None else current_config()
-    asked: dict[str, Any] = {}
+    request: dict[str, Any] = {}
     if config is not None:
         for effects in _registered:
-            asked.update(effects.asked(config))
-    return asked
+            request.update(effects.request(config))
+    return request
 
 
 def depends_on_run(outcomes: Sequence[Outcome]) -> bool:
-    """Whether one of the outcomes of a request may have come about by what `asked_of_run` returns."""
-    return any(effects.depends(outcomes) for effects in _registered if effects.asked is not _nothing)
+    """Whether an outcome of a request may depend on what `request_of_run` returns."""
+    return any(effects.depends(outcomes) for effects in _registered if effects.request is not _no_request)
 
 
 # -- when it is served -------------------------------------------------------------------------------------------------
 
 
 def apply(effect: Any) -> None:
-    """Do again what a served call did.
+    """Apply an effect of a served call again.
 
     Raises:
-        ConfigurationError: If it is of a framework that nobody has registered.
+        ConfigurationError: If no registered framework has effects of that kind.
     """
     word, value = _read(effect)
     _applier(word, "apply")(value)
 
 
 async def aapply(effect: Any) -> None:
-    """Like `apply`, for a call that is awaited."""
+    """Apply an effect of a served call that is awaited; see `apply`."""
     word, value = _read(effect)
     awaited = _applier(word, "aapply")
     if awaited is None:
@@ -136,7 +139,10 @@ async def aapply(effect: Any) -> None:
 
 def _read(effect: Any) -> tuple[str, Any]:
     if not isinstance(effect, dict) or len(effect) != 1:
-        raise ConfigurationError(f"the cassette holds an effect that is none of LangChain's: {effect!r}")
+        raise ConfigurationError(
+            f"the cassette holds an effect that LangChain does not have: expected one word and its value, "
+            f"found {effect!r}\n  restore the cassette, or record it again"
+        )
     ((word, value),) = effect.items()
     return word, value
 
@@ -146,7 +152,7 @@ def _applier(word: str, how: str) -> Any:
         if word in effects.apply:
             return getattr(effects, how).get(word)
     raise ConfigurationError(
-        f"the recorded call did more than return ({word!r}), and nothing that is loaded can do that again\n"
+        f"the recorded call had an effect besides returning ({word!r}), and no loaded integration can apply it again\n"
         "  import the integration that recorded it, such as agenttape_langgraph, before the replay"
     )
 
@@ -154,30 +160,30 @@ def _applier(word: str, how: str) -> Any:
 # -- custom events -----------------------------------------------------------------------------------------------------
 
 
-class _EventTeller(InlineHandler):
-    """Hears the custom events that are dispatched inside a call."""
+class _EventNoter(InlineHandler):
+    """Notes the custom events that are dispatched inside a call."""
 
     raise_error = True
     ignore_llm = ignore_chain = ignore_agent = ignore_retriever = ignore_chat_model = ignore_retry = True
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, note: NoteEffect) -> None:
+        self._note = note
 
     def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
-        """Tell of an event."""
-        self._tell("event", {"name": name, "data": data})
+        """Note an event."""
+        self._note("event", {"name": name, "data": data})
 
 
-def _watch_events(value: Any, tell: Tell) -> Any:
-    """Return a config or a run manager whose runs are heard."""
+def _watch_events(value: Any, note: NoteEffect) -> Any:
+    """Return a config or a run manager whose runs have their events noted."""
     if isinstance(value, BaseRunManager):
         twin = copy.copy(value)
-        twin.inheritable_handlers = [*value.inheritable_handlers, _EventTeller(tell)]
+        twin.inheritable_handlers = [*value.inheritable_handlers, _EventNoter(note)]
         return twin
     callbacks = value.get("callbacks") if isinstance(value, dict) else None
     if isinstance(callbacks, BaseCallbackManager):
         callbacks = callbacks.copy()
-        callbacks.add_handler(_EventTeller(tell), inherit=True)
+        callbacks.add_handler(_EventNoter(note), inherit=True)
         return {**value, "callbacks": callbacks}
     return value
 

@@ -19,7 +19,6 @@ from agenttape_core.integration import (
     Crossing,
     Family,
     Leaf,
-    Position,
     Session,
     Shape,
     Usage,
@@ -34,9 +33,9 @@ from agenttape_core.integration import (
     plain,
 )
 from agenttape_langchain._compat import completion_params
-from agenttape_langchain.address import tree_of
 from agenttape_langchain.codec import join_texts, split_texts
 from agenttape_langchain.requests import completion_body
+from agenttape_langchain.run_tree import position_of
 
 ModelT = TypeVar("ModelT", bound=BaseLLM)
 
@@ -70,11 +69,7 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             [prompts] if isinstance(prompts, str) else prompts, completion_params(original_of(self), stop, asked)
         )
 
-    def place(session: Session) -> Position | None:
-        run = tree_of(session).run(getattr(run_manager, "run_id", None))
-        return run.position if run is not None else None
-
-    return begin(COMPLETION, self, type(self).__name__, body, place)
+    return begin(COMPLETION, self, type(self).__name__, body, lambda session: position_of(session, run_manager))
 
 
 def _manager(crossing: Crossing, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -16,7 +16,6 @@ from agenttape_core.integration import (
     Crossing,
     Family,
     Leaf,
-    Position,
     Session,
     alias_for,
     alias_of,
@@ -26,8 +25,8 @@ from agenttape_core.integration import (
     plain,
     settings_of,
 )
-from agenttape_langchain.address import tree_of
 from agenttape_langchain.requests import retrieval_body
+from agenttape_langchain.run_tree import position_of
 
 RetrieverT = TypeVar("RetrieverT", bound=BaseRetriever)
 
@@ -49,11 +48,13 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     query, run_manager = asked.pop("query", ""), asked.pop("run_manager", None)
     settings = {**settings_of(self, SEARCH_SETTINGS), **asked}
 
-    def place(session: Session) -> Position | None:
-        run = tree_of(session).run(getattr(run_manager, "run_id", None))
-        return run.position if run is not None else None
-
-    return begin(RETRIEVAL, self, self.get_name(), lambda session: recorded_body(session, query, settings), place)
+    return begin(
+        RETRIEVAL,
+        self,
+        self.get_name(),
+        lambda session: recorded_body(session, query, settings),
+        lambda session: position_of(session, run_manager),
+    )
 
 
 def recorded_body(session: Session, query: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -1,15 +1,28 @@
-"""LangChain's tree of runs as positions of AgentTape: the address of a call is the path of runs around it."""
+"""The tree of runs that LangChain's callbacks show, and the position of each call in it.
+
+The address of a call is the path of the runs around it. `tree_of` gives the tree of a session; `TapeCallbackHandler`
+has one of its own.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from agenttape_core.integration import Branch, Position, task_branch
-from agenttape_langchain._compat import InlineHandler
+from agenttape_core.integration import (
+    Branch,
+    Position,
+    Session,
+    current_session,
+    register_address_reader,
+    register_place,
+    task_branch,
+)
+from agenttape_langchain._compat import InlineHandler, enclosing_run_id
+from agenttape_langchain.address import model_name, place_in_words, placement, run_name
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -20,11 +33,11 @@ class Run:
     """A run that has begun.
 
     Args:
-        position: Where it stands.
+        position: Its position in the tree.
         params: For a model: the parameters of the call, as its provider is to receive them.
         tool: For a tool: its name.
         inputs: For a tool: its arguments as the model gave them, without what the framework injects.
-        tool_call_id: For a tool that a model asked for: the id of the tool call.
+        tool_call_id: For a tool that a model called: the id of the tool call.
     """
 
     position: Position
@@ -34,10 +47,26 @@ class Run:
     tool_call_id: str | None = None
 
 
-class Follower(Protocol):
-    """Is told of the chains of a session, right after the tree has been."""
+class ChainFacts(NamedTuple):
+    """What the framework says about a chain that begins.
 
-    def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, told: Told) -> None:
+    Args:
+        name: Its name.
+        inputs: Its input.
+        tags: Its tags, including inherited ones.
+        metadata: Its metadata, including inherited ones.
+    """
+
+    name: str
+    inputs: Any
+    tags: Sequence[str]
+    metadata: dict[str, Any]
+
+
+class Follower(Protocol):
+    """Follows the chains of a session. Called right after the tree has been updated."""
+
+    def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, facts: ChainFacts) -> None:
         """Note that a chain begins, in the context in which its code will run."""
 
     def ended(self, run_id: UUID, output: Any) -> None:
@@ -45,22 +74,6 @@ class Follower(Protocol):
 
     def failed(self, run_id: UUID, error: BaseException) -> None:
         """Note that it has failed."""
-
-
-class Told(NamedTuple):
-    """What the framework says of a chain that begins.
-
-    Args:
-        name: What it is called.
-        inputs: What it is given.
-        tags: Its tags, with those it inherited.
-        metadata: Its metadata, likewise.
-    """
-
-    name: str
-    inputs: Any
-    tags: Sequence[str]
-    metadata: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +91,11 @@ _announced: ContextVar[tuple[tuple[RunTree, Run], ...]] = ContextVar("agenttape_
 
 
 class RunTree(InlineHandler):
-    """Follows the runs of one session, in whatever thread or task they happen.
+    """The open runs of one session, in whatever thread or task they happen.
 
     Args:
         root: The position below which runs without a parent begin.
-        followers: Who is to be told of its chains.
+        followers: Followers of its chains.
     """
 
     raise_error = True
@@ -97,9 +110,9 @@ class RunTree(InlineHandler):
         return self._runs.get(run_id) if run_id is not None else None
 
     def announced_model(self) -> Run | None:
-        """Return the run of the model call that has just been announced in this context, once.
+        """Return the run of the model call that was last announced in this context, and forget the announcement.
 
-        `stream` tells its callbacks of a run, but does not tell the leaf which run it is.
+        `stream` tells its callbacks the run id, but not the leaf method that it then calls.
         """
         waiting = _announced.get()
         mine = next((entry for entry in waiting if entry[0] is self), None)
@@ -113,6 +126,21 @@ class RunTree(InlineHandler):
         if waiting:
             _announced.set(tuple(entry for entry in waiting if entry[0] is not self))
 
+    def chain(self) -> Run | None:
+        """Return the innermost open chain that began in this context.
+
+        A graph acts for a node after its function has returned, such as when it writes the state. Nothing else ties
+        that to the node's run.
+        """
+        chain = self._open_chain()
+        return chain.run if chain is not None else None
+
+    def _open_chain(self) -> _Chain | None:
+        chain = _chains.get()
+        while chain is not None and (chain.tree is not self or chain.run_id not in self._runs):
+            chain = chain.outer
+        return chain
+
     def _begin(
         self,
         run_id: UUID,
@@ -124,12 +152,12 @@ class RunTree(InlineHandler):
     ) -> Run:
         parent = self.run(parent_run_id)
         above = parent.position if parent is not None else self._root
-        run = Run(above.child(branch=self._branch(above), **place_of_run(name, tags or (), metadata or {})), **facts)
+        run = Run(above.child(branch=self._branch(above), **placement(name, tags or (), metadata or {})), **facts)
         self._runs[run_id] = run
         return run
 
     def _branch(self, above: Position) -> Branch | None:
-        """Return the strand in which a run begins."""
+        """Return the branch in which a run begins."""
         return task_branch(above)
 
     def _end(self, run_id: UUID) -> Run | None:
@@ -153,22 +181,7 @@ class RunTree(InlineHandler):
         run = self._begin(run_id, parent_run_id, name, tags, metadata)
         _chains.set(_Chain(self, run_id, run, self._open_chain()))
         for follower in self._followers:
-            follower.began(run_id, parent_run_id, run, Told(name, inputs, tags or (), metadata or {}))
-
-    def chain(self) -> Run | None:
-        """Return the innermost chain that began in this context and is still open.
-
-        What a graph does for a node after its function has returned, such as writing the state, is not told to belong
-        to the node's run in any other way.
-        """
-        chain = self._open_chain()
-        return chain.run if chain is not None else None
-
-    def _open_chain(self) -> _Chain | None:
-        chain = _chains.get()
-        while chain is not None and (chain.tree is not self or chain.run_id not in self._runs):
-            chain = chain.outer
-        return chain
+            follower.began(run_id, parent_run_id, run, ChainFacts(name, inputs, tags or (), metadata or {}))
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
@@ -192,7 +205,7 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a retrieval."""
-        self._begin(run_id, parent_run_id, run_name(serialized, kwargs), *tagged(kwargs))
+        self._begin(run_id, parent_run_id, run_name(serialized, kwargs), *_tagged(kwargs))
 
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
@@ -212,7 +225,7 @@ class RunTree(InlineHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a call of a text model."""
-        self._begin(run_id, parent_run_id, model_name(serialized, kwargs), *tagged(kwargs))
+        self._begin(run_id, parent_run_id, model_name(serialized, kwargs), *_tagged(kwargs))
 
     def on_chat_model_start(
         self,
@@ -224,9 +237,9 @@ class RunTree(InlineHandler):
         invocation_params: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Begin a model call, and tell its leaf which run it is."""
+        """Begin a call of a chat model, and announce its run to the leaf method."""
         name = model_name(serialized, kwargs)
-        run = self._begin(run_id, parent_run_id, name, *tagged(kwargs), params=invocation_params)
+        run = self._begin(run_id, parent_run_id, name, *_tagged(kwargs), params=invocation_params)
         _announced.set((*_announced.get(), (self, run)))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -255,7 +268,7 @@ class RunTree(InlineHandler):
             run_id,
             parent_run_id,
             name,
-            *tagged(kwargs),
+            *_tagged(kwargs),
             tool=name,
             inputs=inputs if inputs is not None else input_str,
             tool_call_id=kwargs.get("tool_call_id"),
@@ -270,70 +283,86 @@ class RunTree(InlineHandler):
         self._end(run_id)
 
 
-def tagged(kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the tags and the metadata of a run, of what a callback is told beside its named arguments."""
+def _tagged(kwargs: dict[str, Any]) -> tuple[Any, Any]:
     return kwargs.get("tags"), kwargs.get("metadata")
 
 
-def run_name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
-    """Return what a run is called."""
-    return kwargs.get("name") or (serialized or {}).get("name") or "run"
+# -- the tree of a session ---------------------------------------------------------------------------------------------
+
+_followers: list[Callable[[Session], Follower | None]] = []
 
 
-def model_name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
-    """Return the class of a model: a run name is for readers of traces, and may hold anything."""
-    return (
-        (serialized or {}).get("name") or ((serialized or {}).get("id") or [None])[-1] or run_name(serialized, kwargs)
-    )
+def tree_of(session: Session) -> RunTree:
+    """Return the run tree of a session, made for its first run."""
+    tree: RunTree = session.keepsake("langchain.run_tree", lambda: RunTree(session.root, _Followers(session)))
+    return tree
 
 
-def place_of_run(name: str, tags: Sequence[str], metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return what the framework says about the place of a run among its siblings.
+def register_follower(make: Callable[[Session], Follower | None]) -> None:
+    """Follow the chains of each session: from its first run on, or from now on in a session that is open already.
 
-    LangGraph tags a node's run `graph:step:N` and puts the path of its task into the metadata, where a `Send` has its
-    index, and so has a call of a function that is a task; a `RunnableParallel` tags its branches `map:key:K`.
+    Args:
+        make: Makes the follower of a session; may return None.
     """
-    for tag in tags:
-        if tag.startswith("graph:step:"):
-            step = int(tag.removeprefix("graph:step:"))
-            sent = _send_index(metadata.get("langgraph_path"))
-            return {"label": f"{name}@{step}{sent}", "at": step}
-        if tag.startswith("map:key:"):
-            return {"label": f"{tag.removeprefix('map:key:')}={name}", "group": "map"}
-    index = index_of_call(name, metadata)
-    if index is not None:
-        return {"label": f"{name}[{index}]", "group": "call", "within": index}
-    return {"label": name}
+    _followers.append(make)
 
 
-def index_of_call(name: str, metadata: Mapping[str, Any]) -> int | None:
-    """Return the how-manieth call of its caller a run is, for that of a function that is a task of LangGraph.
+class _Followers:
+    """The followers of one session. They grow: a framework may be imported while the session is open.
 
-    The path of such a task is `("__pregel_push", (...), 2, True)`; what runs inside it inherits the path.
+    Args:
+        session: The session.
     """
-    path = metadata.get("langgraph_path")
-    if metadata.get("langgraph_node") != name:
-        return None
-    if not isinstance(path, tuple | list) or len(path) < 3 or path[0] != "__pregel_push" or path[-1] is not True:  # noqa: PLR2004 - as in the path above
-        return None
-    return path[2] if type(path[2]) is int else None
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._seen = 0
+        self._made: list[Follower] = []
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[Follower]:
+        if self._seen < len(_followers):
+            self._make_new()
+        return iter(tuple(self._made))
+
+    def _make_new(self) -> None:
+        with self._lock:
+            while self._seen < len(_followers):
+                if (follower := _followers[self._seen](self._session)) is not None:
+                    self._made.append(follower)
+                self._seen += 1
 
 
-def _send_index(path: Any) -> str:
-    """Return the numbers of a task path such as `("__pregel_push", 2, False)`; tasks of edges have none."""
-    if not isinstance(path, tuple | list) or not path or path[0] != "__pregel_push":
-        return ""
-    return "".join(f"[{part}]" for part in path[1:] if type(part) is int)
+def current_tree() -> RunTree | None:
+    """Return the run tree of the current session, if there is one."""
+    session = current_session()
+    return tree_of(session) if session is not None else None
 
 
-_NODE = re.compile(r"(?P<node>[^/]+?)@(?P<step>-?\d+)(?P<sent>(?:\[\d+\])*)(?:#(?P<again>\d+))?")
+def model_run(session: Session, run_manager: Any) -> Run | None:
+    """Return the run that a chat model's leaf call belongs to; None if the framework announced none for it."""
+    tree = tree_of(session)
+    announced = tree.announced_model()
+    return tree.run(getattr(run_manager, "run_id", None)) or announced
 
 
-def place_in_words(address: str) -> str | None:
-    """Return the innermost node of a graph that an address is in, and its superstep: of what `place_of_run` made."""
-    found = next((match for label in reversed(address.split("/")) if (match := _NODE.fullmatch(label))), None)
-    if found is None:
-        return None
-    sent = ", Send " + found["sent"].strip("[]").replace("][", ".") if found["sent"] else ""
-    again = f", attempt {found['again']}" if found["again"] else ""
-    return f"node {found['node']}, superstep {found['step']}{sent}{again}"
+def position_of(session: Session, run_manager: Any) -> Position | None:
+    """Return the position of the run that a run manager is for, if that is open."""
+    run = tree_of(session).run(getattr(run_manager, "run_id", None))
+    return run.position if run is not None else None
+
+
+def enclosing_run(session: Session) -> Run | None:
+    """Return the run whose code is executing here."""
+    return tree_of(session).run(enclosing_run_id())
+
+
+def _place(session: Session) -> Position | None:
+    """Return the position of the innermost run whose code is executing here."""
+    tree = tree_of(session)
+    places = [run.position for run in (tree.run(enclosing_run_id()), tree.chain()) if run is not None]
+    return max(places, key=lambda position: len(position.order), default=None)
+
+
+register_place(_place)
+register_address_reader(place_in_words)

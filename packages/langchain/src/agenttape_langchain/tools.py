@@ -25,9 +25,9 @@ from agenttape_core.integration import (
     executing,
     intercept,
 )
-from agenttape_langchain.address import enclosing_run
-from agenttape_langchain.effects import aapply, apply, asked_of_run, depends_on_run, telling
+from agenttape_langchain.effects import aapply, apply, depends_on_run, noting_effects, request_of_run
 from agenttape_langchain.requests import tool_body
+from agenttape_langchain.run_tree import enclosing_run
 
 ToolT = TypeVar("ToolT", bound=BaseTool)
 
@@ -84,7 +84,7 @@ def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
         session: The session.
         seen: The request as callbacks are told it.
     """
-    body = {**seen, **asked_of_run(None)}
+    body = {**seen, **request_of_run(None)}
     if body == seen or session.policy.replaces or session.times_recorded(TOOL, body) or not _was_observed(session):
         return body
     outcomes = session.outcomes_of(TOOL, seen)
@@ -116,7 +116,7 @@ def _run(real: Callable[..., Any]) -> Callable[..., Any]:
             return real(self, *args, **kwargs)
 
         def execute() -> Any:
-            with telling(crossing) as watched:
+            with noting_effects(crossing) as watched:
                 return real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
 
         return finished(crossing, self, intercept(crossing, execute, apply))
@@ -132,7 +132,7 @@ def _arun(real: Callable[..., Any]) -> Callable[..., Any]:
             return await real(self, *args, **kwargs)
 
         async def execute() -> Any:
-            with telling(crossing) as watched:
+            with noting_effects(crossing) as watched:
                 return await real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
 
         return finished(crossing, self, await aintercept(crossing, execute, aapply))

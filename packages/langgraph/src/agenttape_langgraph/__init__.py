@@ -1,7 +1,7 @@
 """AgentTape for LangGraph: record a LangGraph run once, replay it forever, and travel in it at zero tokens."""
 
 from agenttape_core.integration import register_codecs
-from agenttape_langchain.effects import register_effects
+from agenttape_langchain.integration import register_effects
 from agenttape_langgraph.codec import CODECS
 from agenttape_langgraph.effects import EFFECTS
 from agenttape_langgraph.exporting import ThreadExport, aexport_thread, export_thread, open_export

@@ -21,8 +21,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
 from agenttape_core.integration import Crossing, Outcome
-from agenttape_langchain._compat import current_config, in_config
-from agenttape_langchain.effects import Effects, Tell
+from agenttape_langchain.integration import Effects, NoteEffect, current_config, in_config
 from agenttape_langgraph._compat import (
     NS_SEP,
     RESUME,
@@ -54,7 +53,7 @@ def _telling(tell: Callable[[Any], None], real: Callable[[Any], Any]) -> Callabl
 # -- while it executes -------------------------------------------------------------------------------------------------
 
 
-def _watch(value: Any, tell: Tell) -> Any:
+def _watch(value: Any, tell: NoteEffect) -> Any:
     if isinstance(value, dict):
         return _watched_config(value, tell) if SEND in (value.get("configurable") or ()) else value
     if isinstance(value, Runtime) or _is_tool_runtime(value):
@@ -69,7 +68,7 @@ def _is_tool_runtime(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and type(value).__name__ == "ToolRuntime"
 
 
-def _watched_config(config: Any, tell: Tell) -> Any:
+def _watched_config(config: Any, tell: NoteEffect) -> Any:
     configurable = dict(config["configurable"])
     watchers: dict[str, Callable[[Any], Any]] = {
         SEND: lambda send: _sender(send, tell),
@@ -83,7 +82,7 @@ def _watched_config(config: Any, tell: Tell) -> Any:
     return {**config, "configurable": configurable, "callbacks": _callbacks(config, tell)}
 
 
-def _sender(send: Callable[[Any], Any], tell: Tell) -> Callable[[Any], Any]:
+def _sender(send: Callable[[Any], Any], tell: NoteEffect) -> Callable[[Any], Any]:
     def told(writes: Any) -> None:
         mine = [[channel, value] for channel, value in writes if channel != RESUME]
         if mine:
@@ -92,7 +91,7 @@ def _sender(send: Callable[[Any], Any], tell: Tell) -> Callable[[Any], Any]:
     return _telling(told, send)
 
 
-def _writer(write: Callable[[Any], Any], config: RunnableConfig, tell: Tell) -> Callable[[Any], Any]:
+def _writer(write: Callable[[Any], Any], config: RunnableConfig, tell: NoteEffect) -> Callable[[Any], Any]:
     """Return a writer of the custom stream; it finds the namespace to write to by the config that it is called in."""
     (own, _) = graph_of(config)
 
@@ -106,7 +105,7 @@ def _writer(write: Callable[[Any], Any], config: RunnableConfig, tell: Tell) -> 
     return _telling(told, write)
 
 
-def _counter(count: Callable[[], int], tell: Tell) -> Callable[[], int]:
+def _counter(count: Callable[[], int], tell: NoteEffect) -> Callable[[], int]:
     def counted() -> int:
         asked = asked_human()
         if asked is not None:
@@ -116,12 +115,12 @@ def _counter(count: Callable[[], int], tell: Tell) -> Callable[[], int]:
     return counted
 
 
-def _relay(stream: Any, config: RunnableConfig, tell: Tell) -> Any:
+def _relay(stream: Any, config: RunnableConfig, tell: NoteEffect) -> Any:
     """Return where the graphs that are called inside stream to."""
     return StreamProtocol(_telling(lambda part: tell("stream", _plain_part(part, config)), stream), stream.modes)
 
 
-def _callbacks(config: RunnableConfig, tell: Tell) -> Any:
+def _callbacks(config: RunnableConfig, tell: NoteEffect) -> Any:
     """Return the callbacks of a run, of which those that stream what models and tools say tell that, too."""
     callbacks = config.get("callbacks")
     if not isinstance(callbacks, BaseCallbackManager) or not any(map(is_stream_handler, callbacks.handlers)):
@@ -141,7 +140,7 @@ def _callbacks(config: RunnableConfig, tell: Tell) -> Any:
 
 
 def _heard(
-    stream: Callable[[Any], Any], config: RunnableConfig, by: Mapping[str, int], tell: Tell
+    stream: Callable[[Any], Any], config: RunnableConfig, by: Mapping[str, int], tell: NoteEffect
 ) -> Callable[[Any], Any]:
     return _telling(lambda part: tell("heard", {**_plain_part(part, config), **by}), stream)
 
@@ -149,7 +148,7 @@ def _heard(
 class _Seen:
     """The ids of the messages that a handler need not stream any more; it tells of new ones."""
 
-    def __init__(self, real: set[Any], by: Mapping[str, int], tell: Tell) -> None:
+    def __init__(self, real: set[Any], by: Mapping[str, int], tell: NoteEffect) -> None:
         self._real = real
         self._by = by
         self._tell = tell
@@ -164,7 +163,7 @@ class _Seen:
 
 
 @contextmanager
-def _around(crossing: Crossing, tell: Tell) -> Iterator[None]:
+def _around(crossing: Crossing, tell: NoteEffect) -> Iterator[None]:
     with _giving_parts(crossing, tell):
         try:
             yield
@@ -175,8 +174,8 @@ def _around(crossing: Crossing, tell: Tell) -> Iterator[None]:
             raise
 
 
-def _tell_of_leaving(command: Command[Any], tell: Tell) -> None:
-    """Tell of a command for a graph around that ends the call; it names the graph by the ids of tasks."""
+def _tell_of_leaving(command: Command[Any], tell: NoteEffect) -> None:
+    """NoteEffect of a command for a graph around that ends the call; it names the graph by the ids of tasks."""
     own, _ = graph_of(current_config() or {})
     levels = len((command.graph or "").split(NS_SEP))
     if command.graph == NS_SEP.join(own[:levels]):
@@ -184,7 +183,7 @@ def _tell_of_leaving(command: Command[Any], tell: Tell) -> None:
 
 
 @contextmanager
-def _giving_parts(crossing: Crossing, tell: Tell) -> Iterator[None]:
+def _giving_parts(crossing: Crossing, tell: NoteEffect) -> Iterator[None]:
     """Be told of what a tool gives of its output before it returns."""
     if crossing.boundary.kind != "tool":
         yield
@@ -321,6 +320,6 @@ EFFECTS = Effects(
     aapply={"store": aput_again},
     watch=_watch,
     around=_around,
-    asked=_asked,
+    request=_asked,
     depends=lambda outcomes: any(map(asks, outcomes)),
 )

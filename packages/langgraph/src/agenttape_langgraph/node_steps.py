@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core import UnrecordableValueError
 from agenttape_core.integration import Happening, Session, Texts, executing, plain_value, record_step
-from agenttape_langchain.address import register_follower
-from agenttape_langchain.callbacks.runs import OpenRun
+from agenttape_langchain.integration import OpenRun, register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
 from agenttape_langgraph.stable_ids import same_ids
 from agenttape_langgraph.state_delta import News
@@ -34,7 +33,7 @@ from agenttape_langgraph.state_delta import News
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from agenttape_langchain.run_tree import Run, Told
+    from agenttape_langchain.integration import ChainFacts, Run
 
 WRITES = "$writes"
 """The tag of the values of a channel that a node wrote more than once."""
@@ -69,19 +68,19 @@ class GraphSteps:
         self._nodes: dict[UUID, _Node] = {}
         self._graphs: set[UUID] = set()
 
-    def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, told: Told) -> None:
+    def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, facts: ChainFacts) -> None:
         """Note that a graph, a node or any other chain begins."""
         above = self._open.get(parent_run_id) if parent_run_id is not None else None
-        opened = OpenRun(run_id, run, told.name, above, told.tags, told.metadata)
+        opened = OpenRun(run_id, run, facts.name, above, facts.tags, facts.metadata)
         self._open[run_id] = opened
         opened.kind = opened.chain_kind()
         if opened.kind == "node":
             if above is not None:
                 self._graphs.add(above.run_id)
-            self._nodes[run_id] = self._node(opened, told.inputs)
+            self._nodes[run_id] = self._node(opened, facts.inputs)
         elif above is None and self._session.ambient:
-            self._news.say(told.inputs)
-            opened.input = _shown(told.inputs)
+            self._news.say(facts.inputs)
+            opened.input = _shown(facts.inputs)
 
     def _node(self, run: OpenRun, inputs: Any) -> _Node:
         task = _running_task.get()

@@ -27,7 +27,7 @@ from agenttape_core.integration import (
     intercept_stream,
     original_of,
 )
-from agenttape_langchain.effects import aapply, apply, telling
+from agenttape_langchain.integration import aapply, apply, noting_effects
 from agenttape_langgraph._compat import RunnableCallable, is_function_node, is_sequence
 from agenttape_langgraph.served_values import Serves, cross_node, is_served, with_config
 from agenttape_langgraph.tasks import calling
@@ -150,7 +150,7 @@ def _invoke(cls: Any) -> Callable[..., Any]:
             return node.invoke(input, config, **kwargs)
 
         def execute() -> Any:
-            with telling(crossing) as watched:
+            with noting_effects(crossing) as watched:
                 return node.invoke(input, watched(config), **kwargs)
 
         with with_config(config):
@@ -168,7 +168,7 @@ def _ainvoke(cls: Any) -> Callable[..., Any]:
             return await node.ainvoke(input, config, **kwargs)
 
         async def execute() -> Any:
-            with telling(crossing) as watched:
+            with noting_effects(crossing) as watched:
                 return await node.ainvoke(input, watched(config), **kwargs)
 
         with with_config(config):
@@ -187,7 +187,7 @@ def _stream(cls: Any) -> Callable[..., Iterator[Any]]:
             return
 
         def execute() -> Iterator[Any]:
-            with telling(crossing) as watched:
+            with noting_effects(crossing) as watched:
                 yield from node.stream(input, watched(config), **kwargs)
 
         with with_config(config):
@@ -207,7 +207,7 @@ def _astream(cls: Any) -> Callable[..., AsyncIterator[Any]]:
             return
 
         async def execute() -> AsyncIterator[Any]:
-            with telling(crossing) as watched:
+            with noting_effects(crossing) as watched:
                 async for part in node.astream(input, watched(config), **kwargs):
                     yield part
 

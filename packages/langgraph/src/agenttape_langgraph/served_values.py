@@ -12,10 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel
 
 from agenttape_core.integration import Crossing, Session, below
-from agenttape_langchain._compat import current_config, in_config
-from agenttape_langchain.effects import asked_of_run
-from agenttape_langchain.requests import runnable_body
-from agenttape_langchain.runnables import CALL
+from agenttape_langchain.integration import CALL, current_config, in_config, request_of_run, runnable_body
 from agenttape_langgraph._compat import NS_END, context_of, graph_of
 
 Serves: TypeAlias = Collection[str] | Callable[[str], bool] | bool
@@ -42,7 +39,7 @@ def cross_node(session: Session, name: str, given: Any, config: RunnableConfig |
     """
     config = config if config is not None else current_config() or {}
     name = str.__str__(name)  # it may be a member of an enum
-    body = {**runnable_body(given, _options(config)), **asked_of_run(config)}
+    body = {**runnable_body(given, _options(config)), **request_of_run(config)}
     ids = tuple(_ids(given, graph_of(config)[0]))
     crossing = session.cross(NODE, name, body, position=below(session, name), ids=ids)
     crossing.drops_ids = True

@@ -28,9 +28,7 @@ from agenttape_core.integration import (
     is_alias,
     state_of,
 )
-from agenttape_langchain._compat import current_config
-from agenttape_langchain.requests import method_body
-from agenttape_langchain.vector_stores import MEMORY
+from agenttape_langchain.integration import MEMORY, current_config, method_body
 from agenttape_langgraph._compat import store_of
 
 StoreT = TypeVar("StoreT", bound=BaseStore)

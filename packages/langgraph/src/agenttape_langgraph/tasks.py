@@ -13,8 +13,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
 from agenttape_core.integration import Crossing, aintercept, current_session, intercept
-from agenttape_langchain._compat import current_config
-from agenttape_langchain.effects import aapply, apply, telling
+from agenttape_langchain.integration import aapply, apply, current_config, noting_effects
 from agenttape_langgraph._compat import CALL, TaskFunction, is_async_callable, name_of_task, writer_of
 from agenttape_langgraph.served_values import Serves, cross_node, is_served, with_config
 
@@ -87,7 +86,7 @@ def _coroutine(func: Callable[..., Any]) -> Callable[..., Any]:
 def _telling(crossing: Crossing, kwargs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Run a real task inside, with the arguments that are yielded, so that its crossing is told what else it does."""
     writer = writer_of(current_config())
-    with telling(crossing) as watched:
+    with noting_effects(crossing) as watched:
         own = {key: watched(value) for key, value in kwargs.items()}
         if writer is not None and own.get("writer") is writer:
             own["writer"] = writer_of(current_config())

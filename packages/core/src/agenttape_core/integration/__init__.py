@@ -16,6 +16,7 @@ process opens, or as soon as the framework is imported, and left with the last s
 
 from __future__ import annotations
 
+from agenttape_core.errors import register_result_attribute
 from agenttape_core.freeze import register_backoff, register_seam
 from agenttape_core.guard import register_tracer
 from agenttape_core.integration.alias import (
@@ -215,6 +216,7 @@ __all__ = [
     "register_backoff",
     "register_codecs",
     "register_place",
+    "register_result_attribute",
     "register_scope",
     "register_seam",
     "register_tracer",

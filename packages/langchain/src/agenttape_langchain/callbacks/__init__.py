@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from agenttape_core import Rule
 from agenttape_core.integration import Boundary, plain_value
 from agenttape_langchain._compat import as_provider_sees
+from agenttape_langchain.address import model_name, run_name
 from agenttape_langchain.callbacks.calls import (
     Batch,
     ObservedCall,
@@ -29,7 +30,7 @@ from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
 from agenttape_langchain.retrievers import RETRIEVAL
-from agenttape_langchain.run_tree import Run, model_name, run_name
+from agenttape_langchain.run_tree import Run
 from agenttape_langchain.tools import TOOL
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.integration import Crossing, plain_value
+from agenttape_langchain.address import index_of_call
 from agenttape_langchain.callbacks.calls import ObservedCall
-from agenttape_langchain.run_tree import Run, index_of_call
+from agenttape_langchain.run_tree import Run
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.integration import Crossing, Position
+from agenttape_langchain.address import placement
 from agenttape_langchain.importers.foreign_files import expect_list, expect_mapping, malformed
-from agenttape_langchain.run_tree import place_of_run
 
 _STRUCTURAL_TAGS = ("graph:step:", "map:key:", "seq:step:", "langsmith:")
 
@@ -129,7 +129,7 @@ def runs_of(path: Path, data: Any, root: Position) -> list[ForeignRun]:
         above = found.get(str(item.get("parent_run_id")))
         run = ForeignRun(item, above)
         below = above.position if above is not None else root
-        run.position = below.child(**place_of_run(_position_name(run), run.tags, dict(run.metadata)))
+        run.position = below.child(**placement(_position_name(run), run.tags, dict(run.metadata)))
         found[str(item["id"])] = run
     return list(found.values())
 

@@ -1,0 +1,39 @@
+"""The face for frameworks built on LangChain: what an integration of one needs of this package, besides its root."""
+
+from agenttape_langchain._compat import current_config, in_config
+from agenttape_langchain.bindings import tape_within
+from agenttape_langchain.callbacks.runs import OpenRun
+from agenttape_langchain.effects import (
+    Effects,
+    NoteEffect,
+    aapply,
+    apply,
+    noting_effects,
+    register_effects,
+    request_of_run,
+)
+from agenttape_langchain.requests import method_body, runnable_body
+from agenttape_langchain.run_tree import ChainFacts, Run, register_follower
+from agenttape_langchain.runnables import CALL
+from agenttape_langchain.vector_stores import MEMORY
+
+__all__ = [
+    "CALL",
+    "MEMORY",
+    "ChainFacts",
+    "Effects",
+    "NoteEffect",
+    "OpenRun",
+    "Run",
+    "aapply",
+    "apply",
+    "current_config",
+    "in_config",
+    "method_body",
+    "noting_effects",
+    "register_effects",
+    "register_follower",
+    "request_of_run",
+    "runnable_body",
+    "tape_within",
+]

@@ -1,0 +1,55 @@
+"""The tree of runs: positions of calls, and followers of chains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableLambda
+
+from agenttape_core import use_cassette
+from agenttape_langchain import run_tree
+from agenttape_langchain.address import place_in_words
+
+
+class Chains:
+    """Follows the chains of a session."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def began(self, run_id: Any, parent_run_id: Any, run: Any, facts: Any) -> None:
+        self.seen.append(f"began {facts.name}")
+
+    def ended(self, run_id: Any, output: Any) -> None:
+        self.seen.append("ended")
+
+    def failed(self, run_id: Any, error: BaseException) -> None:
+        self.seen.append("failed")
+
+
+def test_follower_of_a_package_that_is_imported_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that is imported while a session is open follows its chains, though its tree has begun to grow."""
+    monkeypatch.setattr(run_tree, "_followers", list(run_tree._followers))
+    chains = Chains()
+    with use_cassette(tmp_path / "late.yaml", mode="all"):
+        RunnableLambda(str, name="early").invoke(1)
+        run_tree.register_follower(lambda session: chains)
+        RunnableLambda(str, name="late").invoke(2)
+        RunnableLambda(str, name="later").invoke(3)
+    assert chains.seen == ["began late", "ended", "began later", "ended"]
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("agent/model@1/ChatOpenAI", "node model, superstep 1"),
+        ("agent/tools@2[0][1]/get_weather", "node tools, superstep 2, Send 0.1"),
+        ("agent/model@-1#3", "node model, superstep -1, attempt 3"),
+        ("RunnableSequence/ChatOpenAI", None),
+    ],
+)
+def test_node_in_words(address: str, words: str | None) -> None:
+    """An address below a graph names its innermost node and superstep in words."""
+    assert place_in_words(address) == words
