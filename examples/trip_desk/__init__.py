@@ -1,1 +1,1 @@
-"""A trip desk: a graph that crashes, is resumed, and is travelled in."""
+"""A trip desk: a graph that crashes, is resumed, and is forked."""

@@ -1,4 +1,4 @@
-"""Record a graph that crashes, resume it from its saver, replay it, and travel in it.
+"""Record a graph that crashes, resume it from its saver, replay it, and fork it.
 
 From the root of the repository: `PYTHONPATH=examples python -m trip_desk.demo`. It writes to a temporary folder only,
 needs no key and no network, and exits with 1 when something is not as it says.
@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
 from agenttape_core import use_cassette
-from agenttape_langgraph import TapeSaver, Travel, replay_thread, steps_of, tape, time_travel
+from agenttape_langgraph import Fork, TapeSaver, replay_thread, steps_of, tape, time_travel
 from weather_agent.policy import Reply
 from weather_agent.server import OpenAILoopback
 
@@ -54,7 +54,7 @@ class Story:
         with self.server:
             self.record()
             self.replay()
-            self.travel()
+            self.fork()
         print(f"\nFAILED: {', '.join(self.failed)}" if self.failed else "\nALL AS IT SHOULD BE.")
         return not self.failed
 
@@ -75,7 +75,7 @@ class Story:
                 print(f"    the graph asks: {waiting['__interrupt__'][0].value}")
                 self.done = self.desk(saver).invoke(Command(resume="yes"), THREAD)
         print(indent("\n".join(self.done["notes"]), "      "))
-        self.booked = self.seats()  # two: LangGraph ran the node again to hand in the answer
+        self.booked = self.seats()  # two: LangGraph ran the node again when it was resumed
 
     def replay(self) -> None:
         """List what was recorded, and run it again for nothing."""
@@ -87,14 +87,14 @@ class Story:
         self.check("seats booked", self.seats() - self.booked, expected=0)
         self.check("the same notes", replayed.values["notes"] == self.done["notes"], expected=True)
 
-    def travel(self) -> None:
-        """Depart from the recorded run in three ways."""
+    def fork(self) -> None:
+        """Fork the recorded run in three ways."""
         plan = next(step for step in steps_of(self.cassette) if step.nodes == ("plan",))
         say(4, "WHAT IF the human had said no?", "time_travel(..., resume='no')")
         self.show(time_travel(self.cassette, self.desk(), step=self.asking(), resume="no"), live=1)
-        say(5, "WHAT IF the model had planned otherwise?", "time_travel(..., answers={1: ...})")
+        say(5, "WHAT IF the model had planned something else?", "time_travel(..., answers={1: ...})")
         self.show(time_travel(self.cassette, self.desk(), answers={1: "Swim there."}), live=1)
-        say(6, "WHAT IF the state had been another?", f"time_travel(..., step={plan.number}, state_update=...)")
+        say(6, "WHAT IF the state had been different?", f"time_travel(..., step={plan.number}, state_update=...)")
         edited = {"notes": ["A friend comes along."]}
         self.show(time_travel(self.cassette, self.desk(), step=plan, state_update=edited), live=1, diff=True)
 
@@ -102,12 +102,12 @@ class Story:
         """The number of the step that asks the human."""
         return next(step.number for step in steps_of(self.cassette) if step.interrupts)
 
-    def show(self, travel: Travel, *, live: int, diff: bool = False) -> None:
-        """Show what came of a journey."""
-        print(indent(str(travel).replace(f"{self.cassette.parent}{os.sep}", ""), "    "))
+    def show(self, fork: Fork, *, live: int, diff: bool = False) -> None:
+        """Show a fork, and check what it cost."""
+        print(indent(str(fork).replace(f"{self.cassette.parent}{os.sep}", ""), "    "))
         if diff:
-            print(indent(str(travel.diff).replace(f"{self.cassette.parent}{os.sep}", ""), "    | "))
-        self.check("calls that were executed", len(travel.live), expected=live)
+            print(indent(str(fork.diff).replace(f"{self.cassette.parent}{os.sep}", ""), "    | "))
+        self.check("calls that were executed", len(fork.live), expected=live)
         self.check("seats booked", self.seats() - self.booked, expected=0)
 
     def seats(self) -> int:

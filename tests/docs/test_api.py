@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from _pytest.fixtures import FixtureFunctionDefinition
@@ -98,7 +98,7 @@ def object_parts(name: str, thing: Any) -> Iterator[str]:
     elif isinstance(tree, ast.ClassDef):
         yield fenced(signature(name, constructor(tree)))
     elif isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
-        yield fenced(signature(name, tree))
+        yield fenced(signature(name, as_called(thing, tree)))
     yield from documented(inspect.cleandoc(thing.__doc__ or ""))
     rows = [row(f"`{shown}`", member) for shown, member in members(thing)]
     if rows:
@@ -110,6 +110,27 @@ def fixture_parts(name: str, function: Any) -> Iterator[str]:
     given = re.sub(r"Iterator\[(\w+)\]", r"\1", str(inspect.signature(function).return_annotation))
     yield fenced(f"{name}: {given}")
     yield from documented(inspect.cleandoc(function.__doc__))
+
+
+class Verbatim(str):
+    """An annotation that is shown without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+FunctionT = TypeVar("FunctionT", ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def as_called(function: Any, tree: FunctionT) -> FunctionT:
+    """Return the definition of a function with the arguments of its `__signature__`, if a decorator set one."""
+    given = getattr(function, "__signature__", None)
+    if given is not None:
+        shown = [each.replace(annotation=Verbatim(each.annotation)) for each in given.parameters.values()]
+        (called,) = ast.parse(f"def called{inspect.Signature(shown)}: ...").body
+        assert isinstance(called, ast.FunctionDef)
+        tree.args = called.args
+    return tree
 
 
 def constructor(tree: ast.ClassDef) -> ast.FunctionDef | ast.ClassDef:

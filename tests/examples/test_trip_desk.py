@@ -1,4 +1,4 @@
-"""The trip desk tells its story: it crashes, is resumed, is replayed for nothing, and is travelled in."""
+"""The trip desk tells its story: it crashes, is resumed, is replayed for nothing, and is forked."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_story_is_told_to_its_end(told: str) -> None:
     assert "ALL AS IT SHOULD BE." in told
 
 
-def test_departures_and_their_diff_are_shown(told: str) -> None:
-    """Each journey says which call was executed, and the last one shows where it parts from the recording."""
+def test_forks_and_their_diff_are_shown(told: str) -> None:
+    """Each fork shows which call was executed, and the last one where it parts from the recording."""
     assert told.count("1 live") == 3
     assert told.count("  live   chat ChatOpenAI at LangGraph#3/letter@") == 3
     assert re.search(r"\| the first divergence is step .* node book at LangGraph/book@2", told)

@@ -60,7 +60,7 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 def test_thread_is_replayed_elsewhere(world: World, saver: Any, tmp_path: Path) -> None:
-    """One file is enough to look at the thread, to replay it and to depart from it, with the world gone."""
+    """One file is enough to look at the thread, to replay it and to fork it, with the world gone."""
     run(world, saver, tmp_path / "runs.jsonl")
     exported = export_thread(saver, CONFIG, tmp_path / "runs.jsonl", tmp_path / "incident.sqlite")
     recorded = states(approval(world).compile(checkpointer=saver))
@@ -74,8 +74,8 @@ def test_thread_is_replayed_elsewhere(world: World, saver: Any, tmp_path: Path) 
         assert replayed.values == told[0][0]
         assert len(steps_of(export.cassette)) == 9
         last = open_cassette(export.cassette).entries[-1].number
-        travel = time_travel(export.cassette, graph, answers={last: "goodbye"}, live=False)
-        assert travel.values["log"][-1] == "thank: goodbye"
+        fork = time_travel(export.cassette, graph, answers={last: "goodbye"}, live=False)
+        assert fork.values["log"][-1] == "thank: goodbye"
     assert not export.cassette.exists()
 
 

@@ -1,4 +1,4 @@
-"""What the tests of time travel share: each thread is recorded in both ways that there are."""
+"""What the tests of time fork share: each thread is recorded in both ways that there are."""
 
 from __future__ import annotations
 

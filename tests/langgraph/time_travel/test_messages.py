@@ -1,4 +1,4 @@
-"""A conversation is departed from by editing one of its messages."""
+"""A conversation is forked by editing one of its messages."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_message_is_edited_by_its_id(world: World, tmp_path: Path) -> None:
     assert (before, len(steps_of(path))) == (ANSWERS, ANSWERS + 1)
     edited = AIMessage("EDITED", id=recorded["messages"][7].id)
 
-    travel = time_travel(
+    fork = time_travel(
         path, talking(world).compile(), step=8, state_update={"messages": [edited]}, to=tmp_path / "other.yaml"
     )
 
-    messages = travel.values["messages"]
+    messages = fork.values["messages"]
     assert messages[7] == edited
     assert messages[:7] == recorded["messages"][:7]
-    assert len(travel.prefix) == 7
-    assert len(travel.live) == len(world.reached) - before == len(messages) - 8 == ANSWERS - 7
+    assert len(fork.prefix) == 7
+    assert len(fork.live) == len(world.reached) - before == len(messages) - 8 == ANSWERS - 7

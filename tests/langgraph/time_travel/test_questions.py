@@ -48,10 +48,10 @@ def test_tool_that_asks_depends_on_the_answer(world: World, record: Record, path
     before = len(world.reached)
     assert replay_thread(path, asking_tool(world).compile()).values == values
     assert world.reached[before:] == []
-    travel = time_travel(path, asking_tool(world).compile(), resume="no")
+    fork = time_travel(path, asking_tool(world).compile(), resume="no")
     assert world.reached[before:] == ["confirm"]
-    assert travel.values["log"][1] == values["log"][1]
-    assert travel.values["log"][2].endswith("it: no")
+    assert fork.values["log"][1] == values["log"][1]
+    assert fork.values["log"][2].endswith("it: no")
 
 
 def around(world: World) -> StateGraph[Any]:
@@ -81,13 +81,13 @@ def test_what_is_around_a_subgraph_is_served_again(world: World, record: Record,
     record(path, around(world), [{"log": ["hello"]}])
     draft = next(step for step in steps_of(path) if step.nodes == ("draft",))
     before = len(world.reached)
-    travel = time_travel(path, around(world).compile(), step=draft, state_update={"log": ["edited"]})
+    fork = time_travel(path, around(world).compile(), step=draft, state_update={"log": ["edited"]})
     assert world.reached[before:] == ["model"]
-    assert [crossed.address for crossed in travel.live] == [f"{draft.graph}/polish@3/PlainChat"]
-    assert "edited" in travel.values["log"]
-    numbers = {crossed.number for crossed in (*travel.prefix, *travel.served)}
+    assert [crossed.address for crossed in fork.live] == [f"{draft.graph}/polish@3/PlainChat"]
+    assert "edited" in fork.values["log"]
+    numbers = {crossed.number for crossed in (*fork.prefix, *fork.served)}
     assert len(numbers) == 3
-    assert replay_thread(travel.cassette, around(world).compile()).values == travel.values
+    assert replay_thread(fork.cassette, around(world).compile()).values == fork.values
     assert len(world.reached) == before + 1
 
 

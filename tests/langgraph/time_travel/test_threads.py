@@ -36,11 +36,11 @@ def test_one_of_several_threads(world: World, path: Path, thread: str) -> None:
     before = len(world.reached)
     assert replay_thread(path, graph, thread_id=thread).values == ended[thread]
     greeted = next(step for step in steps_of(path, thread) if step.nodes == ("greet",))
-    travel = time_travel(path, graph, thread_id=thread, step=greeted, state_update={"log": ["x"]}, live={"chat"})
-    assert travel.values["log"][2] == "x"
+    fork = time_travel(path, graph, thread_id=thread, step=greeted, state_update={"log": ["x"]}, live={"chat"})
+    assert fork.values["log"][2] == "x"
     assert world.reached[before:] == ["model"]
-    assert travel.config == {"configurable": {"thread_id": thread}}
-    assert steps_of(travel.cassette)[-1].nodes == ("thank",)
+    assert fork.config == {"configurable": {"thread_id": thread}}
+    assert steps_of(fork.cassette)[-1].nodes == ("thank",)
 
 
 def flaky(world: World) -> StateGraph[Any]:
@@ -124,7 +124,7 @@ async def test_several_questions_at_once(world: World, path: Path, recorder: Any
     assert replayed.values == values
     last = [step for step in steps_of(path) if step.interrupts][-1]
     assert time_travel(path, survey(world).compile(), step=last, resume="8").values["said"][-1] == "number: 8"
-    with pytest.raises(ConfigurationError, match="which step's question"):
+    with pytest.raises(ConfigurationError, match="the step whose question"):
         time_travel(path, survey(world).compile(), resume="8")
 
 
@@ -137,18 +137,18 @@ def test_several_inputs(world: World, record: Record, path: Path) -> None:
     values = record(path, builder, given)
     assert [step.nodes[0] for step in steps_of(path)] == ["__start__", "reply"] * 3
     before = len(world.reached)
-    travel = time_travel(path, builder.compile(), step=4, state_update={"log": ["two and a half"]})
-    assert travel.values["log"][:4] == values["log"][:4]
+    fork = time_travel(path, builder.compile(), step=4, state_update={"log": ["two and a half"]})
+    assert fork.values["log"][:4] == values["log"][:4]
     assert len(world.reached) == before + 1
-    assert travel.values["log"][4:6] == ["two and a half", "three"]
-    assert len(travel.prefix) == 2
+    assert fork.values["log"][4:6] == ["two and a half", "three"]
+    assert len(fork.prefix) == 2
 
 
 def test_graph_without_a_thread(world: World, record: Record, path: Path) -> None:
-    """A graph that ran without a saver can be departed from all the same."""
+    """A graph that ran without a saver can be forked all the same."""
     record(path, loop(world), [{"log": ["hello"]}], thread=None)
-    travel = time_travel(path, loop(world).compile(), step=20, state_update={"log": ["enough"]})
-    assert travel.values["log"][20] == "enough"
+    fork = time_travel(path, loop(world).compile(), step=20, state_update={"log": ["enough"]})
+    assert fork.values["log"][20] == "enough"
 
 
 def test_functional_graph(world: World, path: Path) -> None:
@@ -170,14 +170,14 @@ def test_functional_graph(world: World, path: Path) -> None:
         final = write.invoke(Command(resume="yes"), {**config, "callbacks": [handler]})
     before = len(world.reached)
     assert replay_thread(path, write).values == final
-    travel = time_travel(path, write, resume="no")
-    assert travel.values == final.replace("yes", "no")
+    fork = time_travel(path, write, resume="no")
+    assert fork.values == final.replace("yes", "no")
     assert len(world.reached) == before
 
 
 @pytest.mark.parametrize("kept_in", ["graph", "argument", "async"])
 async def test_recording_that_began_in_the_middle(world: World, path: Path, tmp_path: Path, kept_in: str) -> None:
-    """A thread that held something before is replayed and departed from with what a saver has of it."""
+    """A thread that held something before is replayed and forked with what a saver has of it."""
     builder = StateGraph(Log)
     builder.add_node("reply", asking(world, "reply", "reply"))
     builder.add_edge(START, "reply")
@@ -201,8 +201,8 @@ async def test_recording_that_began_in_the_middle(world: World, path: Path, tmp_
         replayed = replay_thread(path, graph if kept_in == "graph" else bare, **given)
     assert replayed.values == values
     assert len(replayed.history) > 8
-    travel = time_travel(path, bare, saver=saver, step=2, state_update={"log": ["x"]}, to=tmp_path / "x.yaml")
-    assert travel.values["log"][:7] == [*values["log"][:6], "x"]
+    fork = time_travel(path, bare, saver=saver, step=2, state_update={"log": ["x"]}, to=tmp_path / "x.yaml")
+    assert fork.values["log"][:7] == [*values["log"][:6], "x"]
     assert len(world.reached) == before + 1
 
 

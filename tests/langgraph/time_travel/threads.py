@@ -1,4 +1,4 @@
-"""Graphs to travel in, and threads of them that were recorded."""
+"""Graphs to fork in, and threads of them that were recorded."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from agenttape_langgraph.exporting import ThreadExport, aexport_thread, export_t
 from agenttape_langgraph.saver import TapeSaver
 from agenttape_langgraph.tape import tape
 from agenttape_langgraph.time_travel import (
+    Fork,
     RecordedStep,
-    Replayed,
-    Travel,
+    ThreadReplay,
     areplay_thread,
     atime_travel,
     replay_thread,
@@ -19,11 +19,11 @@ from agenttape_langgraph.time_travel import (
 )
 
 __all__ = [
+    "Fork",
     "RecordedStep",
-    "Replayed",
     "TapeSaver",
     "ThreadExport",
-    "Travel",
+    "ThreadReplay",
     "aexport_thread",
     "areplay_thread",
     "atime_travel",

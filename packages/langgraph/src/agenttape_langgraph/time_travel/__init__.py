@@ -1,13 +1,13 @@
-"""Time travel: list the steps of a recorded run, depart from it at any of them, and see what would have been."""
+"""Time travel: list the steps of a recorded run, replay it, and fork it at any step."""
 
-from agenttape_langgraph.time_travel.fork import Travel, atime_travel, time_travel
+from agenttape_langgraph.time_travel.fork import Fork, atime_travel, time_travel
 from agenttape_langgraph.time_travel.recorded_run import RecordedStep, steps_of
-from agenttape_langgraph.time_travel.replay import Replayed, areplay_thread, replay_thread
+from agenttape_langgraph.time_travel.replay import ThreadReplay, areplay_thread, replay_thread
 
 __all__ = [
+    "Fork",
     "RecordedStep",
-    "Replayed",
-    "Travel",
+    "ThreadReplay",
     "areplay_thread",
     "atime_travel",
     "replay_thread",

@@ -1,69 +1,90 @@
-"""Make the journey: the same way, synchronously and asynchronously."""
+"""Carry out scripts, synchronously and asynchronously."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from contextlib import AsyncExitStack, ExitStack
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from langgraph.pregel import Pregel
-from langgraph.types import StateSnapshot
+from agenttape_langgraph.time_travel.script import (
+    Action,
+    Enter,
+    GetState,
+    Invoke,
+    Leave,
+    ListCheckpoints,
+    Script,
+    Update,
+)
 
-from agenttape_langgraph.time_travel.script import Action, Invoke, Update, Way
-
-Graph = Pregel[Any, Any, Any, Any]
+T = TypeVar("T")
+Sessions: TypeAlias = "ExitStack[Literal[False]]"
+AsyncSessions: TypeAlias = "AsyncExitStack[Literal[False]]"
 
 _DURABILITY: Literal["sync"] = "sync"
-"""A checkpoint is kept before the next step begins, so that the graph can be left between them."""
+"""A checkpoint is kept before the next step begins, so that the graph can be stopped between them."""
 
 
-def drive(way: Way, graph: Graph, context: Any) -> StateSnapshot:
-    """Make a journey; return the state at its end."""
-
-    def do(action: Action) -> Any:
-        if isinstance(action, Invoke):
-            return graph.invoke(action.input, action.config, context=context, durability=_DURABILITY)
-        if isinstance(action, Update):
-            return graph.update_state(action.config, action.values, action.as_node)
-        return graph.get_state(action.config)
-
-    try:
-        action = next(way)
-        while True:
-            try:
-                came = do(action)
-            except Exception as error:  # noqa: BLE001 - the way decides what an error means
-                action = way.throw(error)
-            else:
-                action = way.send(came)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+def drive(script: Script[T]) -> T:
+    """Carry out a script with the synchronous methods of graphs and savers; return its result."""
+    sessions: Sessions = ExitStack()
+    with sessions:
+        try:
+            action = next(script)
+            while True:
+                try:
+                    result = _do(action, sessions)
+                except Exception as error:  # noqa: BLE001 - the script decides what an error means
+                    action = script.throw(error)
+                else:
+                    action = script.send(result)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
 
-async def adrive(way: Way, graph: Graph, context: Any) -> StateSnapshot:
-    """Make a journey asynchronously; return the state at its end."""
-
-    async def do(action: Action) -> Any:
-        if isinstance(action, Invoke):
-            return await graph.ainvoke(action.input, action.config, context=context, durability=_DURABILITY)
-        if isinstance(action, Update):
-            return await graph.aupdate_state(action.config, action.values, action.as_node)
-        return await graph.aget_state(action.config)
-
-    try:
-        action = next(way)
-        while True:
-            try:
-                came = await do(action)
-            except Exception as error:  # noqa: BLE001 - the way decides what an error means
-                action = way.throw(error)
-            else:
-                action = way.send(came)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+def _do(action: Action, sessions: Sessions) -> Any:
+    match action:
+        case Invoke(graph, given, config, context):
+            return graph.invoke(given, config, context=context, durability=_DURABILITY)
+        case Update(graph, config, values, as_node):
+            return graph.update_state(config, values, as_node)
+        case GetState(graph, config):
+            return graph.get_state(config)
+        case ListCheckpoints(saver, config):
+            return list(saver.list(config))
+        case Enter(block):
+            return sessions.enter_context(block)
+        case Leave():
+            return sessions.close()
 
 
-def in_memory(graph: Graph, saver: Any) -> Graph:
-    """Return the same graph with another saver; the user's own is left alone."""
-    copied = object.__new__(type(graph))
-    vars(copied).update(vars(graph))
-    copied.checkpointer = saver
-    return copied
+async def adrive(script: Script[T]) -> T:
+    """Carry out a script with the asynchronous methods of graphs and savers; return its result."""
+    sessions: AsyncSessions = AsyncExitStack()
+    async with sessions:
+        try:
+            action = next(script)
+            while True:
+                try:
+                    result = await _ado(action, sessions)
+                except Exception as error:  # noqa: BLE001 - the script decides what an error means
+                    action = script.throw(error)
+                else:
+                    action = script.send(result)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+async def _ado(action: Action, sessions: AsyncSessions) -> Any:
+    match action:
+        case Invoke(graph, given, config, context):
+            return await graph.ainvoke(given, config, context=context, durability=_DURABILITY)
+        case Update(graph, config, values, as_node):
+            return await graph.aupdate_state(config, values, as_node)
+        case GetState(graph, config):
+            return await graph.aget_state(config)
+        case ListCheckpoints(saver, config):
+            return [found async for found in saver.alist(config)]
+        case Enter(block):
+            return await sessions.enter_async_context(block)
+        case Leave():
+            return await sessions.aclose()

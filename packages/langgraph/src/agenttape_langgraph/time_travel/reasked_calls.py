@@ -1,7 +1,7 @@
 """Calls that a node makes again because it stopped to ask a human: LangGraph runs it from its beginning once more.
 
-What such a call did before the question was asked, it has done: it is served, whatever the answer is now. A call that
-asked the question itself has the answer as part of its request, and depends on it.
+A call that was made before the question is served, whatever the answer is now. A call that asked the question itself
+has the answer as part of its request, and depends on it.
 """
 
 from __future__ import annotations
@@ -13,55 +13,52 @@ from typing import Any
 from agenttape_core import Interaction
 from agenttape_core.integration import Asked, Cassette, Ignored, Matcher, Plain, Way, load_settings, recorded_question
 from agenttape_langgraph.effects import asks
-from agenttape_langgraph.time_travel.plan import Plan
+from agenttape_langgraph.time_travel.recorded_run import RecordedRun
 
 ANSWERS = "answers"
-"""The key of a request that has the answers that a human had given in the node of the call."""
+"""The key of a request for the answers that humans had given in the node of the call."""
 
 
-class BeforeTheQuestion:
-    """Finds the recording of a call that is made again, without regard to the answers of humans.
+class ReaskedCall:
+    """A matcher that finds the recording of a call that is made again, without regard to the answers of humans.
 
     Args:
-        cassette: The recordings.
-        plan: How the runs that it may be of were started.
-        at_its_place: Whether it must stand where the call is asked.
+        run: The recorded run.
+        at_its_place: Whether the recording must have the address of the call.
     """
 
-    def __init__(self, cassette: Cassette, plan: Plan, *, at_its_place: bool) -> None:
-        self._cassette = cassette
-        self._roots = plan.roots
-        self._given = {invocation.address: invocation.answers for invocation in plan.invocations}
+    def __init__(self, run: RecordedRun, *, at_its_place: bool) -> None:
+        self._cassette = run.cassette
+        self._roots = run.plan.roots
+        self._answers = {invocation.address: invocation.answers for invocation in run.plan.invocations}
         self._at_its_place = at_its_place
-        self._ignored = Ignored.of(cassette.preface.ignore)
+        self._ignored = Ignored.of(run.cassette.preface.ignore)
 
     def __call__(self, asked: Asked, recorded: Interaction) -> bool:
-        """Whether a recording is that of the same call, and did not ask, or was given the same answer."""
-        if recorded.kind != "tool" or asked.name != recorded.name or not self._stands_right(asked, recorded):
+        """Return true for a recording of the same call that asked no question, or got the same answer to it."""
+        if recorded.kind != "tool" or asked.name != recorded.name or not self._has_its_place(asked, recorded):
             return False
         fingerprint = self._without_answers(asked.name, asked.request)
-        mine = self._without_answers(recorded.name, recorded.request)
-        if fingerprint != mine:
+        if fingerprint != self._without_answers(recorded.name, recorded.request):
             return False
-        return fingerprint not in self._asking or self._was_given(asked, recorded)
+        return fingerprint not in self._asking or self._got_same_answer(asked, recorded)
 
-    def _was_given(self, asked: Asked, recorded: Interaction) -> bool:
-        """Whether a call that asked was given then what it is given now. Who observes it is not told of answers."""
+    def _got_same_answer(self, asked: Asked, recorded: Interaction) -> bool:
+        """Return true if the answer to the call is the recorded one; requests of observed runs hold no answers."""
         answers = asked.request.get(ANSWERS)
         if not self._at_its_place or ANSWERS in recorded.request or not isinstance(answers, list) or not answers:
             return False
-        return recorded.outcome.status != "raised" and answers[-1] in self._given.get(
-            recorded.address.partition("/")[0], ()
-        )
+        recorded_answers = self._answers.get(recorded.address.partition("/")[0], ())
+        return recorded.outcome.status != "raised" and answers[-1] in recorded_answers
 
-    def _stands_right(self, asked: Asked, recorded: Interaction) -> bool:
+    def _has_its_place(self, asked: Asked, recorded: Interaction) -> bool:
         if self._at_its_place:
             return recorded.address == asked.address
         return recorded.address.partition("/")[0] in self._roots
 
     @cached_property
     def _asking(self) -> set[str]:
-        """The requests that have asked a human, with or without the answer."""
+        """The requests that asked a human, without the answers."""
         tools = (self._cassette.interaction(entry.number) for entry in self._cassette.entries if entry.kind == "tool")
         return {self._without_answers(tool.name, tool.request) for tool in tools if asks(tool.outcome)}
 
@@ -70,12 +67,11 @@ class BeforeTheQuestion:
         return recorded_question("tool", name, rest, self._ignored).fingerprint
 
 
-def ways_to_match(cassette: Cassette, plan: Plan) -> tuple[Way | Matcher, ...]:
-    """Return the project's ways to match, and after them those of calls that are made again."""
-    again = (BeforeTheQuestion(cassette, plan, at_its_place=at_its_place) for at_its_place in (True, False))
-    return (*load_settings().match_on, *again)
+def match_on(run: RecordedRun) -> tuple[Way | Matcher, ...]:
+    """Return the `match_on` of a run: that of the project, and after it the matchers of calls that are made again."""
+    return (*load_settings().match_on, ReaskedCall(run, at_its_place=True), ReaskedCall(run, at_its_place=False))
 
 
 def done_before(cassette: Cassette, numbers: Iterable[int]) -> Iterator[int]:
-    """Yield those recordings that did not ask the question themselves."""
+    """Yield the recordings that did not ask a question themselves."""
     return (number for number in numbers if not asks(cassette.outcome(number)))

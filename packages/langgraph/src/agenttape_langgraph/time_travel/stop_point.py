@@ -1,7 +1,7 @@
-"""Notice when a graph comes to a step, and stop it there if its state is to be changed.
+"""A saver that stops a graph at a superstep, so that the graph's state can be edited there.
 
-A graph that is stopped by its saver is like one whose process died after that checkpoint: everything that it had done
-is kept, and it goes on from there by its own means. Of its subgraphs in progress that holds, too.
+A graph that its saver stops is like one whose process died after that checkpoint: all that it had done is kept, and it
+goes on from there by its own means. The same holds for its subgraphs in progress.
 """
 
 from __future__ import annotations
@@ -22,37 +22,30 @@ if TYPE_CHECKING:
     from agenttape_langgraph.time_travel.plan import Edit
 
 
-class Arrived(GraphBubbleUp):
-    """Ends a graph that has come to the step where it is left. No node, retry or error handler may treat it."""
+class Stopped(GraphBubbleUp):
+    """Ends a graph that has come to the place of an edit. No node, retry or error handler may treat it."""
 
 
-def is_broken_off(step: Step) -> bool:
-    """Whether a step ended only because the graph was stopped."""
-    return step.error is not None and step.error.type == class_name(Arrived)
+def was_stopped(step: Step) -> bool:
+    """Return true for a step that ended only because the graph was stopped."""
+    return step.error is not None and step.error.type == class_name(Stopped)
 
 
-class ArrivingSaver(InMemorySaver):
-    """Keeps the checkpoints of a journey in memory, and knows to which run of a graph each belongs.
+class StoppingSaver(InMemorySaver):
+    """Keeps the checkpoints of a run in memory, with the run of a graph that each belongs to.
 
     Args:
-        edits: The edits on the way, and the departure.
+        edits: The places to stop at or to report.
+        on_passed: Called with a place where nothing is edited, when a graph comes to it: the graph does not stop.
     """
 
-    def __init__(self, edits: Iterable[Edit]) -> None:
+    def __init__(self, edits: Iterable[Edit], on_passed: Callable[[Edit], None]) -> None:
         super().__init__()
         self.namespaces: dict[str, str] = {}
         """The checkpoint namespace of each run of a graph, by its address."""
-        self.on_passed: Callable[[Edit], None] = lambda _: None
-        """Called when the graph comes to a place where it need not stop."""
         self._edits = [edit for edit in edits if not edit.at_end]
-        self._arrived: Edit | None = None
-        self._is_preloading = False
-
-    def preload(self, fill: Callable[[InMemorySaver], None]) -> None:
-        """Take in checkpoints from before the journey."""
-        self._is_preloading = True
-        fill(self)
-        self._is_preloading = False
+        self._on_passed = on_passed
+        self._stopped_at: Edit | None = None
 
     def put(
         self,
@@ -61,42 +54,33 @@ class ArrivingSaver(InMemorySaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Keep a checkpoint; end the graph if it is left there, and all that still goes on beside it."""
-        if self._is_preloading:
-            return super().put(config, checkpoint, metadata, new_versions)
-        if self._arrived is not None:
-            raise Arrived
+        """Keep a checkpoint; stop the graph if it is the place of an edit, and then all that goes on beside it."""
+        if self._stopped_at is not None:
+            raise Stopped
         graph = _graph()
         self.namespaces[graph] = config["configurable"].get("checkpoint_ns", "")
         saved = super().put(config, checkpoint, metadata, new_versions)
         place = graph, metadata.get("step")
-        here_to = [edit for edit in self._edits if (edit.graph, edit.superstep) == place]
-        for edit in here_to:
+        for edit in [edit for edit in self._edits if (edit.graph, edit.superstep) == place]:
             self._edits.remove(edit)
-            if not edit.edits_state:
-                self.on_passed(edit)
-            else:
-                self._arrived = edit
-                raise Arrived
+            if edit.edits_state:
+                self._stopped_at = edit
+                raise Stopped
+            self._on_passed(edit)
         return saved
 
     @property
-    def arrived(self) -> Edit:
-        """Where the graph has been stopped."""
-        assert self._arrived is not None
-        return self._arrived
+    def stopped_at(self) -> Edit:
+        """The edit at whose place the graph was stopped."""
+        assert self._stopped_at is not None
+        return self._stopped_at
 
-    @property
-    def missing(self) -> list[Edit]:
-        """The places that the graph did not come to."""
-        return list(self._edits)
-
-    def go_on(self) -> None:
+    def release(self) -> None:
         """Let the graph run again."""
-        self._arrived = None
+        self._stopped_at = None
 
-    def forget(self) -> list[Edit]:
-        """Stop nowhere any more; return where it would have been."""
+    def cancel(self) -> list[Edit]:
+        """Stop at no further place; return those that are left."""
         left, self._edits = self._edits, []
         return left
 

@@ -1,4 +1,4 @@
-"""A recorded run is departed from at any step: what does not depend on the change is served, all else is executed."""
+"""A recorded run is forked at any step: what does not depend on the change is served, all else is executed."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_untouched_replay(world: World, record: Record, path: Path, step: int | 
     """A replay from any step without a change executes nothing, ends as recorded, and has no difference."""
     values = record(path, loop(world), HELLO)
     before = len(world.reached)
-    travel = time_travel(path, loop(world).compile(), step=step)
-    assert travel.values == values
+    fork = time_travel(path, loop(world).compile(), step=step)
+    assert fork.values == values
     assert reached(world, before) == []
-    assert (travel.live, travel.left_out) == ((), ())
-    assert len(travel.prefix) + len(travel.served) == STEPS
-    assert len(travel.prefix) == (STEPS if step is None else step - 1)
-    assert travel.diff.identical, str(travel.diff)
+    assert (fork.live, fork.left_out) == ((), ())
+    assert len(fork.prefix) + len(fork.served) == STEPS
+    assert len(fork.prefix) == (STEPS if step is None else step - 1)
+    assert fork.diff.identical, str(fork.diff)
 
 
 @pytest.mark.parametrize("step", [2, 11, 20])
@@ -65,19 +65,19 @@ def test_state_edit(world: World, record: Record, path: Path, step: int) -> None
     original = record(path, loop(world), HELLO)["log"]
     written = path.read_bytes()
     before = len(world.reached)
-    travel = time_travel(path, loop(world).compile(), step=step, state_update={"log": ["but wait"]})
-    log = travel.values["log"]
+    fork = time_travel(path, loop(world).compile(), step=step, state_update={"log": ["but wait"]})
+    log = fork.values["log"]
     assert log[: step + 1] == [*original[:step], "but wait"]
     assert len(log) > STEPS
     live = reached(world, before)
-    assert len(live) == len(travel.live) == len(log) - step - 1
-    assert [crossed.number for crossed in travel.prefix] == list(range(1, step))
-    assert all(crossed.address.startswith("LangGraph/") for crossed in travel.live)
-    assert f"{len(live)} live" in str(travel)
+    assert len(live) == len(fork.live) == len(log) - step - 1
+    assert [crossed.number for crossed in fork.prefix] == list(range(1, step))
+    assert all(crossed.address.startswith("LangGraph/") for crossed in fork.live)
+    assert f"{len(live)} live" in str(fork)
     assert path.read_bytes() == written
-    divergence = travel.diff.first_divergence
+    divergence = fork.diff.first_divergence
     assert divergence is not None
-    kept = [one for one in travel.diff if one.what == "interaction" and one.state == "same"]
+    kept = [one for one in fork.diff if one.what == "interaction" and one.state == "same"]
     assert [one.first for one in kept] == list(range(1, step))
 
 
@@ -85,18 +85,18 @@ def test_edited_answer(world: World, record: Record, path: Path) -> None:
     """What if the model had said something else: the calls before are served, those that depend on it are executed."""
     original = record(path, loop(world), HELLO)["log"]
     before = len(world.reached)
-    travel = time_travel(path, loop(world).compile(), answers={6: "something else"})
-    log = travel.values["log"]
+    fork = time_travel(path, loop(world).compile(), answers={6: "something else"})
+    log = fork.values["log"]
     assert log[:6] == original[:6]
     assert log[6] == "act: something else"
-    assert len(travel.prefix) == 6
-    assert len(reached(world, before)) == len(travel.live) == STEPS - 6
-    divergence = travel.diff.first_divergence
+    assert len(fork.prefix) == 6
+    assert len(reached(world, before)) == len(fork.live) == STEPS - 6
+    divergence = fork.diff.first_divergence
     assert divergence is not None
     assert (divergence.what, divergence.first, divergence.state) == ("interaction", 6, "changed")
     told = {found.path: found.asked for found in divergence.differences}
     assert "{+something+} {+else+}" in told["outcome.value.$chat_result.message.content"]
-    derived = open_cassette(travel.cassette)
+    derived = open_cassette(fork.cassette)
     assert derived.interaction(6).tags == ["edited"]
     assert derived.preface.derived_from == path.name
     assert derived.preface.origin["answers"] == [6]
@@ -126,15 +126,15 @@ def test_edit_in_one_of_several_branches(world: World, record: Record, path: Pat
         n for n in entries if "draft after part 2" in cassette.interaction(n).request["messages"][0]["content"]
     )
     before = len(world.reached)
-    travel = time_travel(path, fan(world).compile(), answers={draft: "a better draft"})
+    fork = time_travel(path, fan(world).compile(), answers={draft: "a better draft"})
     assert len(reached(world, before)) == 1
-    (live,) = travel.live
+    (live,) = fork.live
     assert live.address.startswith(entries[draft].address.partition("/draft@")[0])
     assert "/polish@2/" in live.address
-    log = travel.values["log"]
+    log = fork.values["log"]
     assert [index for index, (old, new) in enumerate(zip(original, log, strict=True)) if old != new] == [6, 7]
     assert log[6] == "draft: a better draft"
-    changed = [change.first for change in travel.diff.changes if change.what == "interaction"]
+    changed = [change.first for change in fork.diff.changes if change.what == "interaction"]
     assert len(changed) == 2
     assert changed[0] == draft
 
@@ -146,10 +146,10 @@ def test_state_edit_in_a_nested_branch(world: World, record: Record, path: Path)
     assert len(drafts) == 4
     chosen = drafts[1]
     before = len(world.reached)
-    travel = time_travel(path, fan(world).compile(), step=chosen, state_update={"log": ["remember the tests"]})
-    assert len(reached(world, before)) == len(travel.live) == 1
-    assert travel.live[0].address.startswith(chosen.graph)
-    log = travel.values["log"]
+    fork = time_travel(path, fan(world).compile(), step=chosen, state_update={"log": ["remember the tests"]})
+    assert len(reached(world, before)) == len(fork.live) == 1
+    assert fork.live[0].address.startswith(chosen.graph)
+    log = fork.values["log"]
     assert "remember the tests" in log
     assert [line for line in log if line in original] == [
         line for line in original if line != original[5] and "lines" not in line
@@ -161,32 +161,32 @@ def test_another_answer_of_a_human(world: World, record: Record, path: Path) -> 
     values = record(path, approval(world), ANSWERED)
     assert values["log"][-2].endswith("to to Paris")
     before = len(world.reached)
-    travel = time_travel(path, approval(world).compile(), resume="Rome")
+    fork = time_travel(path, approval(world).compile(), resume="Rome")
     assert reached(world, before) == ["ship", "model"]
-    assert travel.values["log"][-3:-1][0] == "to Rome"
-    assert travel.values["log"][:3] == values["log"][:3]
-    assert [crossed.name for crossed in travel.live] == ["ship", "PlainChat"]
-    assert {crossed.name for crossed in travel.served} == {"charge"}
-    assert travel.diff.first_divergence is not None
+    assert fork.values["log"][-3:-1][0] == "to Rome"
+    assert fork.values["log"][:3] == values["log"][:3]
+    assert [crossed.name for crossed in fork.live] == ["ship", "PlainChat"]
+    assert {crossed.name for crossed in fork.served} == {"charge"}
+    assert fork.diff.first_divergence is not None
 
 
 def test_first_answer_of_a_human(world: World, record: Record, path: Path) -> None:
     """A recorded thread that waits for an answer gets one; what was done before the interrupt is not done again."""
     record(path, approval(world), ANSWERED[:1])
     before = len(world.reached)
-    travel = time_travel(path, approval(world).compile(), resume="Oslo")
+    fork = time_travel(path, approval(world).compile(), resume="Oslo")
     assert reached(world, before) == ["ship", "model"]
-    assert travel.values["log"][-2].endswith("to to Oslo")
+    assert fork.values["log"][-2].endswith("to to Oslo")
 
 
 def test_recorded_answers_are_fed_back(world: World, record: Record, path: Path) -> None:
-    """A run that departs where it asked a human goes on with the answer that the human gave."""
+    """A run that is forked where it asked a human goes on with the answer that the human gave."""
     record(path, approval(world), ANSWERED)
     before = len(world.reached)
     asked = next(step for step in steps_of(path) if step.interrupts)
-    travel = time_travel(path, approval(world).compile(), step=asked)
-    assert travel.values["log"][-2].endswith("to to Paris")
-    assert [crossed.name for crossed in travel.prefix] == ["PlainChat", "charge"]
+    fork = time_travel(path, approval(world).compile(), step=asked)
+    assert fork.values["log"][-2].endswith("to to Paris")
+    assert [crossed.name for crossed in fork.prefix] == ["PlainChat", "charge"]
     assert reached(world, before) == []
 
 
@@ -195,21 +195,21 @@ def test_state_edit_at_an_interrupt(world: World, record: Record, path: Path) ->
     record(path, approval(world), ANSWERED)
     asked = next(step for step in steps_of(path) if step.interrupts and step.namespace)
     before = len(world.reached)
-    travel = time_travel(
+    fork = time_travel(
         path, approval(world).compile(), step=asked, state_update={"log": ["edited"]}, as_node="__start__"
     )
-    assert "edited" in travel.values["log"]
+    assert "edited" in fork.values["log"]
     assert "charge" not in reached(world, before)
-    assert travel.interrupts == ()
+    assert fork.interrupts == ()
 
 
 def test_answers_that_nobody_asks_for_are_left_out(world: World, record: Record, path: Path) -> None:
     """When the edited run does not stop to ask, the recorded answer is left out, and the report says so."""
     record(path, approval(world), ANSWERED)
     greeted = next(step for step in steps_of(path) if step.nodes == ("greet",))
-    travel = time_travel(path, approval(world).compile(), step=greeted, state_update={"log": ["skip"]}, as_node="thank")
-    assert travel.left_out == ("invocation 2 (an answer): nothing waits for an answer",)
-    assert "left out" in str(travel)
+    fork = time_travel(path, approval(world).compile(), step=greeted, state_update={"log": ["skip"]}, as_node="thank")
+    assert fork.left_out == ("invocation 2 (an answer): no question waits for an answer",)
+    assert "left out" in str(fork)
 
 
 def test_live_calls_are_refused(world: World, record: Record, path: Path) -> None:
@@ -224,8 +224,8 @@ def test_live_calls_are_refused(world: World, record: Record, path: Path) -> Non
     assert len(time_travel(path, approval(world).compile(), resume="Rome", live={"chat", "ship"}).live) == 2
 
 
-def test_changed_code_before_the_departure_is_a_miss(world: World, record: Record, path: Path) -> None:
-    """What comes before the departure must be as it was recorded: another prompt there is a miss, not a live call."""
+def test_changed_code_before_the_fork_is_a_miss(world: World, record: Record, path: Path) -> None:
+    """What comes before the fork must be as it was recorded: another prompt there is a miss, not a live call."""
     record(path, loop(world), HELLO)
     builder = loop(world)
     other = loop(world)
@@ -237,7 +237,7 @@ def test_changed_code_before_the_departure_is_a_miss(world: World, record: Recor
 
 
 def test_derived_cassettes_replay(world: World, record: Record, path: Path) -> None:
-    """A derived cassette holds the new run whole: it is replayed with its edits at no cost, and departed from again."""
+    """A derived cassette holds the new run whole: it is replayed with its edits at no cost, and forked again."""
     record(path, loop(world), HELLO)
     first = time_travel(path, loop(world).compile(), step=5, state_update={"log": ["one"]}, to=path.parent / "one.yaml")
     world.gone = True
@@ -253,18 +253,18 @@ def test_derived_cassettes_replay(world: World, record: Record, path: Path) -> N
     assert compare_cassettes(first.cassette, second.cassette, steps=False).counts["same"] == 8
 
 
-async def test_asynchronous_travel(world: World, record: Record, path: Path) -> None:
-    """An asynchronous journey comes to the same."""
+async def test_asynchronous_fork(world: World, record: Record, path: Path) -> None:
+    """An asynchronous fork comes to the same."""
     record(path, approval(world), ANSWERED)
     before = len(world.reached)
-    travel = await atime_travel(path, approval(world).compile(), resume="Rome")
+    fork = await atime_travel(path, approval(world).compile(), resume="Rome")
     assert reached(world, before) == ["ship", "model"]
     greeted = next(step for step in steps_of(path) if step.nodes == ("greet",))
     edited = await atime_travel(
         path, approval(world).compile(), step=greeted, state_update={"log": ["x"]}, to=path.parent / "x.yaml"
     )
     assert edited.values["log"][2] == "x"
-    assert travel.values["log"][-3] == "to Rome"
+    assert fork.values["log"][-3] == "to Rome"
 
 
 @pytest.mark.parametrize(
@@ -274,9 +274,9 @@ async def test_asynchronous_travel(world: World, record: Record, path: Path) -> 
         ({"step": 99}, "has the steps 1 to 21"),
         ({"step": "3"}, "has the steps 1 to 21"),
         ({"state_update": {}}, "needs the step"),
-        ({"step": 3, "as_node": "act"}, "there is none"),
+        ({"step": 3, "as_node": "act"}, "there is no state_update"),
         ({"step": 3, "resume": "x"}, "did not stop to ask"),
-        ({"resume": "x"}, "those that ask: none"),
+        ({"resume": "x"}, "steps that ask: none"),
         ({"answers": {77: "x"}}, "it holds no such interaction"),
         ({"answers": {1: 7}}, "answers with a text or a message"),
         ({"thread_id": "7"}, "holds the threads '42'"),
@@ -293,7 +293,7 @@ def test_arguments_that_do_not_fit(
         time_travel(recorded_loop, loop(world).compile(), **arguments)
 
 
-def test_what_is_no_graph_cannot_be_travelled_in(world: World, recorded_loop: Path) -> None:
+def test_what_is_no_graph_is_refused(world: World, recorded_loop: Path) -> None:
     """A builder that nobody compiled, or something else altogether, is refused as what it is."""
     builder: Any = loop(world)
     with pytest.raises(ConfigurationError, match="found a StateGraph; compile the builder first"):

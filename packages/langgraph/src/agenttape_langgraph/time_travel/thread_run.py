@@ -1,0 +1,253 @@
+"""A run of a recorded thread: each recorded invocation again, with edits where they belong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Command, Interrupt, StateSnapshot
+
+from agenttape_core import Session, Step
+from agenttape_core.integration import Plain, plain_value
+from agenttape_langgraph.time_travel.initial_checkpoints import copy_checkpoint
+from agenttape_langgraph.time_travel.plan import Edit, Invocation, Plan, Question, answers_readdressed
+from agenttape_langgraph.time_travel.reasked_calls import done_before
+from agenttape_langgraph.time_travel.recorded_run import RecordedRun
+from agenttape_langgraph.time_travel.request import UNCHANGED, ThreadRequest
+from agenttape_langgraph.time_travel.script import GetState, Graph, Invoke, Script, Update
+from agenttape_langgraph.time_travel.stop_point import Stopped, StoppingSaver, was_stopped
+
+_NODE = re.compile(r"[^/]*@(-?\d+)[^/]*")
+
+
+@dataclass(frozen=True)
+class ThreadEnd:
+    """A thread at the end of a run.
+
+    Args:
+        state: The state of the graph.
+        graph: The graph, on a saver in memory that has this whole run. With `config` it can be inspected and run on.
+        config: The config of the thread.
+    """
+
+    state: StateSnapshot
+    graph: Graph
+    config: RunnableConfig
+
+    @property
+    def values(self) -> Any:
+        """The values of the state."""
+        return self.state.values
+
+    @property
+    def interrupts(self) -> tuple[Interrupt, ...]:
+        """The interrupts that wait for an answer."""
+        return self.state.interrupts
+
+    @property
+    def history(self) -> list[StateSnapshot]:
+        """All states of the thread, the latest first."""
+        return list(self.graph.get_state_history(self.config))
+
+
+class ThreadRun:
+    """One run of a recorded thread in an open session, forked or not.
+
+    Args:
+        request: The request.
+        recorded: The recorded run.
+        session: The session that serves.
+        initial: The checkpoints that the thread starts from.
+        fork_point: The place of the fork, and the change of the state there; `None` if there is none, or if it is where
+            an edited answer is served.
+        resume: Another answer to the question that is asked at the fork.
+        on_fork: Called at the fork: from there on calls may be executed.
+    """
+
+    def __init__(
+        self,
+        request: ThreadRequest,
+        recorded: RecordedRun,
+        session: Session,
+        initial: Sequence[CheckpointTuple],
+        *,
+        fork_point: Edit | None = None,
+        resume: Any = UNCHANGED,
+        on_fork: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._cassette = recorded.cassette
+        self._plan = recorded.plan
+        self._config: RunnableConfig = request.config or {}
+        self._context = request.context
+        self._inputs = request.inputs or {}
+        self._session = session
+        self._fork_point = fork_point
+        self._resume = resume
+        self._on_fork = on_fork
+        self._edits = [*self._plan.edits, *([fork_point] if fork_point is not None else [])]
+        self._saver = StoppingSaver(self._edits, self._passed)
+        for checkpoint in initial:
+            copy_checkpoint(checkpoint, self._saver)
+        self._graph = _with_saver(request.graph, self._saver)
+        self._taken: list[Invocation] = []
+        self._edited: list[Edit] = []
+        self.left_out: list[str] = []
+        """The recorded invocations and edits that were not made again, and why."""
+        self.has_forked = False
+        """Whether the run has left what was recorded."""
+        self.prefix = 0
+        """The number of calls that were served before the fork."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of this run: the invocations and edits as they were made."""
+        return Plan(self._plan.thread_id, tuple(self._taken), tuple(self._edited))
+
+    def script(self) -> Script[ThreadEnd]:
+        """Invoke the graph as the plan says; return the end of the thread."""
+        waiting = list(self._plan.invocations)
+        while waiting:
+            invocation = waiting.pop(0)
+            if self.has_forked and (why := (yield from self._misfit(invocation))):
+                self.left_out += [f"{invocation}: {why}", *(f"{one}: it followed" for one in waiting)]
+                break
+            yield from self._invoke(invocation)
+            for edit in self._edits_after(invocation):
+                yield from self._edit(edit, invocation)
+                if edit is self._fork_point and self._resume is not UNCHANGED:
+                    recorded = waiting.pop(0) if waiting and waiting[0].is_answer else None
+                    if recorded is None:
+                        self._serve_reasked(invocation)
+                    address = recorded.address if recorded is not None else ""
+                    waiting.insert(0, invocation.answering(self._resume, address))
+        state: StateSnapshot = yield GetState(self._graph, self._config_of(self._taken[-1]))
+        return ThreadEnd(state, self._graph, {"configurable": {"thread_id": state.config["configurable"]["thread_id"]}})
+
+    def fork(self) -> None:
+        """Fork the run here, if it is not forked already; recorded edits that would follow are left out."""
+        if not self.has_forked:
+            self.has_forked = True
+            self.prefix = len(self._session.report.served)
+            self.left_out += [f"{edit}: the run forks before it" for edit in self._saver.cancel()]
+            self._on_fork()
+
+    def revised(self, step: Step) -> Step | None:
+        """Return a step as it would be if the run had not been stopped for an edit; `None` if it would not be."""
+        if was_stopped(step):
+            return None
+        given = self._input_at(step.address) if step.input is None else None
+        return step if given is None else step.model_copy(update={"input": self._session.redactor.value(given)})
+
+    def _invoke(self, invocation: Invocation) -> Script[None]:
+        """Run the graph once, and run it on wherever it was stopped for an edit."""
+        given: Any = self._inputs.get(invocation.number, UNCHANGED)
+        if given is UNCHANGED:
+            given = yield from self._given(invocation)
+        self._taken.append(replace(invocation, input=plain_value(given)))
+        while True:
+            if invocation.address:
+                self._session.root.lead_to(invocation.address)
+            try:
+                yield Invoke(self._graph, given, self._config_of(invocation), self._context)
+            except Stopped:
+                stopped = self._saver.stopped_at
+                yield from self._edit(stopped, invocation)
+                self._serve_again(stopped.graph)
+                given = None
+            except Exception:
+                if not invocation.failed:  # else it fails as it did, and the thread goes on as it did
+                    raise
+                return
+            else:
+                return
+
+    def _edits_after(self, invocation: Invocation) -> list[Edit]:
+        """Return the edits that follow an invocation which stopped by itself."""
+        return [] if self.has_forked else [edit for edit in self._edits if edit.ends(invocation.address)]
+
+    def _edit(self, edit: Edit, invocation: Invocation) -> Script[None]:
+        """Make an edit where the graph has stopped."""
+        if edit.edits_state:
+            config = self._config_of(invocation, self._saver.namespaces.get(edit.graph, ""))
+            self._saver.release()
+            yield Update(self._graph, config, edit.update(), edit.as_node)
+            self._edited.append(edit)
+        self._passed(edit)
+
+    def _passed(self, edit: Edit) -> None:
+        if edit is self._fork_point:
+            self.fork()
+
+    def _input_at(self, address: str) -> Plain:
+        """Return the input of the invocation at an address, as plain data."""
+        return next((one.input for one in reversed(self._taken) if one.address == address), None)
+
+    def _serve_reasked(self, invocation: Invocation) -> None:
+        """Serve once more what interrupted nodes did before their question; what they did after was not recorded."""
+        served = (one.number for one in self._session.report.served if _is_below(one.address, invocation.asking))
+        self._session.go_back(done_before(self._cassette, set(served)))
+
+    def _serve_again(self, stopped: str) -> None:
+        """Serve once more the calls of nodes that were broken off when the graph at an address was stopped."""
+        served = self._session.report.served
+        self._session.go_back([one.number for one in served if _is_repeated(one.address, stopped)])
+
+    def _given(self, invocation: Invocation) -> Script[Any]:
+        """Return the input of an invocation, with answers under the ids that the questions have in this run."""
+        given = invocation.given()
+        if isinstance(given, Command) and isinstance(given.resume, dict) and invocation.asked:
+            state: StateSnapshot = yield GetState(self._graph, self._config_of(invocation))
+            asked = [Question(task.name, str(task.path), one) for task in state.tasks for one in task.interrupts]
+            return replace(given, resume=answers_readdressed(given.resume, invocation.asked, asked))
+        return given
+
+    def _misfit(self, invocation: Invocation) -> Script[str]:
+        """Return why a recorded invocation makes no sense any more after the fork; empty if it does."""
+        if invocation.is_fresh:
+            return ""
+        state: StateSnapshot = yield GetState(self._graph, self._config_of(invocation))
+        if invocation.is_answer:
+            return "" if state.interrupts else "no question waits for an answer"
+        return "" if state.next else "the graph has ended"
+
+    def _config_of(self, invocation: Invocation, namespace: str | None = None) -> RunnableConfig:
+        """Return the config of an invocation: what was recorded, overridden by what the user passed."""
+        place = {} if namespace is None else {"checkpoint_ns": namespace}
+        thread = self._plan.thread_id or f"run {invocation.number}"
+        own = self._config.get("configurable", {})
+        return {**self._config, "configurable": {**invocation.configurable, **own, "thread_id": thread, **place}}
+
+
+def _with_saver(graph: Graph, saver: StoppingSaver) -> Graph:
+    """Return the same graph with another saver; the user's own is left alone."""
+    copied = object.__new__(type(graph))
+    vars(copied).update(vars(graph))
+    copied.checkpointer = saver
+    return copied
+
+
+def _is_below(address: str, places: Iterable[str]) -> bool:
+    return any(address.startswith(f"{place}/") for place in places)
+
+
+def _is_repeated(address: str, stopped: str) -> bool:
+    """Return true for a call that is made again when the graph at an address was stopped and runs on.
+
+    The nodes around a stopped subgraph run again from their beginning, and so may those beside them. The steps that the
+    subgraph had taken do not.
+    """
+    if address.startswith(f"{stopped}/"):
+        return False
+    labels, around = address.split("/"), stopped.split("/")
+    for depth, label in enumerate(around):
+        here = _NODE.fullmatch(label)
+        mine = _NODE.fullmatch(labels[depth]) if depth < len(labels) else None
+        if here is not None and mine is not None and here[1] == mine[1]:
+            return True
+        if depth >= len(labels) or labels[depth] != label:
+            return False
+    return False
