@@ -1,15 +1,53 @@
-"""What retrievers, rerankers, stores and tools have in common: methods that the framework may begin a span for.
+"""Shared by retrievers, rerankers, stores and tools: which of them are boundaries, and the shapes of their methods.
 
-The span belongs to the method, whether it is served or not. So what is substituted is the function inside of it.
+The components of LlamaIndex's core that are made of others run, and what they call is recorded; a class that implements
+an interface itself is a boundary.
+
+The framework may begin a span for their methods. The span belongs to the method, whether the call is served or not: so
+the function inside of it is substituted.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from agenttape_core.integration import Cross, Family, alias_class, coroutine, plain
 from agenttape_llamaindex._compat import static, within_decorators
+
+_CORE = "llama_index.core"
+_WORKFLOWS = ("workflows", "llama_index_instrumentation")
+_REACHING = frozenset({"SentenceTransformerRerank", "NERPIINodePostprocessor", "OnDemandLoaderTool"})
+"""Components of the core that run a model of their own, or read from any place that they are given."""
+
+
+def is_boundary(cls: type) -> bool:
+    """Whether a call of a class is recorded as a whole."""
+    nearest = _nearest_of_core(cls)
+    return nearest is None or inspect.isabstract(nearest) or nearest.__name__ in _REACHING
+
+
+def is_boundary_but(*interfaces: type) -> Callable[[type], bool]:
+    """Return `is_boundary` for interfaces that do not count as abstract to Python."""
+
+    def boundary(cls: type) -> bool:
+        return cls not in interfaces and (_nearest_of_core(cls) in interfaces or is_boundary(cls))
+
+    return boundary
+
+
+def _nearest_of_core(cls: type) -> type | None:
+    return next((parent for parent in cls.__mro__ if _is_of_core(parent.__module__)), None)
+
+
+def is_function_of_core(function: Callable[..., Any]) -> bool:
+    """Whether a function is LlamaIndex's own: a hand-off, the filling in of an object, a method of an engine."""
+    return _is_of_core(getattr(inspect.unwrap(function), "__module__", None) or "")
+
+
+def _is_of_core(module: str) -> bool:
+    return f"{module}.".startswith(f"{_CORE}.") or module.partition(".")[0] in _WORKFLOWS
 
 
 def spanned_plain(real: Any, cross: Cross) -> Any:
@@ -22,8 +60,10 @@ def spanned_coroutine(real: Any, cross: Cross) -> Any:
     return within_decorators(real, lambda inner: coroutine(inner, cross))
 
 
-def part_alias_for(cls: type, family: Family, make: Callable[[Any], type]) -> type:
-    """Return the class of aliases for the objects of a class: taped by hand, also what an ambient session lets run.
+def component_alias_for(cls: type, family: Family, make: Callable[[Any], type]) -> type:
+    """Return the class of aliases for the objects of a class.
+
+    A component that is taped by hand is a boundary, even if ambient sessions let its class run.
 
     Args:
         cls: The class.
@@ -33,7 +73,7 @@ def part_alias_for(cls: type, family: Family, make: Callable[[Any], type]) -> ty
     own = {}
     for name, leaf in family.leaves.items():
         method = static(cls, name)
-        inherited = method is None or getattr(method, "__isabstractmethod__", False)
-        if not inherited and (name in family.defaults or method is not static(family.base, name)):
+        is_implemented = method is not None and not getattr(method, "__isabstractmethod__", False)
+        if is_implemented and (name in family.defaults or method is not static(family.base, name)):
             own[name] = leaf.shape(method, leaf.cross)
     return alias_class(cls, own, make)

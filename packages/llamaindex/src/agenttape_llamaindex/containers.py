@@ -1,7 +1,7 @@
-"""Taped engines, agents, workflows, indexes: the same object, whose parts take part in the session in force.
+"""Taped engines, agents, workflows and indexes: the same object, whose components take part in the session in force.
 
-A taped engine or agent runs on every replay. What reaches outside from within it is taped, whether or not the session
-is ambient. What it gives that can be run in turn, such as the engines of an index, is taped likewise.
+A taped container runs on every replay. The calls inside it that reach outside are taped, whether or not the session is
+ambient. A container that it returns, such as the engine of an index, is taped too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from llama_index.core.workflow import Workflow
 from agenttape_core.integration import alias_class, alias_of, current_session, taking_part
 from agenttape_llamaindex._compat import is_step, static, within_decorators
 
-WHOLES: tuple[type, ...] = (
+CONTAINERS: tuple[type, ...] = (
     Workflow,
     BaseQueryEngine,
     BaseChatEngine,
@@ -44,24 +44,25 @@ WHOLES: tuple[type, ...] = (
     IngestionPipeline,
     TransformComponent,
 )
-"""What is made of parts. All agents are workflows."""
-_ALSO = (*WHOLES, BaseRetriever)
+"""The classes of objects that are made of components. All agents are workflows."""
+_RETURNED = (*CONTAINERS, BaseRetriever)
+"""The classes of objects that are taped when a container returns one."""
 _CALLED = frozenset({"__call__"})
 _END: Any = object()
 
 
-def tape_whole(whole: Any) -> Any:
-    """Return the taped alias of what is made of parts; a taped one is returned as it is."""
-    return alias_of(whole, _whole_alias)
+def tape_container(container: Any) -> Any:
+    """Return the taped alias of a container; a taped one is returned as it is."""
+    return alias_of(container, _container_alias)
 
 
 @functools.cache
-def _whole_alias(cls: type) -> type:
-    return alias_class(cls, {name: _wrapped(static(cls, name)) for name in _entrances(cls)}, _whole_alias)
+def _container_alias(cls: type) -> type:
+    return alias_class(cls, {name: _wrapped(static(cls, name)) for name in _entrances(cls)}, _container_alias)
 
 
 def _entrances(cls: type) -> list[str]:
-    """Return the methods by which a program enters an object: those that are public and are its class's own."""
+    """Return the methods by which a program enters an object: those that are public and its class's own."""
     names = {name for parent in cls.__mro__ if not _is_foreign(parent) for name in vars(parent)}
     steps = {name for name in names if is_step(static(cls, name))}
     return sorted(
@@ -70,7 +71,7 @@ def _entrances(cls: type) -> list[str]:
 
 
 def _is_foreign(cls: type) -> bool:
-    """Whether a class is none of the framework or of a user of it."""
+    """Whether a class belongs neither to the framework nor to a user of it."""
     return cls.__module__.partition(".")[0] in {"builtins", "abc", "pydantic", "typing", "dataclasses_json"}
 
 
@@ -90,7 +91,7 @@ def _entered(real: Callable[..., Any]) -> Callable[..., Any]:
 
         return coroutine
     if inspect.isgeneratorfunction(real) or inspect.isasyncgenfunction(real):
-        return real  # what they do, they do by other methods
+        return real  # these call other methods, which are wrapped
 
     @functools.wraps(real)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -101,9 +102,9 @@ def _entered(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _taped(value: Any) -> Any:
-    """Return what a method has given: a part of the whole, or a stream that asks only when it is read."""
-    if isinstance(value, _ALSO):
-        return tape_whole(value)
+    """Return what a method has returned, taped: a container, or a stream that makes its calls when it is read."""
+    if isinstance(value, _RETURNED):
+        return tape_container(value)
     if isinstance(value, StreamingResponse | AsyncStreamingResponse):
         value.response_gen = _taped(value.response_gen)
         return value
@@ -141,35 +142,3 @@ async def _async_stream(real: AsyncGenerator[Any, Any]) -> AsyncIterator[Any]:
 def _inside() -> AbstractContextManager[None]:
     session = current_session()
     return taking_part(session) if session is not None else nullcontext()
-
-
-_CORE = "llama_index.core"
-_WORKFLOWS = ("workflows", "llama_index_instrumentation")
-_REACHING = frozenset({"SentenceTransformerRerank", "NERPIINodePostprocessor", "OnDemandLoaderTool"})
-"""Parts of the core that run a model of their own, or read from wherever they are told to."""
-
-
-def is_boundary(cls: type) -> bool:
-    """Whether what a class does is recorded as a whole."""
-    nearest = next((parent for parent in cls.__mro__ if is_of_core(parent.__module__)), None)
-    return nearest is None or inspect.isabstract(nearest) or nearest.__name__ in _REACHING
-
-
-def is_boundary_but(*interfaces: type) -> Callable[[type], bool]:
-    """Return `is_boundary` for interfaces that are not abstract, as Python sees it."""
-
-    def boundary(cls: type) -> bool:
-        nearest = next((parent for parent in cls.__mro__ if is_of_core(parent.__module__)), None)
-        return cls not in interfaces and (nearest in interfaces or is_boundary(cls))
-
-    return boundary
-
-
-def is_function_of_core(function: Callable[..., Any]) -> bool:
-    """Whether a function is LlamaIndex's own: a hand-off, what fills in an object, a method of an engine."""
-    return is_of_core(getattr(inspect.unwrap(function), "__module__", None) or "")
-
-
-def is_of_core(module: str) -> bool:
-    """Whether a module is LlamaIndex's own."""
-    return f"{module}.".startswith(f"{_CORE}.") or module.partition(".")[0] in _WORKFLOWS

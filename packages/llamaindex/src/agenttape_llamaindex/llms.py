@@ -32,11 +32,11 @@ from agenttape_core.integration import (
 )
 from agenttape_llamaindex._compat import within_decorators
 from agenttape_llamaindex.codec import CHATS, TEXTS
+from agenttape_llamaindex.codec.usage import usage_of
 from agenttape_llamaindex.delegation import handed_to
 from agenttape_llamaindex.requests import chat_body, completion_body, llm_params
 from agenttape_llamaindex.run_tree import LEAVES, own_span
 from agenttape_llamaindex.shapes import async_stream, coroutine, plain, stream, untaped
-from agenttape_llamaindex.usage import usage_of
 
 LLMT = TypeVar("LLMT", bound=BaseLLM)
 

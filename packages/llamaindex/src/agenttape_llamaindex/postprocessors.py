@@ -9,8 +9,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from agenttape_core.integration import Crossing, Family, Leaf, alias_of, begin, model_of, named_arguments
 from agenttape_llamaindex._compat import static
-from agenttape_llamaindex.components import part_alias_for, spanned_coroutine, spanned_plain
-from agenttape_llamaindex.containers import is_boundary
+from agenttape_llamaindex.components import component_alias_for, is_boundary, spanned_coroutine, spanned_plain
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.retrievers import RETRIEVAL, query_of, search_settings
 
@@ -26,7 +25,7 @@ def tape_postprocessor(postprocessor: PostprocessorT) -> PostprocessorT:
 
 @functools.cache
 def _postprocessor_alias(cls: type) -> type:
-    return part_alias_for(cls, POSTPROCESSORS, _postprocessor_alias)
+    return component_alias_for(cls, POSTPROCESSORS, _postprocessor_alias)
 
 
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

@@ -20,8 +20,7 @@ from agenttape_core.integration import (
     settings_of,
 )
 from agenttape_llamaindex._compat import static
-from agenttape_llamaindex.components import part_alias_for, spanned_coroutine, spanned_plain
-from agenttape_llamaindex.containers import is_boundary
+from agenttape_llamaindex.components import component_alias_for, is_boundary, spanned_coroutine, spanned_plain
 from agenttape_llamaindex.requests import retrieval_body
 
 RetrieverT = TypeVar("RetrieverT", bound=BaseRetriever)
@@ -38,7 +37,7 @@ def tape_retriever(retriever: RetrieverT) -> RetrieverT:
 
 @functools.cache
 def _retriever_alias(cls: type) -> type:
-    return part_alias_for(cls, RETRIEVERS, _retriever_alias)
+    return component_alias_for(cls, RETRIEVERS, _retriever_alias)
 
 
 def search_settings(value: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a tool changes in the state of its workflow, in pieces as small as they are, and how it is changed again."""
+"""The changes that a tool makes in the state of its workflow: found, in the smallest pieces, and applied again."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from agenttape_llamaindex._compat import state_items, unset_state_item
 _OPAQUE = object()
 
 
-def pictured(state: Any) -> dict[str, Any]:
-    """Return the items of a state as fresh values; what cannot be written, such as a memory, is left out."""
-    codec, pictured = value_codec(), {}
+def snapshot(state: Any) -> dict[str, Any]:
+    """Return the items of a state as fresh values, with a marker for what cannot be written, such as a memory."""
+    codec, fresh = value_codec(), {}
     for key, value in state_items(state).items():
         try:
-            pictured[key] = codec.decode(codec.encode(value))
+            fresh[key] = codec.decode(codec.encode(value))
         except AgentTapeError:
-            pictured[key] = _OPAQUE
-    return pictured
+            fresh[key] = _OPAQUE
+    return fresh
 
 
-def changed(before: Any, after: Any, path: tuple[str | int, ...] = ()) -> list[dict[str, Any]]:
-    """Return what turns one value into another, in as small pieces as there are.
+def changes_between(before: Any, after: Any, path: tuple[str | int, ...] = ()) -> list[dict[str, Any]]:
+    """Return the changes that turn one value into another, in the smallest pieces.
 
-    Several calls that run at once may change different places of one value; each notes only its own.
+    Calls that run at once may change different places of one value, and each must note only its own.
     """
     if type(before) is dict and type(after) is dict:
         changes: list[dict[str, Any]] = [{"unset": [*path, key]} for key in before if key not in after]
@@ -35,7 +35,7 @@ def changed(before: Any, after: Any, path: tuple[str | int, ...] = ()) -> list[d
             if key not in before:
                 changes.append({"at": [*path, key], "value": value})
             else:
-                changes += changed(before[key], value, (*path, key))
+                changes += changes_between(before[key], value, (*path, key))
         return changes
     if before is after or (type(before) is type(after) and before == after):
         return []
@@ -44,8 +44,8 @@ def changed(before: Any, after: Any, path: tuple[str | int, ...] = ()) -> list[d
     return [{"at": [*path], "value": after}]
 
 
-async def write_again(store: Any, effect: dict[str, Any]) -> None:
-    """Do to a store of state what a call did to it."""
+async def apply_changes(store: Any, effect: dict[str, Any]) -> None:
+    """Make the changes of a recorded effect in a store of state."""
     if effect["state"] == "set":
         await store.set(effect["path"], effect["value"])
     elif effect["state"] == "clear":

@@ -31,8 +31,14 @@ from agenttape_core.integration import (
     settings_of,
 )
 from agenttape_llamaindex._compat import is_in_process, static
-from agenttape_llamaindex.components import part_alias_for, spanned_coroutine, spanned_plain
-from agenttape_llamaindex.containers import is_boundary, is_boundary_but, tape_whole
+from agenttape_llamaindex.components import (
+    component_alias_for,
+    is_boundary,
+    is_boundary_but,
+    spanned_coroutine,
+    spanned_plain,
+)
+from agenttape_llamaindex.containers import tape_container
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.retrievers import RETRIEVAL
 
@@ -152,7 +158,7 @@ CHAT_DATABASES = Family(
     AsyncDBChatStore, _database_leaves(), is_boundary=is_boundary_but(AsyncDBChatStore, SQLAlchemyChatStore)
 )
 
-FAMILIES = (VECTOR_STORES, GRAPH_STORES, KEY_VALUE_STORES, CHAT_STORES, CHAT_DATABASES, MEMORIES)
+STORES = (VECTOR_STORES, GRAPH_STORES, KEY_VALUE_STORES, CHAT_STORES, CHAT_DATABASES, MEMORIES)
 """Every store; those of LlamaIndex's own classes run, except a chat store in a database elsewhere."""
 
 
@@ -163,7 +169,7 @@ def tape_store(store: Any) -> Any:
         ConfigurationError: If it keeps what it keeps in the process.
     """
     if isinstance(store, BaseMemory) and not is_boundary(type(store)):
-        return tape_whole(store)
+        return tape_container(store)
     if is_in_process(store):
         raise ConfigurationError(
             f"cannot tape {type(store).__module__}.{type(store).__qualname__}: it keeps its messages in the process, "
@@ -174,5 +180,5 @@ def tape_store(store: Any) -> Any:
 
 @functools.cache
 def _store_alias(cls: type) -> type:
-    family = next(family for family in FAMILIES if issubclass(cls, family.base))
-    return part_alias_for(cls, family, _store_alias)
+    family = next(family for family in STORES if issubclass(cls, family.base))
+    return component_alias_for(cls, family, _store_alias)

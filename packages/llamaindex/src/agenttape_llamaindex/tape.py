@@ -14,13 +14,12 @@ from llama_index.core.tools import BaseTool
 
 from agenttape_core import ConfigurationError
 from agenttape_core.integration import StandIn
-from agenttape_llamaindex.containers import WHOLES, tape_whole
+from agenttape_llamaindex.containers import CONTAINERS, tape_container
 from agenttape_llamaindex.embeddings import tape_embedding
 from agenttape_llamaindex.llms import tape_llm
 from agenttape_llamaindex.postprocessors import tape_postprocessor
 from agenttape_llamaindex.retrievers import tape_retriever
-from agenttape_llamaindex.stores import FAMILIES as STORES
-from agenttape_llamaindex.stores import tape_store
+from agenttape_llamaindex.stores import STORES, tape_store
 from agenttape_llamaindex.tools import tape_tool
 
 T = TypeVar("T")
@@ -34,7 +33,7 @@ _PARTS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (BaseRetriever, tape_retriever),
     (BaseNodePostprocessor, tape_postprocessor),
     *((family.base, tape_store) for family in STORES),
-    *((cls, tape_whole) for cls in WHOLES),
+    *((cls, tape_container) for cls in CONTAINERS),
 )
 
 

@@ -29,8 +29,13 @@ from agenttape_core.integration import (
     original_of,
 )
 from agenttape_llamaindex._compat import functions_of, static, with_functions, within_decorators
-from agenttape_llamaindex.components import part_alias_for, spanned_coroutine, spanned_plain
-from agenttape_llamaindex.containers import is_boundary_but, is_function_of_core
+from agenttape_llamaindex.components import (
+    component_alias_for,
+    is_boundary_but,
+    is_function_of_core,
+    spanned_coroutine,
+    spanned_plain,
+)
 from agenttape_llamaindex.effects import Effects, effects_of
 from agenttape_llamaindex.requests import tool_body
 
@@ -55,7 +60,7 @@ def tape_tool(tool: ToolT) -> ToolT:
 
 @functools.cache
 def _function_alias(cls: type) -> type:
-    return part_alias_for(cls, FUNCTION_TOOLS, _function_alias)
+    return component_alias_for(cls, FUNCTION_TOOLS, _function_alias)
 
 
 @functools.cache
@@ -63,7 +68,7 @@ def _tool_alias(cls: type) -> type:
     family = TOOLS
     if static(cls, "__call__") is static(AsyncBaseTool, "__call__"):  # it is `call` under another name
         family = replace(TOOLS, leaves={name: leaf for name, leaf in TOOLS.leaves.items() if name != "__call__"})
-    return part_alias_for(cls, family, _tool_alias)
+    return component_alias_for(cls, family, _tool_alias)
 
 
 def _name(tool: BaseTool) -> str:

@@ -26,7 +26,7 @@ from pydantic import PrivateAttr
 
 from agenttape_core import Rule
 from agenttape_llamaindex.callbacks.observing import Observing
-from agenttape_llamaindex.effects import noting_effects
+from agenttape_llamaindex.effect_hooks import noting_effects
 from agenttape_llamaindex.workflows import hear_ticks, unhear_ticks
 
 _OWN = ("llama_index.core.", "llama_index_instrumentation.", "workflows.")

@@ -44,11 +44,11 @@ from agenttape_llamaindex.callbacks.calls import (
     ObservedStream,
     Unrecorded,
 )
+from agenttape_llamaindex.callbacks.leaves import hidden_leaf, leaf_of
 from agenttape_llamaindex.callbacks.reentrant import ReentrantObserver
 from agenttape_llamaindex.callbacks.runs import Hidden, OpenSpan, kind_of, output_facts, readable
 from agenttape_llamaindex.delegation import unhanded
 from agenttape_llamaindex.effects import effects_of
-from agenttape_llamaindex.leaves_without_span import hidden_leaf, leaf_of
 from agenttape_llamaindex.run_tree import LEAVES, span_label
 from agenttape_llamaindex.workflows import RunRecord
 

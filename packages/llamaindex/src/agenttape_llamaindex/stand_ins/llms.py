@@ -33,7 +33,8 @@ from agenttape_core import Report
 from agenttape_core.integration import Crossing, Exhausted, Pace, StandIn, aserve, serve
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.llms import CHAT, COMPLETION
-from agenttape_llamaindex.requests import chat_body, completion_body, legacy_calls
+from agenttape_llamaindex.request_values import legacy_calls
+from agenttape_llamaindex.requests import chat_body, completion_body
 from agenttape_llamaindex.shapes import aserved, served
 from agenttape_llamaindex.stand_ins.requests import RecordedModel
 

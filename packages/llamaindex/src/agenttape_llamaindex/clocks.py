@@ -1,7 +1,7 @@
-"""Clocks of the framework that must move although the session's clock stands still.
+"""Clocks of the framework that go on while the clock of the session stands still.
 
-The frozen clock passes while the session's own code sleeps. Two places of the framework ask the wall for something else
-than the time of day: a workflow waits until a moment has come, and the chat store in a database sorts by moments.
+The frozen clock passes while the session's own code sleeps. Two places of the framework need more than that: a control
+loop of a workflow does not sleep but waits until a moment has come, and a chat store in a database sorts by moments.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from agenttape_core.integration import current_session, executing
 from agenttape_llamaindex._compat import is_retry, scheduled
 
 _STEP_NS = 1_000_000
-"""Between two moments that a chat store is told: it numbers the messages that it adds at once by nanoseconds."""
+"""The least time between two moments of a chat store, which numbers the messages of one call by nanoseconds."""
 
 
 def _frozen_clock() -> Any:
-    """Return what keeps the clock of the caller's session, or nothing where the clock is real."""
+    """Return what keeps the clock of the caller's session, or `None` where the clock is real."""
     session = current_session()
     if session is None or executing() is not None or session.frozen is None:
         return None
@@ -33,7 +33,7 @@ def _frozen_clock() -> Any:
 
 
 class _Deadlines:
-    """When the scheduled ticks of the runs in this process are due, by the monotonic clock."""
+    """The moments at which the scheduled ticks of the runs in this process are due, by the monotonic clock."""
 
     def __init__(self) -> None:
         self._of: weakref.WeakKeyDictionary[Any, dict[int, float]] = weakref.WeakKeyDictionary()
@@ -62,7 +62,7 @@ def scheduling(real: Callable[..., None]) -> Callable[..., None]:
 
 
 def waiting(real: Callable[..., float | None]) -> Callable[..., float | None]:
-    """Wrap `next_wakeup_timeout` of a control loop: how long to wait, by a clock that runs."""
+    """Wrap `next_wakeup_timeout` of a control loop: it waits by a clock that runs."""
 
     @functools.wraps(real)
     def next_wakeup_timeout(self: Any, now: float) -> float | None:
@@ -75,7 +75,10 @@ def waiting(real: Callable[..., float | None]) -> Callable[..., float | None]:
 
 
 def popping(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """Wrap `pop_due_ticks` of a control loop: what is due by that clock, at the moment for which it was scheduled."""
+    """Wrap `pop_due_ticks` of a control loop: ticks due by the running clock, at the moments they were scheduled for.
+
+    The frozen clock is moved to the latest of these moments.
+    """
 
     @functools.wraps(real)
     def pop_due_ticks(self: Any, now: float) -> list[Any]:
@@ -89,7 +92,7 @@ def popping(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         latest, numbers = max(at for at, _ in due), {number for _, number in due}
         if latest > frozen.clock:
             frozen.pass_time(latest - frozen.clock)
-        # Those that the moved clock would make due too early wait for their own moment.
+        # The moved clock would make some ticks due too early: they stay behind until their own moment.
         early = [entry for entry in scheduled(self) if entry[1] not in numbers]
         scheduled(self)[:] = [entry for entry in scheduled(self) if entry[1] in numbers]
         ticks = real(self, frozen.clock)
@@ -100,7 +103,10 @@ def popping(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
 
 
 def _waits(runner: Any) -> list[tuple[Any, float]]:
-    """Return the scheduled ticks with the moments at which they are due; a retry is at once, if nobody is to wait."""
+    """Return the scheduled ticks with the moments at which they are due.
+
+    A retry is due at once where the session skips the delays before other attempts and the run has nothing else to do.
+    """
     session, deadlines = current_session(), _deadlines.of(runner)
     skips = session is not None and session.frozen is not None and session.frozen.skips_backoff
     is_idle = not runner.worker_tasks
@@ -115,7 +121,7 @@ RUNNER_METHODS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = 
     "next_wakeup_timeout": waiting,
     "pop_due_ticks": popping,
 }
-"""What is wrapped of every control loop while sessions are open."""
+"""The methods of every control loop that are wrapped while sessions are open."""
 
 
 # -- chat stores in a database ----------------------------------------------------------------------------------------
@@ -140,11 +146,11 @@ class OrderedTime(ModuleType):
         session = current_session()
         if _frozen_clock() is None or session is None:
             return int(self._real.time_ns())
-        last: _Last = session.keepsake("llamaindex.chat_store_moment", _Last)
+        last: _LastMoment = session.keepsake("llamaindex.chat_store_moment", _LastMoment)
         return last.after(int(self._real.time_ns()))
 
 
-class _Last:
+class _LastMoment:
     def __init__(self) -> None:
         self._moment = 0
         self._lock = Lock()

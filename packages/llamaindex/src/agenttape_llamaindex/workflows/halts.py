@@ -1,7 +1,8 @@
-"""Runs of workflows that our halts end: a miss in a step ends its run at once, and whoever reads its events hears it.
+"""End the runs of workflows that our halts stop, and raise the halt for whoever reads their events.
 
-The control loop of a workflow knows exceptions. What is none, such as a miss, passes through it and fails the run; but
-nobody tells the stream of its events, whose reader would wait for ever.
+The control loop of a workflow handles exceptions. A halt, such as a miss in a step, derives from `BaseException`: it
+passes through the loop and fails the run, but nothing is written to the stream of events, whose reader would wait for
+ever.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class RunHalted(StopEvent):
     _halt: BaseException = PrivateAttr()
 
 
-def running(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `run` of a control loop: a halt is the last thing that the stream of its events tells."""
+def ending_streams(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `run` of a control loop: a halt is written to the stream of the run's events as its last one."""
 
     @functools.wraps(real)
     async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -43,7 +44,7 @@ def running(real: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def streaming(real: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
+def raising_halts(real: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
     """Wrap `stream_events` of a context: it raises the halt that ended its run."""
 
     @functools.wraps(real)
@@ -57,7 +58,7 @@ def streaming(real: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIte
 
 
 def _run_id(frozen: Any, real: Callable[..., str]) -> Callable[..., str]:
-    """Make the id of a run; not the one of a run that goes on meanwhile, which only another session can have made."""
+    """Make the id of a run; a real one if a run of the recorded id is still going on, in another session."""
 
     def make(size: int = 10) -> str:
         made = str(frozen.next_uuid("workflows.run_id", 4).hex[:size])
