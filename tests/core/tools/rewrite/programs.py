@@ -68,7 +68,7 @@ def langchain() -> Any:
     from langchain.agents import create_agent
     from langchain_core.messages import AIMessage
 
-    from ...langchain.fakes import StreamingChat, calling
+    from ....langchain.fakes import StreamingChat, calling
 
     def reply(messages: Sequence[Any], number: int) -> Any:
         if messages[-1].type == "tool":
@@ -90,7 +90,7 @@ def langgraph() -> Any:
     from langchain_core.messages import AIMessage
     from langgraph.graph import START, StateGraph
 
-    from ...langgraph.fakes import StreamingChat
+    from ....langgraph.fakes import StreamingChat
 
     class State(TypedDict):
         said: Annotated[list[str], operator.add]
@@ -111,7 +111,7 @@ def llamaindex() -> Any:
     """Run an agent with a tool."""
     from llama_index.core.agent.workflow import FunctionAgent
 
-    from ...llamaindex.scripted import Reply, ScriptedLLM
+    from ....llamaindex.scripted import Reply, ScriptedLLM
 
     def script(messages: Sequence[Any], tools: Sequence[str]) -> Reply:
         said = [message.content for message in messages if message.role == "tool"]
