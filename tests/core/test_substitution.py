@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import pickle
 from collections.abc import AsyncIterator, Iterator
@@ -23,14 +24,13 @@ from agenttape_core.integration import (
     Position,
     StandIn,
     TypeCodec,
-    alias_for,
-    alias_of,
     async_generator,
     begin,
     coroutine,
     forking_pools,
     generator,
     is_alias,
+    leaf_call,
     named_arguments,
     original_of,
     plain,
@@ -98,12 +98,6 @@ FAMILY = Family(
 )
 
 
-@functools.cache
-def alias(cls: type) -> type:
-    """Return the class of aliases of a class."""
-    return alias_for(cls, FAMILY, alias)
-
-
 async def everything(mine: Mine) -> list[Any]:
     """Call every leaf method."""
     return [
@@ -121,7 +115,7 @@ def test_only_leaves_are_served(tmp_path: Path, *, ambient: bool) -> None:
     mine = Mine()
     seen = []
     for mode in ("all", "none"):
-        taped = mine if ambient else alias_of(mine, alias)
+        taped = mine if ambient else FAMILY.tape(mine)
         with use_cassette(tmp_path / "c.yaml", mode=mode), wrapping(FAMILY) if ambient else nullcontext():
             seen.append(asyncio.run(everything(taped)))
     assert seen[0] == seen[1] == ["a 1", "b 2", "c 3", ["d", "4"], ["e 5"]]
@@ -141,35 +135,30 @@ def test_inherited_takes_a_call_over(tmp_path: Path) -> None:
         def one(self, what: str) -> str:
             return super().one(what)
 
-    family = Family(Base, {"one": Leaf(plain_of_alias, functools.partial(cross, "one"), inherited)})
-    below = alias_of(Below(), lambda cls: alias_for(cls, family, lambda _: cls))
+    describe = leaf_call(owner=lambda owner: owner)
+    family = Family(Base, {"one": Leaf(plain, functools.partial(cross, "one"), describe, inherited)})
+    below = family.tape(Below())
     with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as cassette, wrapping(family):
         assert below.one("a") == "a 1"
     assert taken == [(True, ("a",))]
     assert len(cassette.interactions) == 1
 
 
-def plain_of_alias(real: Any, begun: Any) -> Any:
-    """Wrap a method so that the alias itself runs it."""
-
-    def method(self: Any, *args: Any) -> Any:
-        crossing = begun(self, args, {})
-        value = real(self, *args)
-        if crossing is not None:
-            crossing.returned(value)
-        return value
-
-    return method
-
-
 def test_alias_shares_and_is_pickled() -> None:
     """An alias has the state of its object, is taped once, and is pickled as a taped object."""
     mine = Mine()
-    taped = alias_of(mine, alias)
+    taped = FAMILY.tape(mine)
     taped.calls = 7
-    assert (mine.calls, alias_of(taped, alias) is taped, original_of(taped).calls) == (7, True, 7)
+    assert (mine.calls, FAMILY.tape(taped) is taped, original_of(taped).calls) == (7, True, 7)
     again = pickle.loads(pickle.dumps(taped))
     assert (is_alias(again), again.calls, type(again).__qualname__) == (True, 7, "Mine")
+    assert type(again) is type(taped) is type(copy.deepcopy(taped))
+
+
+def test_family_without_a_name_is_not_pickled() -> None:
+    """An alias whose family no module holds cannot be pickled, and the error says what to do."""
+    with pytest.raises(pickle.PicklingError, match="assign the Family to a variable"):
+        pickle.dumps(Family(Base, FAMILY.leaves).tape(Mine()))
 
 
 def test_stand_ins_take_no_part(tmp_path: Path) -> None:
@@ -190,7 +179,7 @@ def test_slots_cannot_be_shared() -> None:
         __slots__ = ("extra",)
 
     with pytest.raises(ConfigurationError, match="ambient=True"):
-        alias_of(Slotted(), alias)
+        FAMILY.tape(Slotted())
 
 
 def test_pools_are_forked_once(tmp_path: Path) -> None:
@@ -207,7 +196,7 @@ def test_pools_are_forked_once(tmp_path: Path) -> None:
             return list(pool.map(ask, range(3)))
 
     before = ThreadPoolExecutor.submit
-    mine, seen, addresses = alias_of(Mine(), alias), [], []
+    mine, seen, addresses = FAMILY.tape(Mine()), [], []
     for twice in (False, True, True):
         with forking_pools(), forking_pools() if twice else nullcontext():
             with use_cassette(tmp_path / "c.yaml", mode="once") as cassette:
@@ -229,7 +218,7 @@ def test_innermost_place_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with use_cassette(tmp_path / "c.yaml", mode="all") as cassette:
         outer = cassette.root.child("agent")
         tree[:] = [outer, outer.child("tool")]
-        alias_of(Mine(), alias).one("a")
+        FAMILY.tape(Mine()).one("a")
     assert [interaction.address for interaction in cassette.interactions] == ["agent/tool/one"]
 
 

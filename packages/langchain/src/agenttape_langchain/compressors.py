@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, TypeVar
 
 from langchain_core.documents import BaseDocumentCompressor
@@ -12,8 +11,6 @@ from agenttape_core.integration import (
     Crossing,
     Family,
     Leaf,
-    alias_for,
-    alias_of,
     begin,
     coroutine,
     model_of,
@@ -31,12 +28,7 @@ _METHOD = "compress_documents"
 
 def tape_compressor(compressor: CompressorT) -> CompressorT:
     """Return the taped alias of a document compressor; a taped one is returned as it is."""
-    return alias_of(compressor, _compressor_alias)
-
-
-@functools.cache
-def _compressor_alias(cls: type) -> type:
-    return alias_for(cls, COMPRESSORS, _compressor_alias)
+    return COMPRESSORS.tape(compressor)
 
 
 def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

@@ -18,11 +18,10 @@ from agenttape_core.integration import (
     Crossing,
     Family,
     Leaf,
-    alias_for,
-    alias_of,
     begin,
     coroutine,
     executing,
+    leaf_call,
     model_of,
     named_arguments,
     plain,
@@ -38,12 +37,7 @@ EMBEDDING = Boundary("embeddings")
 
 def tape_embeddings(embeddings: EmbeddingsT) -> EmbeddingsT:
     """Return the taped alias of an embedding model; a taped one is returned as it is."""
-    return alias_of(embeddings, _embeddings_alias)
-
-
-@functools.cache
-def _embeddings_alias(cls: type) -> type:
-    return alias_for(cls, EMBEDDINGS, _embeddings_alias)
+    return EMBEDDINGS.tape(embeddings)
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
@@ -72,8 +66,7 @@ EMBEDDINGS = Family(
     Embeddings,
     {
         name: Leaf(
-            functools.partial(coroutine if name.startswith("a") else plain, pack=packed),
-            functools.partial(_cross, name),
+            coroutine if name.startswith("a") else plain, functools.partial(_cross, name), leaf_call(pack=packed)
         )
         for name in _ARGUMENTS
     },

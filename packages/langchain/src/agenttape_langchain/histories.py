@@ -7,6 +7,7 @@ boundary.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -14,17 +15,12 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from agenttape_core import ConfigurationError
 from agenttape_core.integration import (
     STORE_SETTINGS,
-    Cross,
     Crossing,
     Family,
     Leaf,
-    alias_for,
-    alias_of,
     begin,
     coroutine,
-    intercept,
     named_arguments,
-    original_of,
     plain,
     settings_of,
 )
@@ -46,12 +42,7 @@ def tape_history(history: HistoryT) -> HistoryT:
             "process, where a replay finds them as a recording did\n"
             "  use it as it is"
         )
-    return alias_of(history, _history_alias)
-
-
-@functools.cache
-def _history_alias(cls: type) -> type:
-    return alias_for(cls, HISTORIES, _history_alias)
+    return HISTORIES.tape(history)
 
 
 def _is_elsewhere(cls: type) -> bool:
@@ -71,21 +62,14 @@ def _cross_one(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cros
     return _cross("add_messages", self, ([message],), {})
 
 
-def _getter(real: Any, cross: Cross) -> Any:
-    """Wrap a property."""
-
-    def messages(self: Any) -> Any:
-        crossing = cross(self, (), {})
-        read = functools.partial(real.__get__, original_of(self))
-        return read() if crossing is None else intercept(crossing, read)
-
-    return property(messages, real.fset, real.fdel, real.__doc__)
+def _within_property(real: property, make: Callable[[Any], Any]) -> property:
+    return property(make(real.fget), real.fset, real.fdel, real.__doc__)
 
 
 HISTORIES = Family(
     BaseChatMessageHistory,
     {
-        "messages": Leaf(_getter, functools.partial(_cross, "messages")),
+        "messages": Leaf(plain, functools.partial(_cross, "messages"), within=_within_property),
         "aget_messages": Leaf(coroutine, functools.partial(_cross, "messages")),
         "add_message": Leaf(plain, _cross_one),
         "add_messages": Leaf(plain, functools.partial(_cross, "add_messages")),

@@ -7,27 +7,28 @@ as the framework makes it.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseLLM
-from langchain_core.outputs import GenerationChunk, LLMResult
+from langchain_core.outputs import LLMResult
 
 from agenttape_core.integration import (
     Boundary,
+    Call,
     Cross,
     Crossing,
+    DescribeLeaf,
     Family,
     Leaf,
     Session,
     Shape,
     Usage,
-    aintercept_stream,
-    alias_for,
-    alias_of,
+    async_generator,
     begin,
     coroutine,
-    intercept_stream,
+    generator,
+    leaf_call,
     named_arguments,
     original_of,
     plain,
@@ -52,12 +53,7 @@ COMPLETION = Boundary("completion", join=join_texts, split=split_texts, usage=_u
 
 def tape_llm(model: ModelT) -> ModelT:
     """Return the taped alias of a text model; a taped one is returned as it is."""
-    return alias_of(model, _llm_alias)
-
-
-@functools.cache
-def _llm_alias(cls: type) -> type:
-    return alias_for(cls, LLMS, _llm_alias)
+    return LLMS.tape(model)
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
@@ -72,47 +68,25 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return begin(COMPLETION, self, type(self).__name__, body, lambda session: position_of(session, run_manager))
 
 
-def _manager(crossing: Crossing, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return whom a served stream tells of its tokens: a provider does that itself."""
-    return kwargs.get("run_manager", args[1] if len(args) > 1 else None) if crossing.is_served else None
+def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, prompt: Any, *args: Any, **kwargs: Any) -> Call:
+    """Describe a streaming call: when it is served, the callbacks are told its tokens; a provider does that itself."""
+    manager = kwargs.get("run_manager", args[1] if len(args) > 1 else None)
+    on_token = None if manager is None else lambda chunk: manager.on_llm_new_token(chunk.text, chunk=chunk)
+    crossing = cross(self, (prompt, *args), kwargs)
+    return Call(crossing, lambda: real(original_of(self), prompt, *args, **kwargs), on_chunk=on_token)
 
 
-def _stream(real: Callable[..., Iterator[GenerationChunk]], cross: Cross) -> Callable[..., Iterator[GenerationChunk]]:
-    @functools.wraps(real)
-    def _stream(self: Any, prompt: str, *args: Any, **kwargs: Any) -> Iterator[GenerationChunk]:
-        crossing = cross(self, (prompt, *args), kwargs)
-        if crossing is None:
-            yield from real(original_of(self), prompt, *args, **kwargs)
-            return
-        manager = _manager(crossing, args, kwargs)
-        for chunk in intercept_stream(crossing, lambda: real(original_of(self), prompt, *args, **kwargs)):
-            if manager is not None:
-                manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
-
-    return _stream
+def _leaf(name: str, shape: Shape, describe: DescribeLeaf) -> Leaf:
+    return Leaf(shape, functools.partial(_cross, name), describe)
 
 
-def _astream(
-    real: Callable[..., AsyncIterator[GenerationChunk]], cross: Cross
-) -> Callable[..., AsyncIterator[GenerationChunk]]:
-    @functools.wraps(real)
-    async def _astream(self: Any, prompt: str, *args: Any, **kwargs: Any) -> AsyncIterator[GenerationChunk]:
-        crossing = cross(self, (prompt, *args), kwargs)
-        if crossing is None:
-            async for chunk in real(original_of(self), prompt, *args, **kwargs):
-                yield chunk
-            return
-        manager = _manager(crossing, args, kwargs)
-        async for chunk in aintercept_stream(crossing, lambda: real(original_of(self), prompt, *args, **kwargs)):
-            if manager is not None:
-                await manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
-
-    return _astream
-
-
-_SHAPES: dict[str, Shape] = {"_generate": plain, "_agenerate": coroutine, "_stream": _stream, "_astream": _astream}
-
-LLMS = Family(BaseLLM, {name: Leaf(shape, functools.partial(_cross, name)) for name, shape in _SHAPES.items()})
+LLMS = Family(
+    BaseLLM,
+    {
+        "_generate": _leaf("_generate", plain, leaf_call()),
+        "_agenerate": _leaf("_agenerate", coroutine, leaf_call()),
+        "_stream": _leaf("_stream", generator, _describe),
+        "_astream": _leaf("_astream", async_generator, _describe),
+    },
+)
 """Every text model. Their asynchronous defaults have a run of their own already, which tells which call it is."""

@@ -17,8 +17,6 @@ from agenttape_core.integration import (
     Family,
     Leaf,
     Session,
-    alias_for,
-    alias_of,
     begin,
     coroutine,
     named_arguments,
@@ -35,12 +33,7 @@ RETRIEVAL = Boundary("retrieval")
 
 def tape_retriever(retriever: RetrieverT) -> RetrieverT:
     """Return the taped alias of a retriever; a taped one is returned as it is."""
-    return alias_of(retriever, _retriever_alias)
-
-
-@functools.cache
-def _retriever_alias(cls: type) -> type:
-    return alias_for(cls, RETRIEVERS, _retriever_alias)
+    return RETRIEVERS.tape(retriever)
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

@@ -13,8 +13,6 @@ from agenttape_core.integration import (
     Family,
     Leaf,
     Shape,
-    alias_for,
-    alias_of,
     async_generator,
     begin,
     coroutine,
@@ -39,12 +37,7 @@ METHODS: dict[str, tuple[str, ...]] = {
 
 def tape_store(store: StoreT) -> StoreT:
     """Return the taped alias of a key-value store; a taped one is returned as it is."""
-    return alias_of(store, _store_alias)
-
-
-@functools.cache
-def _store_alias(cls: type) -> type:
-    return alias_for(cls, STORES, _store_alias)
+    return STORES.tape(store)
 
 
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

@@ -17,8 +17,6 @@ from agenttape_core.integration import (
     Crossing,
     Family,
     Leaf,
-    alias_for,
-    alias_of,
     begin,
     coroutine,
     named_arguments,
@@ -53,12 +51,7 @@ WRITES: dict[str, tuple[str, ...]] = {
 
 def tape_vector_store(store: StoreT) -> StoreT:
     """Return the taped alias of a vector store; a taped one is returned as it is."""
-    return alias_of(store, _store_alias)
-
-
-@functools.cache
-def _store_alias(cls: type) -> type:
-    return alias_for(cls, VECTOR_STORES, _store_alias)
+    return VECTOR_STORES.tape(store)
 
 
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

@@ -16,16 +16,20 @@ from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, PutOp, 
 from langgraph.store.memory import InMemoryStore
 
 from agenttape_core.integration import (
+    Call,
+    Cross,
     Crossing,
+    DescribeLeaf,
     Family,
     Leaf,
-    aintercept,
+    Shape,
     alias_class,
     begin,
+    coroutine,
     current_session,
     executing,
-    intercept,
     is_alias,
+    plain,
     state_of,
 )
 from agenttape_langchain.integration import MEMORY, current_config, method_body
@@ -61,8 +65,7 @@ def reaches_outside(cls: type) -> bool:
 
 @functools.cache
 def _store_alias(cls: type[BaseStore]) -> type:
-    methods: dict[str, Any] = {"batch": _batch(cls.batch), "abatch": _abatch(cls.abatch)}
-    methods |= {name: _alone(name, getattr(cls, name)) for name in _ALONE}
+    methods = {name: leaf.around(getattr(cls, name), leaf.cross) for name, leaf in STORES.leaves.items()}
     alias = alias_class(cls, methods, _store_alias)
     own: dict[str, Any] = {"__getattr__": _get, "__setattr__": _set, "__reduce_ex__": _reduce}
     if hasattr(cls, "__del__"):
@@ -131,45 +134,37 @@ def _plain_op(op: Any) -> tuple[str, dict[str, Any]]:
     return _WORDS.get(type(op), type(op).__name__), fields
 
 
-def _batch(real: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(real)
-    def batch(self: Any, ops: Iterable[Op]) -> list[Any]:
-        ops, store = list(ops), _original(self)
-        crossing = _cross(self, ops)
-        if crossing is not None:
-            return intercept(crossing, lambda: real(store, ops))  # type: ignore[no-any-return]
-        results: list[Any] = real(store, ops)
+def _describe_batch(real: Callable[..., Any], _: Cross, self: Any, /, ops: Iterable[Op]) -> Call:
+    ops, store = list(ops), _original(self)
+    crossing = _cross(self, ops)
+
+    def really() -> Any:
+        results = real(store, ops)
         _tell(store, ops)
         return results
 
-    return batch
+    return Call(crossing, really if crossing is None else lambda: real(store, ops))
 
 
-def _abatch(real: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(real)
-    async def abatch(self: Any, ops: Iterable[Op]) -> list[Any]:
-        ops, store = list(ops), _original(self)
-        crossing = _cross(self, ops)
-        if crossing is not None:
-            return await aintercept(crossing, lambda: real(store, ops))  # type: ignore[no-any-return]
-        results: list[Any] = await real(store, ops)
+def _describe_abatch(real: Callable[..., Any], _: Cross, self: Any, /, ops: Iterable[Op]) -> Call:
+    ops, store = list(ops), _original(self)
+    crossing = _cross(self, ops)
+
+    async def really() -> Any:
+        results = await real(store, ops)
         _tell(store, ops)
         return results
 
-    return abatch
+    return Call(crossing, really if crossing is None else lambda: real(store, ops))
 
 
-def _alone(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+def _describe_alone(  # the name is bound for each method
+    name: str, real: Callable[..., Any], _: Cross, self: Any, /, *args: Any, **kwargs: Any
+) -> Call:
     """Let a call that would be collected go its own way, as the interface has it, where it is recorded or served."""
-    plain = getattr(BaseStore, name)
-
-    @functools.wraps(real)
-    async def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _is_taken(self):
-            return await plain(self, *args, **kwargs)
-        return await real(_original(self), *args, **kwargs)
-
-    return method
+    if _is_taken(self):
+        return Call(None, lambda: getattr(BaseStore, name)(self, *args, **kwargs))
+    return Call(None, lambda: real(_original(self), *args, **kwargs))
 
 
 # -- what is written inside of a call that may be served ---------------------------------------------------------------
@@ -219,17 +214,17 @@ async def aput_again(puts: Any) -> None:
         _set_times(store, puts)
 
 
-def _leaf(wrap: Callable[[Callable[..., Any]], Any]) -> Leaf:
-    """Return a leaf whose wrapper decides by itself: it has something to do where nothing crosses, too."""
-    return Leaf(lambda real, _: wrap(real), lambda *_: None)
+def _leaf(shape: Shape, describe: DescribeLeaf) -> Leaf:
+    """Return a leaf whose description decides what crosses: it has something to do where nothing does, too."""
+    return Leaf(shape, lambda *_: None, describe)
 
 
 STORES = Family(
     BaseStore,
     {
-        "batch": _leaf(_batch),
-        "abatch": _leaf(_abatch),
-        **{name: _leaf(functools.partial(_alone, name)) for name in _ALONE},
+        "batch": _leaf(plain, _describe_batch),
+        "abatch": _leaf(coroutine, _describe_abatch),
+        **{name: _leaf(coroutine, functools.partial(_describe_alone, name)) for name in _ALONE},
     },
 )
 """Every store of LangGraph; LangChain's of the same name are others."""

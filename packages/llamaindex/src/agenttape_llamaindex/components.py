@@ -13,8 +13,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.integration import Cross, Family, alias_class, coroutine, plain
-from agenttape_llamaindex._compat import static, within_decorators
+from agenttape_core.integration import Cross, Leaf, Shape
+from agenttape_llamaindex._compat import within_decorators
 
 _CORE = "llama_index.core"
 _WORKFLOWS = ("workflows", "llama_index_instrumentation")
@@ -50,30 +50,6 @@ def _is_of_core(module: str) -> bool:
     return f"{module}.".startswith(f"{_CORE}.") or module.partition(".")[0] in _WORKFLOWS
 
 
-def spanned_plain(real: Any, cross: Cross) -> Any:
-    """Wrap a method that returns, inside of its span."""
-    return within_decorators(real, lambda inner: plain(inner, cross))
-
-
-def spanned_coroutine(real: Any, cross: Cross) -> Any:
-    """Wrap a method that is awaited, inside of its span."""
-    return within_decorators(real, lambda inner: coroutine(inner, cross))
-
-
-def component_alias_for(cls: type, family: Family, make: Callable[[Any], type]) -> type:
-    """Return the class of aliases for the objects of a class.
-
-    A component that is taped by hand is a boundary, even if ambient sessions let its class run.
-
-    Args:
-        cls: The class.
-        family: Its family.
-        make: The module-level function that makes such classes.
-    """
-    own = {}
-    for name, leaf in family.leaves.items():
-        method = static(cls, name)
-        is_implemented = method is not None and not getattr(method, "__isabstractmethod__", False)
-        if is_implemented and (name in family.defaults or method is not static(family.base, name)):
-            own[name] = leaf.shape(method, leaf.cross)
-    return alias_class(cls, own, make)
+def spanned(shape: Shape, cross: Cross) -> Leaf:
+    """Return the leaf that a method is inside of its span."""
+    return Leaf(shape, cross, within=within_decorators)

@@ -17,18 +17,15 @@ from llama_index.core.embeddings.multi_modal_base import MultiModalEmbedding
 from agenttape_core.integration import (
     EMBEDDING_SETTINGS,
     Boundary,
-    Cross,
     Crossing,
     Family,
     Leaf,
     Position,
     Session,
-    Shape,
-    alias_for,
-    alias_of,
     begin,
     coroutine,
     executing,
+    leaf_call,
     model_of,
     named_arguments,
     plain,
@@ -64,12 +61,7 @@ _SINGLE = frozenset({"text", "img_file_path"})
 
 def tape_embedding(embedding: EmbeddingT) -> EmbeddingT:
     """Return the taped alias of an embedding model; a taped one is returned as it is."""
-    return alias_of(embedding, _embedding_alias)
-
-
-@functools.cache
-def _embedding_alias(cls: type) -> type:
-    return alias_for(cls, SPARSE_EMBEDDINGS if issubclass(cls, BaseSparseEmbedding) else EMBEDDINGS, _embedding_alias)
+    return (SPARSE_EMBEDDINGS if isinstance(embedding, BaseSparseEmbedding) else EMBEDDINGS).tape(embedding)
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
@@ -96,24 +88,16 @@ def embedding_settings(embedding: Any) -> Mapping[str, Any]:
     return {**model, **sparse, **settings_of(embedding, EMBEDDING_SETTINGS)}
 
 
-def _shape(name: str) -> Shape:
-    made = coroutine if name.startswith("_a") else plain
+def _leaf(name: str) -> Leaf:
     if _ARGUMENTS[name] in _SINGLE:
-        shape = functools.partial(made, pack=lambda vector: [packed(vector)], unpack=lambda vectors: vectors[0])
+        describe = leaf_call(pack=lambda vector: [packed(vector)], unpack=lambda vectors: vectors[0])
     else:
-        shape = functools.partial(made, pack=packed)
-
-    def inside(real: Any, cross: Cross) -> Any:
-        return within_decorators(real, lambda function: shape(function, cross))
-
-    return inside
+        describe = leaf_call(pack=packed)
+    shape = coroutine if name.startswith("_a") else plain
+    return Leaf(shape, functools.partial(_cross, name), describe, within=within_decorators)
 
 
-def _leaves(names: Mapping[str, str]) -> dict[str, Leaf]:
-    return {name: Leaf(_shape(name), functools.partial(_cross, name)) for name in names}
-
-
-EMBEDDINGS = Family(BaseEmbedding, _leaves(_ARGUMENTS), delegating=(MultiModalEmbedding,))
+EMBEDDINGS = Family(BaseEmbedding, {name: _leaf(name) for name in _ARGUMENTS}, delegating=(MultiModalEmbedding,))
 """Every embedding model."""
-SPARSE_EMBEDDINGS = Family(BaseSparseEmbedding, _leaves(_TEXTS))
+SPARSE_EMBEDDINGS = Family(BaseSparseEmbedding, {name: _leaf(name) for name in _TEXTS})
 """Every sparse embedding model."""

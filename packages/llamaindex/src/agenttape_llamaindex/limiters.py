@@ -5,13 +5,12 @@ They stand before the leaf calls, and ask a clock that is never frozen; a limite
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.rate_limiter import BaseRateLimiter
 
-from agenttape_core.integration import Cross, Family, Leaf, current_session
+from agenttape_core.integration import Call, Cross, Family, Leaf, coroutine, current_session, plain
 
 
 def _only_serves() -> bool:
@@ -19,22 +18,20 @@ def _only_serves() -> bool:
     return session is not None and session.policy.offline
 
 
-def _acquire(real: Callable[..., None], _: Cross) -> Callable[..., None]:
-    @functools.wraps(real)
-    def acquire(self: Any, *args: Any, **kwargs: Any) -> None:
-        if not _only_serves():
-            real(self, *args, **kwargs)
-
-    return acquire
+def _describe(real: Callable[..., Any], _: Cross, /, *args: Any, **kwargs: Any) -> Call:
+    return Call(None, _no_wait if _only_serves() else lambda: real(*args, **kwargs))
 
 
-def _async_acquire(real: Callable[..., Any], _: Cross) -> Callable[..., Any]:
-    @functools.wraps(real)
-    async def async_acquire(self: Any, *args: Any, **kwargs: Any) -> None:
-        if not _only_serves():
-            await real(self, *args, **kwargs)
+def _adescribe(real: Callable[..., Any], _: Cross, /, *args: Any, **kwargs: Any) -> Call:
+    return Call(None, _no_await if _only_serves() else lambda: real(*args, **kwargs))
 
-    return async_acquire
+
+def _no_wait() -> None:
+    return None
+
+
+async def _no_await() -> None:
+    return None
 
 
 def _nothing(*_: Any) -> None:
@@ -42,6 +39,7 @@ def _nothing(*_: Any) -> None:
 
 
 LIMITERS = Family(
-    BaseRateLimiter, {"acquire": Leaf(_acquire, _nothing), "async_acquire": Leaf(_async_acquire, _nothing)}
+    BaseRateLimiter,
+    {"acquire": Leaf(plain, _nothing, _describe), "async_acquire": Leaf(coroutine, _nothing, _adescribe)},
 )
 """Every rate limiter."""

@@ -8,6 +8,7 @@ framework's own, and happen on every replay. Where a class of the framework impl
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from llama_index.core.base.llms.base import BaseLLM
@@ -23,10 +24,10 @@ from agenttape_core.integration import (
     Leaf,
     Position,
     Session,
-    alias_for,
-    alias_of,
+    as_it_is,
     begin,
     below,
+    leaf_call,
     named_arguments,
     state_of,
 )
@@ -49,12 +50,7 @@ def tape_llm(llm: LLMT) -> LLMT:
     """Return the taped alias of an LLM; a taped one is returned as it is."""
     if isinstance(llm, StructuredLLM):
         return llm.model_copy(update={"llm": tape_llm(llm.llm)})  # it only asks another LLM
-    return alias_of(llm, _llm_alias)
-
-
-@functools.cache
-def _llm_alias(cls: type) -> type:
-    return alias_for(cls, LLMS, _llm_alias)
+    return LLMS.tape(llm)
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
@@ -88,6 +84,10 @@ def _inherited(self: Any, _: tuple[Any, ...], __: dict[str, Any]) -> Crossing | 
     return around.take() if around is not None and not around.is_taken else None
 
 
+def _within(method: Any, make: Callable[[Any], Any]) -> Any:
+    return within_decorators(method, lambda function: make(untaped(function)))
+
+
 def _leaf(name: str) -> Leaf:
     """Return a leaf whose shape goes around the function inside the decorators of the method."""
     kind = (name, CHATS if LEAVES[name] == "chat" else TEXTS)
@@ -96,9 +96,11 @@ def _leaf(name: str) -> Leaf:
     else:
         shape = coroutine if name.startswith("a") else plain
     return Leaf(
-        lambda real, cross: within_decorators(real, lambda function: shape(untaped(function), cross, kind)),
+        functools.partial(shape, kind=kind),
         functools.partial(_cross, name),
+        leaf_call(owner=as_it_is),  # what a method hands on, it hands to the alias
         _inherited,
+        _within,
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from agenttape_core.integration import Crossing, Family, Leaf, alias_of, begin, model_of, named_arguments
+from agenttape_core.integration import Crossing, Family, begin, coroutine, model_of, named_arguments, plain
 from agenttape_llamaindex._compat import static
-from agenttape_llamaindex.components import component_alias_for, is_boundary, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.components import is_boundary, spanned
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.retrievers import RETRIEVAL, query_of, search_settings
 
@@ -20,12 +20,7 @@ _METHOD = "postprocess_nodes"
 
 def tape_postprocessor(postprocessor: PostprocessorT) -> PostprocessorT:
     """Return the taped alias of a node postprocessor; a taped one is returned as it is."""
-    return alias_of(postprocessor, _postprocessor_alias)
-
-
-@functools.cache
-def _postprocessor_alias(cls: type) -> type:
-    return component_alias_for(cls, POSTPROCESSORS, _postprocessor_alias)
+    return POSTPROCESSORS.tape(postprocessor)
 
 
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
@@ -38,8 +33,8 @@ def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 POSTPROCESSORS = Family(
     BaseNodePostprocessor,
     {
-        "_postprocess_nodes": Leaf(spanned_plain, functools.partial(_cross, "_postprocess_nodes")),
-        "_apostprocess_nodes": Leaf(spanned_coroutine, functools.partial(_cross, "_apostprocess_nodes")),
+        "_postprocess_nodes": spanned(plain, functools.partial(_cross, "_postprocess_nodes")),
+        "_apostprocess_nodes": spanned(coroutine, functools.partial(_cross, "_apostprocess_nodes")),
     },
     is_boundary=is_boundary,
 )

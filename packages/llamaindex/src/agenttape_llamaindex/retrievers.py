@@ -13,14 +13,14 @@ from agenttape_core.integration import (
     Boundary,
     Crossing,
     Family,
-    Leaf,
-    alias_of,
     begin,
+    coroutine,
     named_arguments,
+    plain,
     settings_of,
 )
 from agenttape_llamaindex._compat import static
-from agenttape_llamaindex.components import component_alias_for, is_boundary, spanned_coroutine, spanned_plain
+from agenttape_llamaindex.components import is_boundary, spanned
 from agenttape_llamaindex.requests import retrieval_body
 
 RetrieverT = TypeVar("RetrieverT", bound=BaseRetriever)
@@ -32,12 +32,7 @@ _SETTINGS = (*SEARCH_SETTINGS, *(f"_{name}" for name in ("similarity_top_k", "sp
 
 def tape_retriever(retriever: RetrieverT) -> RetrieverT:
     """Return the taped alias of a retriever; a taped one is returned as it is."""
-    return alias_of(retriever, _retriever_alias)
-
-
-@functools.cache
-def _retriever_alias(cls: type) -> type:
-    return component_alias_for(cls, RETRIEVERS, _retriever_alias)
+    return RETRIEVERS.tape(retriever)
 
 
 def search_settings(value: Any) -> dict[str, Any]:
@@ -69,8 +64,8 @@ def query_of(query: Any) -> Any:
 RETRIEVERS = Family(
     BaseRetriever,
     {
-        "_retrieve": Leaf(spanned_plain, functools.partial(_cross, "_retrieve")),
-        "_aretrieve": Leaf(spanned_coroutine, functools.partial(_cross, "_aretrieve")),
+        "_retrieve": spanned(plain, functools.partial(_cross, "_retrieve")),
+        "_aretrieve": spanned(coroutine, functools.partial(_cross, "_aretrieve")),
     },
     is_boundary=is_boundary,
 )

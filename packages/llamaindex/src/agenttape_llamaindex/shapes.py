@@ -13,15 +13,14 @@ from contextlib import aclosing, closing
 from typing import Any
 
 from agenttape_core.integration import (
-    Cross,
     Crossing,
+    Describe,
     aintercept,
     aintercept_stream,
     aserve,
     aserve_stream,
     intercept,
     intercept_stream,
-    kept,
     serve,
     serve_stream,
 )
@@ -47,42 +46,42 @@ def _noted(method: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def plain(real: Callable[..., Any], cross: Cross, kind: Kind) -> Callable[..., Any]:
+def plain(real: Callable[..., Any], describe: Describe, kind: Kind) -> Callable[..., Any]:
     """Wrap a method that returns a response.
 
     Args:
         real: The method.
-        cross: Begins the crossing of a call.
+        describe: Describes a call.
         kind: Which method it is.
     """
 
     @functools.wraps(real)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = kept(args, kwargs)
-        crossing = cross(self, args, kwargs)
+        call = describe(self, *args, **kwargs)
+        crossing = call.crossing
         if crossing is None:
-            return real(self, *args, **kwargs)
+            return call.real()
         handing = handing_of(crossing, kind[0], real)
         if handing is None:
-            return kind[1].converted(intercept(crossing, lambda: real(self, *args, **kwargs)))
-        return _handed(handing, lambda: real(self, *args, **kwargs))
+            return kind[1].converted(intercept(crossing, call.real))
+        return _handed(handing, call.real)
 
     return _noted(method)
 
 
-def coroutine(real: Callable[..., Any], cross: Cross, kind: Kind) -> Callable[..., Any]:
+def coroutine(real: Callable[..., Any], describe: Describe, kind: Kind) -> Callable[..., Any]:
     """Wrap a method that is awaited; see `plain`."""
 
     @functools.wraps(real)
     async def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = kept(args, kwargs)
-        crossing = cross(self, args, kwargs)
+        call = describe(self, *args, **kwargs)
+        crossing = call.crossing
         if crossing is None:
-            return await real(self, *args, **kwargs)
+            return await call.real()
         handing = handing_of(crossing, kind[0], real)
         if handing is None:
-            return kind[1].converted(await aintercept(crossing, lambda: real(self, *args, **kwargs)))
-        return await _ahanded(handing, lambda: real(self, *args, **kwargs))
+            return kind[1].converted(await aintercept(crossing, call.real))
+        return await _ahanded(handing, call.real)
 
     return _noted(method)
 
@@ -129,23 +128,23 @@ class _Opened:
         self._crossing.streamed([], "closed")
 
 
-def stream(real: Callable[..., Any], cross: Cross, kind: Kind) -> Callable[..., Any]:
+def stream(real: Callable[..., Any], describe: Describe, kind: Kind) -> Callable[..., Any]:
     """Wrap a method that returns a generator of responses; see `plain`."""
     sort = kind[1]
 
     @functools.wraps(real)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = kept(args, kwargs)
-        crossing = cross(self, args, kwargs)
+        call = describe(self, *args, **kwargs)
+        crossing = call.crossing
         if crossing is None:
-            return real(self, *args, **kwargs)
+            return call.real()
         handing = handing_of(crossing, kind[0], real)
         if handing is not None:
-            responses = _made(handing, lambda: real(self, *args, **kwargs))
+            responses = _made(handing, call.real)
             return _passed(handing, responses) if handing.is_decided else _undecided(handing, responses, sort)
         if crossing.is_served:
             return served(crossing, sort)
-        responses = _made(Handing(crossing, ()), lambda: real(self, *args, **kwargs))
+        responses = _made(Handing(crossing, ()), call.real)
         return _recorded(crossing, responses, sort, _Opened(crossing))
 
     return _noted(method)
@@ -221,23 +220,23 @@ def _chain(first: Any, rest: Any) -> Generator[Any, None, None]:
             close()
 
 
-def async_stream(real: Callable[..., Any], cross: Cross, kind: Kind) -> Callable[..., Any]:
+def async_stream(real: Callable[..., Any], describe: Describe, kind: Kind) -> Callable[..., Any]:
     """Wrap a coroutine that gives an async generator of responses; see `plain`."""
     sort = kind[1]
 
     @functools.wraps(real)
     async def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = kept(args, kwargs)
-        crossing = cross(self, args, kwargs)
+        call = describe(self, *args, **kwargs)
+        crossing = call.crossing
         if crossing is None:
-            return await real(self, *args, **kwargs)
+            return await call.real()
         handing = handing_of(crossing, kind[0], real)
         if handing is not None:
-            responses = await _amade(handing, lambda: real(self, *args, **kwargs))
+            responses = await _amade(handing, call.real)
             return _apassed(handing, responses) if handing.is_decided else _aundecided(handing, responses, sort)
         if crossing.is_served:
             return await aserved(crossing, sort)
-        responses = await _amade(Handing(crossing, ()), lambda: real(self, *args, **kwargs))
+        responses = await _amade(Handing(crossing, ()), call.real)
         return _arecorded(crossing, responses, sort, _Opened(crossing))
 
     return _noted(method)

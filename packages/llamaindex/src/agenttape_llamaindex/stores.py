@@ -25,19 +25,14 @@ from agenttape_core.integration import (
     Crossing,
     Family,
     Leaf,
-    alias_of,
     begin,
+    coroutine,
     named_arguments,
+    plain,
     settings_of,
 )
 from agenttape_llamaindex._compat import is_in_process, static
-from agenttape_llamaindex.components import (
-    component_alias_for,
-    is_boundary,
-    is_boundary_but,
-    spanned_coroutine,
-    spanned_plain,
-)
+from agenttape_llamaindex.components import is_boundary, is_boundary_but, spanned
 from agenttape_llamaindex.containers import tape_container
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.retrievers import RETRIEVAL
@@ -126,14 +121,14 @@ def _leaves(boundary: Boundary, methods: Methods) -> dict[str, Leaf]:
     leaves = {}
     for method, names in methods.items():
         cross = functools.partial(_cross, boundary, names, method)
-        leaves[method] = Leaf(spanned_plain, cross)
-        leaves[_ASYNC_NAMES.get(method, f"a{method}")] = Leaf(spanned_coroutine, cross)
+        leaves[method] = spanned(plain, cross)
+        leaves[_ASYNC_NAMES.get(method, f"a{method}")] = spanned(coroutine, cross)
     return leaves
 
 
 def _database_leaves() -> dict[str, Leaf]:
     crossings = {name: functools.partial(_cross, MEMORY, names, name) for name, names in DATABASE_METHODS.items()}
-    return {name: Leaf(spanned_coroutine, cross) for name, cross in crossings.items()}
+    return {name: spanned(coroutine, cross) for name, cross in crossings.items()}
 
 
 def _family(base: type, leaves: dict[str, Leaf]) -> Family:
@@ -175,10 +170,4 @@ def tape_store(store: Any) -> Any:
             f"cannot tape {type(store).__module__}.{type(store).__qualname__}: it keeps its messages in the process, "
             "where a replay finds them as a recording did\n  use it as it is"
         )
-    return alias_of(store, _store_alias)
-
-
-@functools.cache
-def _store_alias(cls: type) -> type:
-    family = next(family for family in STORES if issubclass(cls, family.base))
-    return component_alias_for(cls, family, _store_alias)
+    return next(family for family in STORES if isinstance(store, family.base)).tape(store)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolOutput
@@ -17,25 +16,21 @@ from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolOu
 from agenttape_core import DriftError
 from agenttape_core.integration import (
     Boundary,
+    Call,
     Cross,
     Crossing,
     Family,
     Leaf,
     aintercept,
-    alias_of,
     begin,
+    coroutine,
     intercept,
     named_arguments,
     original_of,
+    plain,
 )
 from agenttape_llamaindex._compat import functions_of, static, with_functions, within_decorators
-from agenttape_llamaindex.components import (
-    component_alias_for,
-    is_boundary_but,
-    is_function_of_core,
-    spanned_coroutine,
-    spanned_plain,
-)
+from agenttape_llamaindex.components import is_boundary_but, is_function_of_core, spanned
 from agenttape_llamaindex.effects import Effects, effects_of
 from agenttape_llamaindex.requests import tool_body
 
@@ -55,20 +50,7 @@ TOOL = Boundary("tool", missed=_missed_output)
 
 def tape_tool(tool: ToolT) -> ToolT:
     """Return the taped alias of a tool; a taped tool is returned as it is."""
-    return alias_of(tool, _function_alias if isinstance(tool, FunctionTool) else _tool_alias)
-
-
-@functools.cache
-def _function_alias(cls: type) -> type:
-    return component_alias_for(cls, FUNCTION_TOOLS, _function_alias)
-
-
-@functools.cache
-def _tool_alias(cls: type) -> type:
-    family = TOOLS
-    if static(cls, "__call__") is static(AsyncBaseTool, "__call__"):  # it is `call` under another name
-        family = replace(TOOLS, leaves={name: leaf for name, leaf in TOOLS.leaves.items() if name != "__call__"})
-    return component_alias_for(cls, family, _tool_alias)
+    return (FUNCTION_TOOLS if isinstance(tool, FunctionTool) else TOOLS).tape(tool)
 
 
 def _name(tool: BaseTool) -> str:
@@ -104,55 +86,47 @@ def _cross_function(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     )
 
 
-def _function(real: Any, cross: Cross) -> Any:
-    """Wrap `call`: its tool calls a function that is served."""
+def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
+    """Describe `call`: the tool runs on every replay, and calls a function that is served."""
+    crossing = cross(self, args, kwargs)
+    if crossing is None:
+        return Call(None, lambda: real(original_of(self), *args, **kwargs))
+    (function, _), effects = functions_of(self), _effects(self, kwargs)
 
-    def make(inner: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(inner)
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            crossing = cross(self, args, kwargs)
-            if crossing is None:
-                return inner(original_of(self), *args, **kwargs)
-            (function, _), effects = functions_of(self), _effects(self, kwargs)
+    def served(*args: Any, **kwargs: Any) -> Any:
+        with effects.noted(crossing):
+            return intercept(crossing, lambda: function(*args, **kwargs), effects.apply)
 
-            def served(*args: Any, **kwargs: Any) -> Any:
-                with effects.noted(crossing):
-                    return intercept(crossing, lambda: function(*args, **kwargs), effects.apply)
-
-            setattr(served, _SERVED, True)
-            return inner(with_functions(original_of(self), served, None), *args, **kwargs)
-
-        return call
-
-    return within_decorators(real, make)
+    return Call(None, lambda: real(_with_served(self, served, None), *args, **kwargs))
 
 
-def _coroutine(real: Any, cross: Cross) -> Any:
-    """Wrap `acall` likewise."""
+def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
+    """Describe `acall` likewise."""
+    crossing = cross(self, args, kwargs)
+    if crossing is None:
+        return Call(None, lambda: real(original_of(self), *args, **kwargs))
+    (_, function), effects = functions_of(self), _effects(self, kwargs)
 
-    def make(inner: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(inner)
-        async def acall(self: Any, *args: Any, **kwargs: Any) -> Any:
-            crossing = cross(self, args, kwargs)
-            if crossing is None:
-                return await inner(original_of(self), *args, **kwargs)
-            (_, function), effects = functions_of(self), _effects(self, kwargs)
+    async def served(*args: Any, **kwargs: Any) -> Any:
+        with effects.noted(crossing):
+            return await aintercept(crossing, lambda: function(*args, **kwargs), effects.aapply)
 
-            async def served(*args: Any, **kwargs: Any) -> Any:
-                with effects.noted(crossing):
-                    return await aintercept(crossing, lambda: function(*args, **kwargs), effects.aapply)
+    return Call(None, lambda: real(_with_served(self, None, served), *args, **kwargs))
 
-            setattr(served, _SERVED, True)
-            return await inner(with_functions(original_of(self), None, served), *args, **kwargs)
 
-        return acall
-
-    return within_decorators(real, make)
+def _with_served(tool: Any, *functions: Any) -> Any:
+    """Return a tool like the original of a tool, which calls a function that is served."""
+    for function in filter(None, functions):
+        setattr(function, _SERVED, True)
+    return with_functions(original_of(tool), *functions)
 
 
 FUNCTION_TOOLS = Family(
     FunctionTool,
-    {"call": Leaf(_function, _cross_function), "acall": Leaf(_coroutine, _cross_function)},
+    {
+        "call": Leaf(plain, _cross_function, _describe, within=within_decorators),
+        "acall": Leaf(coroutine, _cross_function, _adescribe, within=within_decorators),
+    },
     defaults=frozenset({"call", "acall"}),
 )
 """Every tool that is made of a function."""
@@ -172,10 +146,11 @@ def _cross_tool(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str,
 TOOLS = Family(
     BaseTool,
     {
-        "call": Leaf(spanned_plain, functools.partial(_cross_tool, "call")),
-        "acall": Leaf(spanned_coroutine, functools.partial(_cross_tool, "acall")),
-        "__call__": Leaf(spanned_plain, functools.partial(_cross_tool, "__call__")),
+        "call": spanned(plain, functools.partial(_cross_tool, "call")),
+        "acall": spanned(coroutine, functools.partial(_cross_tool, "acall")),
+        "__call__": spanned(plain, functools.partial(_cross_tool, "__call__")),
     },
     is_boundary=is_boundary_but(BaseTool, AsyncBaseTool),
+    delegating=(AsyncBaseTool,),  # its `__call__` is `call` under another name
 )
 """Every tool of another class. Those of LlamaIndex's own classes are served whole only where they are taped by hand."""

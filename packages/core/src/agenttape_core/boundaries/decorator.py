@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Any, ParamSpec, TypeVar, overload
 
 from agenttape_core.boundaries.callee import Callee
-from agenttape_core.boundaries.shapes import coroutine, taped
+from agenttape_core.boundaries.shapes import taped, taped_coroutine
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.schema import Kind
 
@@ -86,5 +86,5 @@ async def arecord_call(kind: Kind, function: Callable[P, Awaitable[T]], /, *args
         raise ConfigurationError(
             f"the generator {callee.name} is not awaited: loop over record_call({kind!r}, {callee.name}, …)"
         )
-    result: T = await coroutine(callee)(*args, **kwargs)
+    result: T = await taped_coroutine(callee)(*args, **kwargs)
     return result

@@ -1,20 +1,16 @@
-"""The four shapes of a function (plain, coroutine, generator, async generator) as boundaries.
-
-Each is a function of the same shape, so that whoever asks `inspect` is told the truth. Outside a session it does
-nothing but call the real one.
-"""
+"""The boundary around a function: a function of the same shape, which outside of a session only calls the real one."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 from agenttape_core.boundaries.callee import Callee
-from agenttape_core.boundaries.streams import astream, stream
+from agenttape_core.boundaries.streams import one_way, one_way_async, with_return_value
 from agenttape_core.boundaries.unfinished import finished, refusing_unfinished
-from agenttape_core.integration import aintercept, intercept
+from agenttape_core.integration import Call, async_generator, coroutine, generator, plain
 
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 
@@ -22,77 +18,48 @@ _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 def taped(callee: Callee) -> Callable[..., Any]:
     """Return a function that does what the callee does, and is a boundary."""
     if callee.has_shape(inspect.isasyncgenfunction):
-        shape = _async_generator(callee)
-    elif callee.has_shape(inspect.isgeneratorfunction):
-        shape = _generator(callee)
-    elif callee.has_shape(inspect.iscoroutinefunction):
-        shape = coroutine(callee)
-    else:
-        shape = _plain(callee)
-    if inspect.isroutine(callee.inner):
-        functools.update_wrapper(shape, callee.inner)
-    else:  # an object: what it holds is its own
-        functools.update_wrapper(shape, type(callee.inner), assigned=_NAMES, updated=())
-    shape.__wrapped__ = callee.function  # type: ignore[attr-defined]
-    return shape
+        return _named(async_generator(_unnamed, functools.partial(_describe_async_generator, callee)), callee)
+    if callee.has_shape(inspect.isgeneratorfunction):
+        return _named(generator(_unnamed, functools.partial(_describe_generator, callee)), callee)
+    if callee.has_shape(inspect.iscoroutinefunction):
+        return taped_coroutine(callee)
+    return _named(plain(_unnamed, functools.partial(_describe, callee)), callee)
 
 
-def _plain(callee: Callee) -> Callable[..., Any]:
-    def tape_call(*args: Any, **kwargs: Any) -> Any:
-        crossing = callee.cross(args, kwargs)
-        if crossing is None:
-            return callee.function(*args, **kwargs)
-        with refusing_unfinished(crossing):
-            return intercept(crossing, lambda: finished(callee.function(*args, **kwargs)))
-
-    return tape_call
-
-
-def coroutine(callee: Callee) -> Callable[..., Any]:
+def taped_coroutine(callee: Callee) -> Callable[..., Any]:
     """Return the boundary around a coroutine function, or around a function that returns something to be awaited."""
-
-    async def tape_call(*args: Any, **kwargs: Any) -> Any:
-        crossing = callee.cross(args, kwargs)
-        if crossing is None:
-            return await callee.function(*args, **kwargs)
-
-        async def execute() -> Any:
-            return finished(await callee.function(*args, **kwargs))
-
-        with refusing_unfinished(crossing):
-            return await aintercept(crossing, execute)
-
-    return tape_call
+    return _named(coroutine(_unnamed, functools.partial(_describe, callee)), callee)
 
 
-def _generator(callee: Callee) -> Callable[..., Any]:
-    def tape_call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        crossing = callee.cross(args, kwargs)
-        if crossing is None:
-            return (yield from callee.function(*args, **kwargs))
-        return (yield from stream(crossing, lambda: callee.function(*args, **kwargs)))
-
-    return tape_call
+def _unnamed() -> None:
+    """Stand for the callee until `_named`: it may be an object, whose attributes must not become the boundary's."""
 
 
-def _async_generator(callee: Callee) -> Callable[..., Any]:
-    async def tape_call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        crossing = callee.cross(args, kwargs)
-        real = functools.partial(callee.function, *args, **kwargs)
-        chunks = real() if crossing is None else astream(crossing, real)
-        try:  # what `yield from` does for plain generators: https://peps.python.org/pep-0380/
-            chunk = await anext(chunks)
-            while True:
-                try:
-                    sent = yield chunk
-                except GeneratorExit:
-                    await chunks.aclose()
-                    raise
-                except BaseException as error:  # noqa: BLE001 - whatever its reader throws is for the real one
-                    chunk = await chunks.athrow(error)
-                else:
-                    chunk = await chunks.asend(sent)
-        except StopAsyncIteration:
-            return
+def _named(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
+    if inspect.isroutine(callee.inner):
+        functools.update_wrapper(function, callee.inner)
+    else:
+        functools.update_wrapper(function, type(callee.inner), assigned=_NAMES, updated=())
+    function.__wrapped__ = callee.function  # type: ignore[attr-defined]
+    return function
 
-    return tape_call
+
+def _describe(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
+    crossing, real = callee.cross(args, kwargs), functools.partial(callee.function, *args, **kwargs)
+    if crossing is None:
+        return Call(None, real)
+    return Call(crossing, real, around=lambda: refusing_unfinished(crossing), pack=finished)
+
+
+def _describe_generator(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
+    crossing, real = callee.cross(args, kwargs), functools.partial(callee.function, *args, **kwargs)
+    if crossing is None:
+        return Call(None, real)
+    return Call(crossing, lambda: with_return_value(real()), relay=lambda chunks: one_way(crossing, chunks))
+
+
+def _describe_async_generator(callee: Callee, /, *args: Any, **kwargs: Any) -> Call:
+    crossing, real = callee.cross(args, kwargs), functools.partial(callee.function, *args, **kwargs)
+    if crossing is None:
+        return Call(None, real)
+    return Call(crossing, real, relay=lambda chunks: one_way_async(crossing, chunks))

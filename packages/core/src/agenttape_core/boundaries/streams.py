@@ -6,13 +6,13 @@ generator returns is recorded as the last chunk: `{"$return": value}`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from agenttape_core.errors import UnreadableValueError, UnrecordableValueError
-from agenttape_core.integration import Crossing, TypeCodec, aintercept_stream, intercept_stream, register_codecs
+from agenttape_core.integration import Crossing, TypeCodec, register_codecs
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,9 @@ def split(value: Any) -> Sequence[Any]:
     raise UnreadableValueError(type(value).__qualname__, why)
 
 
-def stream(crossing: Crossing, execute: Callable[[], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
-    """Serve a generator, or execute and record it.
-
-    Args:
-        crossing: Its crossing.
-        execute: Makes the real generator.
-    """
+def one_way(crossing: Crossing, chunks: Generator[Any, None, None]) -> Generator[Any, Any, Any]:
+    """Pass a stream on to its reader, who cannot send into it, and return what the real generator returned."""
     returned = None
-    chunks = cast("Generator[Any, None, None]", intercept_stream(crossing, lambda: _with_return_value(execute())))
     with closing(chunks):
         for chunk in chunks:
             if type(chunk) is Returned:  # and read on: the stream is over only when nothing more comes
@@ -69,16 +63,16 @@ def stream(crossing: Crossing, execute: Callable[[], Generator[Any, Any, Any]]) 
     return returned
 
 
-async def astream(crossing: Crossing, execute: Callable[[], AsyncIterator[Any]]) -> AsyncGenerator[Any, Any]:
-    """Like `stream`, for an async generator. It returns nothing; its recording may be of a generator that did."""
-    chunks = cast("AsyncGenerator[Any, None]", aintercept_stream(crossing, execute))
+async def one_way_async(crossing: Crossing, chunks: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, Any]:
+    """Like `one_way`, for an async stream. It returns nothing; its recording may be of a generator that did."""
     async with aclosing(chunks):
         async for chunk in chunks:
             if type(chunk) is not Returned and (sent := (yield chunk)) is not None:
                 _refuse(crossing, sent)
 
 
-def _with_return_value(generator: Generator[Any, Any, Any]) -> Iterator[Any]:
+def with_return_value(generator: Generator[Any, Any, Any]) -> Iterator[Any]:
+    """Yield what a generator yields, and what it returns as the last chunk."""
     value = yield from generator
     if value is not None:
         yield Returned(value)

@@ -29,21 +29,7 @@ from agenttape_core.integration.alias import (
     state_of,
 )
 from agenttape_core.integration.ambient import wrapping
-from agenttape_core.integration.leaves import (
-    Cross,
-    Family,
-    Leaf,
-    Shape,
-    alias_for,
-    async_generator,
-    begin,
-    coroutine,
-    generator,
-    kept,
-    named_arguments,
-    only_ambient,
-    plain,
-)
+from agenttape_core.integration.leaves import Cross, DescribeLeaf, Family, Leaf, begin, kept, leaf_call, named_arguments
 from agenttape_core.integration.object_settings import (
     EMBEDDING_SETTINGS,
     SEARCH_SETTINGS,
@@ -61,6 +47,18 @@ from agenttape_core.integration.recorded_settings import (
     meaning_of,
 )
 from agenttape_core.integration.request_values import asked
+from agenttape_core.integration.shapes import (
+    Call,
+    Describe,
+    Shape,
+    achunks_of,
+    as_it_is,
+    async_generator,
+    chunks_of,
+    coroutine,
+    generator,
+    plain,
+)
 from agenttape_core.integration.stand_in import Exhausted, Options, Pace, RecordedPart, settings_of_method
 from agenttape_core.integration.thread_pools import forking_pools
 from agenttape_core.lifecycle.derived import deriving
@@ -127,10 +125,13 @@ __all__ = [
     "Asked",
     "Boundary",
     "Branch",
+    "Call",
     "Cassette",
     "Cross",
     "Crossed",
     "Crossing",
+    "Describe",
+    "DescribeLeaf",
     "Exhausted",
     "Family",
     "Graded",
@@ -165,11 +166,12 @@ __all__ = [
     "Unseen",
     "Usage",
     "Way",
+    "achunks_of",
     "aintercept",
     "aintercept_stream",
     "alias_class",
-    "alias_for",
     "alias_of",
+    "as_it_is",
     "as_observed",
     "aserve",
     "aserve_stream",
@@ -177,6 +179,7 @@ __all__ = [
     "async_generator",
     "begin",
     "below",
+    "chunks_of",
     "class_name",
     "context_session",
     "coroutine",
@@ -197,12 +200,12 @@ __all__ = [
     "is_alias",
     "is_alias_class",
     "kept",
+    "leaf_call",
     "load_settings",
     "loaded_class",
     "meaning_of",
     "model_of",
     "named_arguments",
-    "only_ambient",
     "open_replay",
     "original_of",
     "plain",

@@ -78,7 +78,7 @@ def alias_of(value: ObjectT, make: Callable[[Any], type], *, again: bool = False
     Raises:
         ConfigurationError: If the object keeps its state where it cannot be shared.
     """
-    if is_alias(value) and (not again or getattr(type(value), _MARK) is make):
+    if is_alias(value) and (not again or getattr(type(value), _MARK) == make):
         return value
     state = _state_of(value)
     return _sharing(make(type(value)), value, state)  # type: ignore[no-any-return]

@@ -61,7 +61,7 @@ def _wrap(undo: ExitStack, family: Family, cls: type, name: str) -> None:
         return
     before = vars(cls).get(name, _MISSING)
     leaf = family.leaves[name]
-    wrapped = leaf.shape(real, only_ambient(family, leaf))
+    wrapped = leaf.around(real, only_ambient(family, leaf))
     setattr(cls, name, wrapped)
     undo.callback(_restore, cls, name, wrapped, before)
 

@@ -1,39 +1,58 @@
-"""What the leaf calls of all families have in common: a method that is served, or executed and recorded.
+"""Leaf methods of a framework's interfaces, and the families of classes that implement them.
 
-A family is a base class of the framework and its leaf methods. `tape` makes aliases of its objects; a session that is
-ambient meets the objects themselves, by the same wrappers around the same methods (`subclasses.py`).
+A family is a base class of the framework and its leaf methods: those that reach outside. `Family.tape` makes aliases of
+its objects. An ambient session meets the objects themselves, by the same adapters around the same methods
+(`ambient.py`).
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from pickle import PicklingError
+from typing import Any, TypeAlias, TypeVar
 
-from agenttape_core.integration.alias import StandIn, alias_class, is_alias, original_of, state_of
+from agenttape_core.integration.alias import StandIn, alias_class, alias_of, is_alias, original_of, state_of
+from agenttape_core.integration.shapes import Call, Shape, as_it_is
 from agenttape_core.matching import Position
-from agenttape_core.session import (
-    Boundary,
-    Crossing,
-    Session,
-    aintercept,
-    aintercept_stream,
-    below,
-    current_session,
-    executing,
-    intercept,
-    intercept_stream,
-)
+from agenttape_core.session import Boundary, Crossing, Session, below, current_session, executing
 
-T = TypeVar("T")
+ObjectT = TypeVar("ObjectT")
 
-Cross = Callable[[Any, tuple[Any, ...], dict[str, Any]], Crossing | None]
-"""Begins the crossing of a call of a method (object, arguments), or says that it belongs to nothing that is taped."""
+Cross: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Crossing | None]
+"""Begins the crossing of a call of a method (object, arguments); `None` where the call belongs to nothing taped."""
 
-Shape = Callable[[Callable[..., Any], Cross], Callable[..., Any]]
-"""Wraps a real method."""
+DescribeLeaf: TypeAlias = Callable[..., Call]
+"""Describes a call of a leaf method, given the real method, its `Cross`, the object, and the arguments."""
+
+
+def leaf_call(
+    *,
+    pack: Callable[[Any], Any] = as_it_is,
+    unpack: Callable[[Any], Any] = as_it_is,
+    owner: Callable[[Any], Any] = original_of,
+) -> DescribeLeaf:
+    """Return the usual description of a call: it crosses, and otherwise or when executed the real method runs.
+
+    Args:
+        pack: Returns what is recorded for a value.
+        unpack: Returns the value for what was recorded.
+        owner: Returns the object whose method runs, by default the one that an alias stands for.
+    """
+
+    def describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
+        args, kwargs = kept(args, kwargs)
+        crossing = cross(self, args, kwargs)
+        return Call(crossing, lambda: real(owner(self), *args, **kwargs), pack=pack, unpack=unpack)
+
+    return describe
+
+
+def _itself(method: Any, make: Callable[[Any], Any]) -> Any:
+    return make(method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +60,44 @@ class Leaf:
     """A leaf method.
 
     Args:
-        shape: How it is called: `plain`, `coroutine`, `generator`, `async_generator`, or a shape of the family's own.
+        shape: The adapter for its calls: `plain`, `coroutine`, `generator`, `async_generator`.
         cross: Begins the crossing of a call of it.
+        describe: Describes a call of it, where more is special than its crossing.
         inherited: Takes over a call that an alias's method makes of the one of its base class; by default such a call
             is part of the alias's.
+        within: Returns a method in which the function inside is replaced by what is made of it, where the leaf is not
+            the method as it stands in the class: inside a property, inside decorators of the framework.
     """
 
     shape: Shape
     cross: Cross
+    describe: DescribeLeaf = field(default_factory=leaf_call)
     inherited: Cross | None = None
+    within: Callable[[Any, Callable[[Any], Any]], Any] = _itself
+
+    def around(self, real: Any, cross: Cross) -> Any:
+        """Return a taped method around a real one.
+
+        Args:
+            real: The method as it stands in its class.
+            cross: Begins the crossings.
+        """
+        return self.within(real, lambda inner: self.shape(inner, functools.partial(self.describe, inner, cross)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Family:
-    """The classes that implement one interface of the framework.
+    """The classes that implement one interface of the framework. It stands in a module under a name of its own.
 
     Args:
         base: The interface.
         leaves: Its leaf methods by name.
-        defaults: Those that count as leaves even where a class leaves them as the interface has them. Asynchronous
-            methods belong here that go on in a thread: which of several calls is the first is certain only before.
-        is_boundary: Whether what a class does is outside of the process at all.
+        defaults: The leaf methods that count as such even where a class leaves them as the interface has them.
+            Asynchronous methods that continue in a thread belong here: only before is it certain which of several calls
+            is the first.
+        is_boundary: Whether an ambient session tapes the objects of a class: what it does is outside of the process.
         delegating: Classes of the framework that implement leaf methods by others of them. Theirs are no leaves: they
-            run on every replay, with all that the framework tells of them, and the calls that they make are served.
+            run on every replay, with all the framework's callbacks and events, and the calls that they make are served.
     """
 
     base: type
@@ -71,36 +105,65 @@ class Family:
     defaults: frozenset[str] = frozenset()
     is_boundary: Callable[[type], bool] = field(default=lambda _: True)
     delegating: tuple[type, ...] = ()
+    _aliases: dict[type, type] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Note the module that defines the family: an alias is pickled with the name of its family there."""
+        # Two frames up, past the `__init__` of the dataclass; as `TypeVar` and `namedtuple` learn their module.
+        object.__setattr__(self, "__module__", sys._getframe(2).f_globals.get("__name__", "__main__"))  # noqa: SLF001
+
+    def __reduce__(self) -> str:
+        """Pickle the family as the name it has in its module, as functions and classes are.
+
+        Raises:
+            PicklingError: If the module has no name for it.
+        """
+        names = (name for name, value in vars(sys.modules[self.__module__]).items() if value is self)
+        name = next(names, None)
+        if name is None:
+            raise PicklingError(
+                f"cannot pickle a taped {self.base.__qualname__}: its family has no name in {self.__module__}\n"
+                "  assign the Family to a variable of the module"
+            )
+        return name
+
+    def tape(self, value: ObjectT, *, again: bool = False) -> ObjectT:
+        """Return the taped alias of an object: it looks like it and shares its state. A taped one is returned as it is.
+
+        Args:
+            value: The object.
+            again: Whether to make an alias of an alias that another family has made.
+
+        Raises:
+            ConfigurationError: If the object keeps its state where an alias cannot share it.
+        """
+        return alias_of(value, self.alias, again=again)
+
+    def alias(self, cls: type) -> type:
+        """Return the class of aliases for the objects of a class, whether or not an ambient session tapes them."""
+        if cls not in self._aliases:
+            methods = {
+                name: leaf.around(inspect.getattr_static(cls, name), leaf.cross)
+                for name, leaf in self.leaves.items()
+                if self._has(cls, name)
+            }
+            self._aliases.setdefault(cls, alias_class(cls, methods, self.alias))
+        return self._aliases[cls]
 
     def leaves_of(self, cls: type) -> list[str]:
-        """Return the leaf methods that a class has."""
+        """Return the names of the leaf methods of a class that an ambient session tapes."""
         return [name for name in self.leaves if self._has(cls, name)] if self.is_boundary(cls) else []
 
     def _has(self, cls: type, name: str) -> bool:
-        method = inspect.getattr_static(cls, name, None)  # others may be made anew each time that they are asked for
+        method = inspect.getattr_static(cls, name, None)  # a descriptor may make another one for each look
         if method is None or getattr(method, "__isabstractmethod__", False):
             return False
         others = (inspect.getattr_static(other, name, None) for other in (self.base, *self.delegating))
         return name in self.defaults or all(method is not other for other in others)
 
 
-def alias_for(cls: type, family: Family, make: Callable[[Any], type]) -> type:
-    """Return the class of aliases for the objects of a class.
-
-    Args:
-        cls: The class.
-        family: Its family.
-        make: The module-level function that makes such classes.
-    """
-    own = {}
-    for name in family.leaves_of(cls):
-        leaf = family.leaves[name]
-        own[name] = leaf.shape(inspect.getattr_static(cls, name), leaf.cross)
-    return alias_class(cls, own, make)
-
-
 def only_ambient(family: Family, leaf: Leaf) -> Cross:
-    """Let a method of a class itself cross only where sessions want that, and not for aliases, which have their own."""
+    """Return the crossing of a method of a class itself: only in ambient sessions, and not for aliases' own calls."""
 
     def crossed(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
         if is_alias(self):
@@ -122,15 +185,15 @@ def begin(
     *,
     ids: tuple[str, ...] = (),
 ) -> Crossing | None:
-    """Begin the crossing of a call, or nothing where it belongs to no session or to a call of the same object.
+    """Begin the crossing of a call, or return `None` where it belongs to no session or to a call of the same object.
 
     Args:
         boundary: The family of the call.
         owner: The object that is called.
-        name: Which boundary it is.
+        name: The name of the boundary.
         body: Makes the request.
         place: Makes the position; by default it is found by where the caller's code runs.
-        ids: Run-specific ids of the call that are not part of what is asked.
+        ids: Run-specific ids of the call that are not part of its request.
     """
     session = current_session()
     if session is None:
@@ -151,7 +214,7 @@ def named_arguments(
     Args:
         method: The method of the class, if it has one of that name: it knows the names of further
             arguments, and may have its own for these.
-        names: How the interface names the first positional arguments.
+        names: The names that the interface gives the first positional arguments.
         args: The positional arguments, without `self`.
         kwargs: The others.
     """
@@ -166,104 +229,6 @@ def _positional(method: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of a method's positional parameters, without `self`."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple(p.name for p in inspect.signature(method).parameters.values() if p.kind in kinds)[1:]
-
-
-# -- the shapes of a leaf method --------------------------------------------------------------------------------------
-
-
-class _Executed:
-    """The value of a real call, which its caller gets as it is, whatever it is recorded as."""
-
-    def __init__(self, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
-        self._pack = pack
-        self._unpack = unpack
-        self._values: list[Any] = []
-
-    def packed(self, value: Any) -> Any:
-        self._values.append(value)
-        return self._pack(value)
-
-    def or_else(self, served: Any) -> Any:
-        return self._values[0] if self._values else self._unpack(served)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def plain(
-    real: Callable[..., Any], cross: Cross, pack: Callable[[Any], Any] = _same, unpack: Callable[[Any], Any] = _same
-) -> Callable[..., Any]:
-    """Wrap a method that returns.
-
-    Args:
-        real: The method.
-        cross: Begins the crossing of a call.
-        pack: Says what is recorded for a value.
-        unpack: Gives the value back of what was recorded.
-    """
-
-    @functools.wraps(real)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = kept(args, kwargs)
-        crossing = cross(self, args, kwargs)
-        if crossing is None:
-            return real(original_of(self), *args, **kwargs)
-        executed = _Executed(pack, unpack)
-        return executed.or_else(intercept(crossing, lambda: executed.packed(real(original_of(self), *args, **kwargs))))
-
-    return method
-
-
-def coroutine(
-    real: Callable[..., Any], cross: Cross, pack: Callable[[Any], Any] = _same, unpack: Callable[[Any], Any] = _same
-) -> Callable[..., Any]:
-    """Wrap a method that is awaited; see `plain`."""
-
-    @functools.wraps(real)
-    async def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = kept(args, kwargs)
-        crossing = cross(self, args, kwargs)
-        if crossing is None:
-            return await real(original_of(self), *args, **kwargs)
-        executed = _Executed(pack, unpack)
-
-        async def execute() -> Any:
-            return executed.packed(await real(original_of(self), *args, **kwargs))
-
-        return executed.or_else(await aintercept(crossing, execute))
-
-    return method
-
-
-def generator(real: Callable[..., Iterator[T]], cross: Cross) -> Callable[..., Iterator[T]]:
-    """Wrap a method that yields."""
-
-    @functools.wraps(real)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Iterator[T]:
-        crossing = cross(self, args, kwargs)
-        if crossing is None:
-            yield from real(original_of(self), *args, **kwargs)
-            return
-        yield from intercept_stream(crossing, lambda: real(original_of(self), *args, **kwargs))
-
-    return method
-
-
-def async_generator(real: Callable[..., AsyncIterator[T]], cross: Cross) -> Callable[..., AsyncIterator[T]]:
-    """Wrap a method that yields asynchronously."""
-
-    @functools.wraps(real)
-    async def method(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[T]:
-        crossing = cross(self, args, kwargs)
-        if crossing is None:
-            async for item in real(original_of(self), *args, **kwargs):
-                yield item
-            return
-        async for item in aintercept_stream(crossing, lambda: real(original_of(self), *args, **kwargs)):
-            yield item
-
-    return method
 
 
 def kept(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,0 +1,283 @@
+"""The four shapes of a call (plain, coroutine, generator, async generator), each an adapter over one description.
+
+An integration describes a call once, as a `Call`: its crossing, the real call, and anything else that is special about
+it. The adapter of the right shape does the rest: it calls the real thing where nothing is taped, and otherwise serves
+the recording or executes and records. Each adapter returns a function of the shape of the real one, so that `inspect`
+reports the truth.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from contextlib import AbstractContextManager, aclosing, closing, nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from agenttape_core.session import (
+    Crossing,
+    aintercept,
+    aintercept_stream,
+    aserve,
+    aserve_stream,
+    intercept,
+    intercept_stream,
+    serve,
+    serve_stream,
+)
+
+
+def as_it_is(value: Any) -> Any:
+    """Return the value: the default wherever an integration may change one."""
+    return value
+
+
+def _directly(serve_it: Callable[[], Any]) -> Any:
+    return serve_it()
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a taped function.
+
+    Args:
+        crossing: Its crossing, or `None` where nothing tapes the call: then only `real` is called.
+        real: Makes the real call, and returns what the function returns: a value, an awaitable, an iterator.
+        executing: Opens the context in which the real call executes, and gives the function that makes it there.
+            By default that is `real`, in no context.
+        around: Opens a context around all of a call that crosses, whether it is served or executed.
+        pack: Returns what is recorded for a value, or for a chunk of a stream. The caller of an executed call gets the
+            value itself.
+        unpack: Returns the value that the caller of a served call gets for what was recorded.
+        apply: Repeats an effect of a served call; see `intercept`.
+        aapply: Repeats an effect of a served call that is awaited.
+        on_chunk: Called with each chunk that is served, before the reader gets it; awaited in an async stream.
+        serving: Serves the call, given the function that does so, where a framework wants something around that.
+        relay: Passes a stream on to its reader, served or executed.
+    """
+
+    crossing: Crossing | None
+    real: Callable[[], Any]
+    executing: Callable[[], AbstractContextManager[Callable[[], Any]]] | None = None
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    pack: Callable[[Any], Any] = as_it_is
+    unpack: Callable[[Any], Any] = as_it_is
+    apply: Callable[[Any], object] | None = None
+    aapply: Callable[[Any], Any] | None = None
+    on_chunk: Callable[[Any], Any] | None = None
+    serving: Callable[[Callable[[], Any]], Any] = _directly
+    relay: Callable[[Any], Any] = as_it_is
+
+    def execution(self) -> AbstractContextManager[Callable[[], Any]]:
+        """Open the context in which the real call executes."""
+        return nullcontext(self.real) if self.executing is None else self.executing()
+
+    def unpacked(self, crossing: Crossing, recorded: Any) -> Any:
+        """Return what the caller gets for what was recorded; a recording that cannot be unpacked fails the session."""
+        if self.unpack is as_it_is:
+            return recorded
+        with crossing.session.latching():
+            return self.unpack(recorded)
+
+    @property
+    def is_recorded_as_it_is(self) -> bool:
+        """Whether the real call can be intercepted without anything in between."""
+        return self.pack is as_it_is and self.executing is None
+
+
+Describe: TypeAlias = Callable[..., Call]
+"""Describes a call; takes exactly the arguments of the function that is called."""
+
+Shape: TypeAlias = Callable[[Callable[..., Any], Describe], Callable[..., Any]]
+"""Wraps a real function, given the description of its calls: `plain` and its siblings."""
+
+
+def plain(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
+    """Wrap a function that returns.
+
+    Args:
+        real: The function.
+        describe: Describes a call of it.
+    """
+
+    @functools.wraps(real)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        described = describe(*args, **kwargs)
+        crossing = described.crossing
+        if crossing is None:
+            return described.real()
+        with described.around():
+            return _value(described, crossing)
+
+    return call
+
+
+def _value(call: Call, crossing: Crossing) -> Any:
+    if crossing.is_served:
+        return call.serving(lambda: call.unpacked(crossing, serve(crossing, call.apply)))
+    if call.is_recorded_as_it_is:
+        return intercept(crossing, call.real)
+    value = None
+
+    def execute() -> Any:
+        nonlocal value
+        with call.execution() as real:
+            value = real()
+        return call.pack(value)
+
+    intercept(crossing, execute)
+    return value
+
+
+def coroutine(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
+    """Wrap a function that is awaited: a coroutine function, or one that returns an awaitable."""
+
+    @functools.wraps(real)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        described = describe(*args, **kwargs)
+        crossing = described.crossing
+        if crossing is None:
+            return await described.real()
+        with described.around():
+            return await _awaited(described, crossing)
+
+    return call
+
+
+async def _awaited(call: Call, crossing: Crossing) -> Any:
+    if crossing.is_served:
+
+        async def serve_it() -> Any:
+            return call.unpacked(crossing, await aserve(crossing, call.aapply))
+
+        return await call.serving(serve_it)
+    if call.is_recorded_as_it_is:
+        return await aintercept(crossing, call.real)
+    value = None
+
+    async def execute() -> Any:
+        nonlocal value
+        with call.execution() as real:
+            value = await real()
+        return call.pack(value)
+
+    await aintercept(crossing, execute)
+    return value
+
+
+def generator(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
+    """Wrap a function that yields. It crosses when its stream is first read, as its code would run only then."""
+
+    @functools.wraps(real)
+    def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        described = describe(*args, **kwargs)
+        crossing = described.crossing
+        if crossing is None:
+            return (yield from described.real())
+        with described.around():
+            return (yield from described.relay(chunks_of(described, crossing)))
+
+    return call
+
+
+def chunks_of(call: Call, crossing: Crossing) -> Iterator[Any]:
+    """Return the stream of a call: served, or executed and recorded while it is read."""
+    if crossing.is_served:
+        return cast("Iterator[Any]", call.serving(lambda: _served(call, crossing)))
+    return intercept_stream(crossing, call.real) if call.is_recorded_as_it_is else _recorded(call, crossing)
+
+
+def _served(call: Call, crossing: Crossing) -> Iterator[Any]:
+    for recorded in serve_stream(crossing, call.apply):
+        chunk = call.unpacked(crossing, recorded)
+        if call.on_chunk is not None:
+            call.on_chunk(chunk)
+        yield chunk
+
+
+def _recorded(call: Call, crossing: Crossing) -> Iterator[Any]:
+    chunk = None
+
+    def execute() -> Iterator[Any]:
+        nonlocal chunk
+        with call.execution() as real:
+            chunks = real()
+            try:
+                for chunk in chunks:
+                    yield call.pack(chunk)
+            finally:
+                if (close := getattr(chunks, "close", None)) is not None:
+                    close()
+
+    packed = cast("Generator[Any, None, None]", intercept_stream(crossing, execute))
+    with closing(packed):
+        for _ in packed:  # in step with `execute`: what it packed last is what has just been recorded
+            yield chunk
+
+
+def async_generator(real: Callable[..., Any], describe: Describe) -> Callable[..., Any]:
+    """Wrap a function that yields asynchronously; see `generator`."""
+
+    @functools.wraps(real)
+    async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        described = describe(*args, **kwargs)
+        crossing = described.crossing
+        with nullcontext() if crossing is None else described.around():
+            chunks: Any = aiter(
+                described.real() if crossing is None else described.relay(achunks_of(described, crossing))
+            )
+            try:  # what `yield from` does for plain generators: https://peps.python.org/pep-0380/
+                chunk = await anext(chunks)
+                while True:
+                    try:
+                        sent = yield chunk
+                    except GeneratorExit:
+                        if (close := getattr(chunks, "aclose", None)) is not None:
+                            await close()
+                        raise
+                    except BaseException as error:
+                        if (throw := getattr(chunks, "athrow", None)) is None:
+                            raise
+                        chunk = await throw(error)
+                    else:
+                        chunk = await (anext(chunks) if sent is None else chunks.asend(sent))
+            except StopAsyncIteration:
+                return
+
+    return call
+
+
+def achunks_of(call: Call, crossing: Crossing) -> AsyncIterator[Any]:
+    """Return the async stream of a call: served, or executed and recorded while it is read."""
+    if crossing.is_served:
+        return cast("AsyncIterator[Any]", call.serving(lambda: _aserved(call, crossing)))
+    return aintercept_stream(crossing, call.real) if call.is_recorded_as_it_is else _arecorded(call, crossing)
+
+
+async def _aserved(call: Call, crossing: Crossing) -> AsyncIterator[Any]:
+    async with aclosing(aserve_stream(crossing, call.aapply)) as chunks:
+        async for recorded in chunks:
+            chunk = call.unpacked(crossing, recorded)
+            if call.on_chunk is not None:
+                await call.on_chunk(chunk)
+            yield chunk
+
+
+async def _arecorded(call: Call, crossing: Crossing) -> AsyncIterator[Any]:
+    chunk = None
+
+    async def execute() -> AsyncIterator[Any]:
+        nonlocal chunk
+        with call.execution() as real:
+            chunks = real()
+            try:
+                async for chunk in chunks:
+                    yield call.pack(chunk)
+            finally:
+                if (close := getattr(chunks, "aclose", None)) is not None:
+                    await close()
+
+    packed = cast("AsyncGenerator[Any, None]", aintercept_stream(crossing, execute))
+    async with aclosing(packed):
+        async for _ in packed:  # in step with `execute`, as in `_recorded`
+            yield chunk
