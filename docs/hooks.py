@@ -47,13 +47,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - mkdocs names them
     """Make the links and the fences of a page those of the site."""
     uri = page.file.src_uri
-    if uri == "api.md":  # its signatures are not marked as Python, which the tests of the docs would execute
-        markdown = markdown.replace("```text\n", "```python\n")
-    told, end = [], 0
+    parts, end = [], 0
     for fenced in _FENCED.finditer(markdown):
-        told += [linked_from(uri, markdown[end : fenced.start()]), _SETTINGS.sub(_titled, fenced[0])]
+        parts += [linked_from(uri, markdown[end : fenced.start()]), _SETTINGS.sub(_titled, fenced[0])]
         end = fenced.end()
-    return "".join([*told, linked_from(uri, markdown[end:])])
+    return "".join([*parts, linked_from(uri, markdown[end:])])
 
 
 def linked_from(uri: str, text: str) -> str:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ CHROMIUM = shutil.which("chromium")
 FETCHED = re.compile(r'<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)="?(?:https?:)?//[^>]*>')
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+MODULES = re.findall(r"^## (agenttape\S+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,23 @@ def test_every_page_is_built(site: Path) -> None:
         built = source.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
         assert (site / built).is_file()
         assert f'href="{built}"' in home
+
+
+def test_every_public_name_is_documented(site: Path) -> None:
+    """What a public module exports has a section on the page about the API, once, whichever modules export it."""
+    anchors = set(re.findall(r'id="(agenttape_\w+\.[\w.]+)"', (site / "api.html").read_text(encoding="utf-8")))
+    exports = [
+        (module, name, getattr(import_module(module), name))
+        for module in MODULES
+        for name in import_module(module).__all__
+    ]
+    homes: dict[int, set[str]] = {}
+    for module, name, value in exports:
+        home = f"{getattr(value, '__module__', module)}.".split(".")  # shown there where a module has its name
+        places = {module, *(".".join(home[:end]) for end in range(1, len(home)))}
+        homes.setdefault(id(value), set()).update(f"{place}.{name}" for place in places)
+    missing = [f"{module}.{name}" for module, name, value in exports if anchors.isdisjoint(homes[id(value)])]
+    assert [name for name in missing if not name.startswith("agenttape_core.storage.")] == []
 
 
 def test_pages_beside_the_docs_are_on_the_site(site: Path) -> None:
