@@ -67,7 +67,7 @@ lint: $(READY) ## Check style, formatting and import layers.
 types: $(READY) ## Check types, strictly.
 	$(BIN)/mypy $(SOURCES)
 	MYPYPATH=examples $(BIN)/mypy examples/weather_agent examples/library_agent examples/trip_desk
-	$(BIN)/mypy docs/hooks.py
+	$(BIN)/mypy docs/hooks.py docs/signatures.py
 
 docs: $(READY) ## Execute every snippet of the README and the docs.
 	$(BIN)/python -m pytest -q tests/docs
