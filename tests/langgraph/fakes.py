@@ -29,7 +29,7 @@ __all__ = ["AsyncChat", "FakeChat", "NativeChat", "PlainChat", "StreamingChat", 
 
 
 class Turns:
-    """Lets parallel strands go on one after the other, in an order that the test gives.
+    """Lets parallel branches go on one after the other, in an order that the test gives.
 
     Args:
         order: Who goes first, second, and so on.
@@ -48,7 +48,7 @@ class Turns:
             self._moved.notify_all()
 
     async def atake(self, who: Any) -> None:
-        """Wait in a task likewise."""
+        """Do the same in a task."""
         if self._left[0] != who:
             self._waiting[who] = asyncio.get_running_loop().create_future()
             await self._waiting[who]
@@ -81,7 +81,7 @@ def recorded_and_replayed(world: World, path: Path, drive: Drive, **options: Any
 
 
 async def arecorded_and_replayed(world: World, path: Path, drive: Drive, **options: Any) -> tuple[Run, Run]:
-    """Record and replay an asynchronous run likewise."""
+    """Do the same for an asynchronous run."""
     runs = []
     for mode in ("all", "none"):
         world.gone = mode == "none"
@@ -92,25 +92,25 @@ async def arecorded_and_replayed(world: World, path: Path, drive: Drive, **optio
 
 
 def by_task(parts: Iterable[Any]) -> dict[str, list[Any]]:
-    """Return what a graph streamed, sorted out by the strand that it came from.
+    """Return the parts that a graph streamed, by the branch that each came from.
 
-    How the parts of parallel strands mix is up to their schedule; the sequence of each strand is not. Updates and
-    custom parts do not say whose they are, so they are put in some order.
+    How the parts of parallel branches mix is up to their schedule; the sequence of each branch is not. Updates and
+    custom parts name no branch, so they are sorted.
 
     Args:
         parts: Of a stream with `subgraphs=True` and a list of modes: namespace, mode, data.
     """
-    strands: dict[str, list[Any]] = {}
+    branches: dict[str, list[Any]] = {}
     for namespace, mode, data in parts:
-        strands.setdefault(f"{namespace} {mode} {_strand(mode, data)}", []).append(data)
+        branches.setdefault(f"{namespace} {mode} {_branch(mode, data)}", []).append(data)
     return {
-        strand: sorted(said, key=repr) if " updates " in strand or " custom " in strand else said
-        for strand, said in strands.items()
+        branch: sorted(found, key=repr) if " updates " in branch or " custom " in branch else found
+        for branch, found in branches.items()
     }
 
 
-def _strand(mode: str, data: Any) -> str:
-    """Return who within a namespace says something."""
+def _branch(mode: str, data: Any) -> str:
+    """Return the branch within a namespace that a part came from."""
     if mode == "messages":
         return str(data[1].get("langgraph_checkpoint_ns"))
     if mode == "tasks":

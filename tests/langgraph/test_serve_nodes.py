@@ -292,7 +292,7 @@ def test_runnables_and_graphs_are_nodes_too(world: World, tmp_path: Path) -> Non
         world.gone = mode == "none"
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
             parts, history = run(build(), is_async=False)
-            custom = [part for strand, found in parts.items() if " custom " in strand for part in found]
+            custom = [part for branch, found in parts.items() if " custom " in branch for part in found]
             seen.append((history[0][0], custom, parts["() updates chain"], parts["() updates graph"]))
     assert seen[1] == seen[0]
     assert seen[0][1] == ["from inside"]

@@ -73,15 +73,15 @@ def flow(world: World, *, is_async: bool, taped: bool) -> Any:
 
 
 def streamed(graph: Any, given: Any, *, is_async: bool) -> Any:
-    """Return the parts of a run by their strands, and the history of its thread."""
+    """Return the parts of a run by their branches, and the history of its thread."""
 
     async def astream() -> list[Any]:
         return [part async for part in graph.astream(given, CONFIG, stream_mode=MODES, subgraphs=True)]
 
     parts = asyncio.run(astream()) if is_async else list(graph.stream(given, CONFIG, stream_mode=MODES, subgraphs=True))
-    strands = by_task(parts)
-    strands["() custom "] = sorted(strands.get("() custom ", []), key=repr)  # several tasks write at once
-    return strands, [(snap.values, snap.config) for snap in graph.get_state_history(CONFIG)]
+    branches = by_task(parts)
+    branches["() custom "] = sorted(branches.get("() custom ", []), key=repr)  # several tasks write at once
+    return branches, [(snap.values, snap.config) for snap in graph.get_state_history(CONFIG)]
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

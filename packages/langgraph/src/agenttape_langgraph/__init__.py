@@ -4,7 +4,7 @@ from agenttape_core.integration import register_codecs
 from agenttape_langchain.integration import register_effects
 from agenttape_langgraph.codec import CODECS
 from agenttape_langgraph.effects import EFFECTS
-from agenttape_langgraph.exporting import ThreadExport, aexport_thread, export_thread, open_export
+from agenttape_langgraph.export import ThreadExport, aexport_thread, export_thread, open_export
 from agenttape_langgraph.saver import TapeSaver
 from agenttape_langgraph.tape import tape
 from agenttape_langgraph.time_travel import (

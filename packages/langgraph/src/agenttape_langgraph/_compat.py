@@ -1,6 +1,6 @@
-"""The only file that touches what LangGraph does not promise to keep.
+"""The only file that uses parts of LangGraph that it does not promise to keep.
 
-Read against langgraph 1.2; each function says what it relies on.
+Read against langgraph 1.2; each function names what it relies on.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ __all__ = [
     "RunnableCallable",
     "StreamProtocol",
     "TaskFunction",
-    "asked_human",
     "context_of",
     "graph_of",
     "inside_of",
@@ -60,6 +59,7 @@ __all__ = [
     "is_sequence",
     "is_stream_handler",
     "name_of_task",
+    "pending_question",
     "route_of",
     "runner",
     "searching_in_context",
@@ -70,63 +70,65 @@ __all__ = [
 ]
 
 
-# -- what effects.py and nodes.py need -------------------------------------------------------------------------------
+# -- for effects.py and served_nodes.py -------------------------------------------------------------------------------
 
 
 def graph_of(config: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the namespace of the task that a config is for, and that of the graph the task belongs to.
 
-    The first is in the config; `graph_namespace` of `langgraph.pregel._messages`, where there is one, tells the second
-    of the metadata. Before, LangGraph took it for all of the first but its end.
+    The first is in the config. `graph_namespace` of `langgraph.pregel._messages`, where it exists, reads the second
+    from the metadata; older versions of LangGraph took all of the first but its end.
     """
     namespace = (config.get("configurable") or {}).get(CONFIG_KEY_CHECKPOINT_NS) or ""
     own = tuple(namespace.split(NS_SEP)) if namespace else ()
     metadata = config.get("metadata") or {}
-    told = getattr(_messages, "graph_namespace", None)
-    return own, told(metadata) if told is not None and "langgraph_checkpoint_ns" in metadata else own[:-1]
+    namespace_in = getattr(_messages, "graph_namespace", None)
+    if namespace_in is None or "langgraph_checkpoint_ns" not in metadata:
+        return own, own[:-1]
+    return own, namespace_in(metadata)
 
 
 def inside_of(config: Any, segments: list[str]) -> Any:
-    """Return a config as a task has it that runs inside the task of another one, for who asks it for the namespace."""
+    """Return the config of a task that runs inside the task of another config, as far as the namespace goes."""
     namespace = NS_SEP.join([*graph_of(config)[0], *segments])
     return {**config, "configurable": {**config["configurable"], CONFIG_KEY_CHECKPOINT_NS: namespace}}
 
 
 def is_stream_handler(handler: Any) -> bool:
-    """Whether a callback handler is one by which LangGraph streams what models and tools say: it calls its `stream`."""
+    """Return true for a callback handler by which LangGraph streams models and tools: it calls its own `stream`."""
     return isinstance(handler, StreamMessagesHandler | StreamToolCallHandler)
 
 
-def asked_human() -> dict[str, Any] | None:
-    """Return what `interrupt` is asking, for the counter of interrupts that it calls first of all.
+def pending_question() -> dict[str, Any] | None:
+    """Return the question of the `interrupt` that is calling; it calls its counter of interrupts first of all.
 
-    It keeps the question in its arguments `value` and `response_schema`; a type among the latter is told by its schema,
-    as `Interrupt.response_schema` is.
+    The question is in its arguments `value` and `response_schema`. A type as the latter is replaced by its JSON schema,
+    as in `Interrupt.response_schema`.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not interrupt.__code__:
         frame = frame.f_back
     if frame is None:
         return None
-    asked = {"value": frame.f_locals["value"]}
+    question = {"value": frame.f_locals["value"]}
     schema = frame.f_locals.get("response_schema")
     if schema is not None:
-        asked["response_schema"] = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
-    return asked
+        question["response_schema"] = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
+    return question
 
 
 def is_function_node(bound: Any) -> bool:
-    """Whether a node is a plain function; LangGraph has classes of its own below that of function nodes."""
+    """Return true for a node that is a plain function; subclasses of its class are nodes of LangGraph's own."""
     return type(bound) is RunnableCallable
 
 
 def is_sequence(bound: Any) -> bool:
-    """Whether a node is a sequence, whose steps `RunnableSeq` puts in the place of it."""
+    """Return true for a node that is a sequence; `RunnableSeq` replaces sequences inside it by their steps."""
     return isinstance(bound, RunnableSequence | RunnableSeq)
 
 
 def name_of_task(func: Any) -> str:
-    """Return what a task is called, as `get_runnable_for_task` of `langgraph.pregel._call` names it."""
+    """Return the name of a task, as `get_runnable_for_task` of `langgraph.pregel._call` chooses it."""
     if hasattr(func, "__name__"):
         return str(func.__name__)
     return str(func.func.__name__ if hasattr(func, "func") else type(func).__name__)
@@ -134,9 +136,9 @@ def name_of_task(func: Any) -> str:
 
 @contextmanager
 def searching_in_context() -> Iterator[None]:
-    """Let the threads in which an `InMemoryStore` embeds what it is asked know the context; by themselves they do not.
+    """Carry the context into the threads in which an `InMemoryStore` embeds queries, while inside.
 
-    Relies on its module making them with `cf.ThreadPoolExecutor`, and using nothing else of `cf`.
+    Relies on its module making them with `cf.ThreadPoolExecutor`, and using no other name of `cf`.
     """
     module: Any = memory
     real = module.cf
@@ -153,25 +155,25 @@ def store_of(config: Any) -> Any:
 
 
 def writer_of(config: Any) -> Any:
-    """Return the function by which a run writes to the custom stream, as the runtime in its config has it."""
+    """Return the function by which a run writes to the custom stream, from the runtime in its config."""
     return getattr(((config or {}).get("configurable") or {}).get(RUNTIME), "stream_writer", None)
 
 
 def context_of(config: Any) -> Any:
-    """Return the context that a run was given, which the runtime in its config holds."""
+    """Return the context of a run, from the runtime in its config."""
     return getattr((config.get("configurable") or {}).get(RUNTIME), "context", None)
 
 
-# -- what strands.py and steps.py need -------------------------------------------------------------------------------
+# -- for scheduling.py and node_steps.py -------------------------------------------------------------------------------
 
 FuturesDict: Any = _runner.FuturesDict
-"""The futures of the tasks of one superstep; `on_done` is called when one has ended, and commits what it wrote."""
+"""The futures of the tasks of one superstep; `on_done` is called when one has ended, and commits its writes."""
 
 runner: Any = _runner
-"""The module that runs the tasks of a superstep; `_panic_or_proceed` raises what they raised, once all have ended."""
+"""The module that runs the tasks of a superstep; `_panic_or_proceed` raises their errors once all have ended."""
 
 EXECUTORS: tuple[Any, ...] = (_executor.BackgroundExecutor, _executor.AsyncBackgroundExecutor)
-"""Where a graph submits its tasks, and what else is to happen beside it."""
+"""The executors to which a graph submits its tasks and its background work."""
 
 TASK_RUNNERS = frozenset({"run_with_retry", "arun_with_retry"})
 """The functions that run a task."""
@@ -184,7 +186,7 @@ _TASKS = "__pregel_tasks"
 
 
 def is_internal_channel(channel: str) -> bool:
-    """Whether a channel is one of LangGraph's own: those of `graph/state.py` that start a node, and reserved ones."""
+    """Return true for a channel of LangGraph's own: those of `graph/state.py` that start a node, and reserved ones."""
     return channel.startswith(_ROUTES) or channel in {
         _TASKS,
         "__no_writes__",
@@ -195,7 +197,7 @@ def is_internal_channel(channel: str) -> bool:
 
 
 def route_of(writes: Any) -> list[str]:
-    """Return the nodes that a task chose to go on with, of what it wrote: of edges, conditions, `goto` and `Send`."""
+    """Return the nodes that a task goes on to, from its writes: by edges, conditions, `goto` and `Send`."""
     chosen = []
     for channel, value in writes:
         if channel.startswith(_ROUTES):

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from agenttape_core.integration import wrapping
 from agenttape_langgraph._compat import searching_in_context
-from agenttape_langgraph.node_steps import following
-from agenttape_langgraph.scheduling import stranding
+from agenttape_langgraph.node_steps import tracking_tasks
+from agenttape_langgraph.scheduling import independent_of_schedule
 from agenttape_langgraph.stores import STORES
 
 
@@ -16,7 +16,7 @@ from agenttape_langgraph.stores import STORES
 def integration() -> Iterator[None]:
     """Connect LangGraph to the sessions of this process; core enters it with the first and leaves it with the last.
 
-    Models, tools and retrievers inside of graphs are LangChain's, whose integration is connected beside this one.
+    Models, tools and retrievers inside graphs belong to LangChain, whose integration is connected beside this one.
     """
-    with stranding(), following(), wrapping(STORES), searching_in_context():
+    with independent_of_schedule(), tracking_tasks(), wrapping(STORES), searching_in_context():
         yield

@@ -1,8 +1,8 @@
-"""What LangGraph lets a tool, a node or a task do besides returning.
+"""Effects that LangGraph lets a tool, a node or a task have besides returning.
 
-It reaches the graph through the config of its run: it writes state and custom streams, asks a human, and lets what it
-calls stream through it. While it executes, it is given a config that tells its crossing; when it is served, the same is
-done again with the config of this run.
+A call reaches its graph through the config of its run: it writes state and custom streams, asks a human, and lets inner
+calls stream through it. While it executes, it gets a config that notes these effects on its crossing; when it is
+served, they are applied again with the config of this run.
 """
 
 from __future__ import annotations
@@ -30,37 +30,39 @@ from agenttape_langgraph._compat import (
     SEND,
     STREAM,
     StreamProtocol,
-    asked_human,
     graph_of,
     inside_of,
     is_stream_handler,
+    pending_question,
     tool_call_writer,
 )
-from agenttape_langgraph.stable_ids import same_ids
+from agenttape_langgraph.stable_ids import stable_ids
 from agenttape_langgraph.stores import aput_again, put_again
 
 _INTERRUPTED = "langgraph.errors:GraphInterrupt"
 
 
-def _telling(tell: Callable[[Any], None], real: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def told(value: Any) -> Any:
-        tell(value)
+def _noting(note: Callable[[Any], None], real: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function that notes its argument and then does what the real one does."""
+
+    def noted(value: Any) -> Any:
+        note(value)
         return real(value)
 
-    return told
+    return noted
 
 
 # -- while it executes -------------------------------------------------------------------------------------------------
 
 
-def _watch(value: Any, tell: NoteEffect) -> Any:
+def _watch(value: Any, note: NoteEffect) -> Any:
     if isinstance(value, dict):
-        return _watched_config(value, tell) if SEND in (value.get("configurable") or ()) else value
+        return _watched_config(value, note) if SEND in (value.get("configurable") or ()) else value
     if isinstance(value, Runtime) or _is_tool_runtime(value):
         config = getattr(value, "config", None)
-        told = {"config": _watch(config, tell)} if config is not None else {}
-        writer = _writer(value.stream_writer, current_config() or {}, tell)
-        return dataclasses.replace(value, stream_writer=writer, **told)
+        watched = {"config": _watch(config, note)} if config is not None else {}
+        writer = _writer(value.stream_writer, current_config() or {}, note)
+        return dataclasses.replace(value, stream_writer=writer, **watched)
     return value
 
 
@@ -68,90 +70,90 @@ def _is_tool_runtime(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and type(value).__name__ == "ToolRuntime"
 
 
-def _watched_config(config: Any, tell: NoteEffect) -> Any:
+def _watched_config(config: Any, note: NoteEffect) -> Any:
     configurable = dict(config["configurable"])
     watchers: dict[str, Callable[[Any], Any]] = {
-        SEND: lambda send: _sender(send, tell),
-        STREAM: lambda stream: _relay(stream, config, tell),
-        SCRATCHPAD: lambda pad: dataclasses.replace(pad, interrupt_counter=_counter(pad.interrupt_counter, tell)),
-        RUNTIME: lambda runtime: runtime.override(stream_writer=_writer(runtime.stream_writer, config, tell)),
+        SEND: lambda send: _sender(send, note),
+        STREAM: lambda stream: _relay(stream, config, note),
+        SCRATCHPAD: lambda pad: dataclasses.replace(pad, interrupt_counter=_counter(pad.interrupt_counter, note)),
+        RUNTIME: lambda runtime: runtime.override(stream_writer=_writer(runtime.stream_writer, config, note)),
     }
     for key, watched in watchers.items():
         if configurable.get(key) is not None:
             configurable[key] = watched(configurable[key])
-    return {**config, "configurable": configurable, "callbacks": _callbacks(config, tell)}
+    return {**config, "configurable": configurable, "callbacks": _callbacks(config, note)}
 
 
-def _sender(send: Callable[[Any], Any], tell: NoteEffect) -> Callable[[Any], Any]:
-    def told(writes: Any) -> None:
-        mine = [[channel, value] for channel, value in writes if channel != RESUME]
-        if mine:
-            tell("write", mine)
+def _sender(send: Callable[[Any], Any], note: NoteEffect) -> Callable[[Any], Any]:
+    def note_writes(writes: Any) -> None:
+        own = [[channel, value] for channel, value in writes if channel != RESUME]
+        if own:
+            note("write", own)
 
-    return _telling(told, send)
+    return _noting(note_writes, send)
 
 
-def _writer(write: Callable[[Any], Any], config: RunnableConfig, tell: NoteEffect) -> Callable[[Any], Any]:
-    """Return a writer of the custom stream; it finds the namespace to write to by the config that it is called in."""
+def _writer(write: Callable[[Any], Any], config: RunnableConfig, note: NoteEffect) -> Callable[[Any], Any]:
+    """Return a writer of the custom stream. It takes the namespace from the config that it is called in."""
     (own, _) = graph_of(config)
 
-    def told(value: Any) -> None:
+    def note_custom(value: Any) -> None:
         (task, _) = graph_of(current_config() or {})
         if len(task) > len(own) and task[: len(own)] == own:
-            tell("custom_inside", {"inside": list(task[len(own) :]), "data": value})
+            note("custom_inside", {"inside": list(task[len(own) :]), "data": value})
         else:
-            tell("custom", value)
+            note("custom", value)
 
-    return _telling(told, write)
+    return _noting(note_custom, write)
 
 
-def _counter(count: Callable[[], int], tell: NoteEffect) -> Callable[[], int]:
+def _counter(count: Callable[[], int], note: NoteEffect) -> Callable[[], int]:
     def counted() -> int:
-        asked = asked_human()
-        if asked is not None:
-            tell("interrupt", asked)
+        question = pending_question()
+        if question is not None:
+            note("interrupt", question)
         return count()
 
     return counted
 
 
-def _relay(stream: Any, config: RunnableConfig, tell: NoteEffect) -> Any:
-    """Return where the graphs that are called inside stream to."""
-    return StreamProtocol(_telling(lambda part: tell("stream", _plain_part(part, config)), stream), stream.modes)
+def _relay(stream: Any, config: RunnableConfig, note: NoteEffect) -> Any:
+    """Return the stream of graphs that are called inside."""
+    return StreamProtocol(_noting(lambda part: note("stream", _plain_part(part, config)), stream), stream.modes)
 
 
-def _callbacks(config: RunnableConfig, tell: NoteEffect) -> Any:
-    """Return the callbacks of a run, of which those that stream what models and tools say tell that, too."""
+def _callbacks(config: RunnableConfig, note: NoteEffect) -> Any:
+    """Return the callbacks of a run; parts that they stream of models and tools are noted."""
     callbacks = config.get("callbacks")
     if not isinstance(callbacks, BaseCallbackManager) or not any(map(is_stream_handler, callbacks.handlers)):
         return callbacks
     callbacks = callbacks.copy()
     twins: dict[int, Any] = {}
-    heard: list[Any] = list(filter(is_stream_handler, callbacks.handlers))
-    for number, handler in enumerate(heard):
-        twins[id(handler)] = twin = copy.copy(handler)  # with the same memory of what it has streamed
+    streaming: list[Any] = list(filter(is_stream_handler, callbacks.handlers))
+    for number, handler in enumerate(streaming):
+        twins[id(handler)] = twin = copy.copy(handler)  # it shares the memory of what was streamed
         by = {"by": number} if number else {}
-        twin.stream = _heard(handler.stream, config, by, tell)
+        twin.stream = _handler_stream(handler.stream, config, by, note)
         if hasattr(handler, "seen"):
-            twin.seen = _Seen(handler.seen, by, tell)
+            twin.seen = _Seen(handler.seen, by, note)
     callbacks.handlers = [twins.get(id(handler), handler) for handler in callbacks.handlers]
     callbacks.inheritable_handlers = [twins.get(id(handler), handler) for handler in callbacks.inheritable_handlers]
     return callbacks
 
 
-def _heard(
-    stream: Callable[[Any], Any], config: RunnableConfig, by: Mapping[str, int], tell: NoteEffect
+def _handler_stream(
+    stream: Callable[[Any], Any], config: RunnableConfig, by: Mapping[str, int], note: NoteEffect
 ) -> Callable[[Any], Any]:
-    return _telling(lambda part: tell("heard", {**_plain_part(part, config), **by}), stream)
+    return _noting(lambda part: note("heard", {**_plain_part(part, config), **by}), stream)
 
 
 class _Seen:
-    """The ids of the messages that a handler need not stream any more; it tells of new ones."""
+    """The ids of the messages that a handler has streamed; new ones are noted."""
 
-    def __init__(self, real: set[Any], by: Mapping[str, int], tell: NoteEffect) -> None:
+    def __init__(self, real: set[Any], by: Mapping[str, int], note: NoteEffect) -> None:
         self._real = real
         self._by = by
-        self._tell = tell
+        self._tell = note
 
     def __contains__(self, message_id: Any) -> bool:
         return message_id in self._real
@@ -163,40 +165,40 @@ class _Seen:
 
 
 @contextmanager
-def _around(crossing: Crossing, tell: NoteEffect) -> Iterator[None]:
-    with _giving_parts(crossing, tell):
+def _around(crossing: Crossing, note: NoteEffect) -> Iterator[None]:
+    with _noting_deltas(crossing, note):
         try:
             yield
         except GraphBubbleUp as bubble:
-            crossing.error_ids = same_ids(crossing.session).of_error(bubble, crossing.position.address)
+            crossing.error_ids = stable_ids(crossing.session).of_error(bubble, crossing.position.address)
             if isinstance(bubble, ParentCommand):
-                _tell_of_leaving(bubble.args[0], tell)
+                _note_leaving(bubble.args[0], note)
             raise
 
 
-def _tell_of_leaving(command: Command[Any], tell: NoteEffect) -> None:
-    """NoteEffect of a command for a graph around that ends the call; it names the graph by the ids of tasks."""
+def _note_leaving(command: Command[Any], note: NoteEffect) -> None:
+    """Note a command for an outer graph that ends the call; it names that graph by the ids of tasks."""
     own, _ = graph_of(current_config() or {})
     levels = len((command.graph or "").split(NS_SEP))
     if command.graph == NS_SEP.join(own[:levels]):
-        tell("leave", {"levels": levels, "command": dataclasses.replace(command, graph=None)})
+        note("leave", {"levels": levels, "command": dataclasses.replace(command, graph=None)})
 
 
 @contextmanager
-def _giving_parts(crossing: Crossing, tell: NoteEffect) -> Iterator[None]:
-    """Be told of what a tool gives of its output before it returns."""
+def _noting_deltas(crossing: Crossing, note: NoteEffect) -> Iterator[None]:
+    """Note the parts of its output that a tool emits before it returns."""
     if crossing.boundary.kind != "tool":
         yield
         return
     real = tool_call_writer.get()
-    token = tool_call_writer.set(_telling(lambda part: tell("delta", part), real or (lambda _: None)))
+    token = tool_call_writer.set(_noting(lambda part: note("delta", part), real or (lambda _: None)))
     try:
         yield
     finally:
         tool_call_writer.reset(token)
 
 
-# -- a part of a stream: where from, in which mode, what ---------------------------------------------------------------
+# -- parts of a stream: namespace, mode, data ---------------------------------------------------------------
 
 
 def _plain_part(part: Any, config: RunnableConfig) -> dict[str, Any]:
@@ -205,11 +207,11 @@ def _plain_part(part: Any, config: RunnableConfig) -> dict[str, Any]:
         message, metadata = data
         own = config.get("metadata") or {}
         data = [message, {key: item for key, item in metadata.items() if key not in own or own[key] != item}]
-    return {**_from_where(namespace, config), "mode": mode, "data": data}
+    return {**_relative(namespace, config), "mode": mode, "data": data}
 
 
-def _from_where(namespace: tuple[str, ...], config: RunnableConfig) -> dict[str, Any]:
-    """Return a namespace as it is seen from a run: task ids differ from run to run."""
+def _relative(namespace: tuple[str, ...], config: RunnableConfig) -> dict[str, Any]:
+    """Return a namespace relative to that of a run: task ids differ from run to run."""
     own, graph = graph_of(config)
     if namespace == graph:
         return {}
@@ -243,8 +245,8 @@ def _write_inside(plain: Any) -> None:
         get_stream_writer()(plain["data"])
 
 
-def _interrupt(asked: Any) -> None:
-    interrupt(asked["value"], **{key: item for key, item in asked.items() if key != "value"})
+def _interrupt(question: Any) -> None:
+    interrupt(question["value"], **{key: item for key, item in question.items() if key != "value"})
 
 
 def _stream(plain: Any) -> None:
@@ -254,23 +256,23 @@ def _stream(plain: Any) -> None:
         stream(_part(plain, config))
 
 
-def _hear(plain: Any) -> None:
-    """Let the handler of the same place stream it."""
+def _stream_by_handler(plain: Any) -> None:
+    """Let the handler of the same number stream a part."""
     config = get_config()
     handler = _handler(config, plain.get("by", 0))
     if handler is not None:
         handler.stream(_part(plain, config))
 
 
-def _see(plain: Any) -> None:
-    """Let the handler of the same place not stream a message any more."""
+def _mark_seen(plain: Any) -> None:
+    """Let the handler of the same number not stream a message again."""
     handler = _handler(get_config(), plain.get("by", 0))
     if hasattr(handler, "seen"):
         handler.seen.add(plain["id"])
 
 
 def _handler(config: RunnableConfig, number: int) -> Any:
-    """Return a handler that streams what models and tools say; nothing if nobody listens this time."""
+    """Return a handler that streams parts of models and tools; `None` if this run streams none."""
     callbacks: Any = config.get("callbacks")
     handlers = [h for h in getattr(callbacks, "handlers", ()) if is_stream_handler(h)]
     return handlers[number] if number < len(handlers) else None
@@ -287,8 +289,8 @@ def _delta(part: Any) -> None:
         writer(part)
 
 
-def _asked(config: RunnableConfig) -> Mapping[str, Any]:
-    """Return what humans have answered to the interrupts of the task."""
+def _answers(config: RunnableConfig) -> Mapping[str, Any]:
+    """Return the answers of humans to the interrupts of the task, as a part of the request."""
     pad = (config.get("configurable") or {}).get(SCRATCHPAD)
     if pad is None:
         return {}
@@ -298,7 +300,7 @@ def _asked(config: RunnableConfig) -> Mapping[str, Any]:
 
 
 def asks(outcome: Outcome) -> bool:
-    """Whether a call has asked a human."""
+    """Return true for the outcome of a call that asked a human."""
     if outcome.error is not None and outcome.error.type == _INTERRUPTED:
         return True
     return any(isinstance(effect.value, dict) and "interrupt" in effect.value for effect in outcome.effects)
@@ -312,14 +314,14 @@ EFFECTS = Effects(
         "custom_inside": _write_inside,
         "interrupt": _interrupt,
         "stream": _stream,
-        "heard": _hear,
-        "seen": _see,
+        "heard": _stream_by_handler,
+        "seen": _mark_seen,
         "delta": _delta,
         "leave": _leave,
     },
     aapply={"store": aput_again},
     watch=_watch,
     around=_around,
-    request=_asked,
+    request=_answers,
     depends=lambda outcomes: any(map(asks, outcomes)),
 )

@@ -15,8 +15,8 @@ from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 
 from agenttape_core.integration import alias_class, current_session, is_alias, taking_part
+from agenttape_langgraph.node_boundary import Serves
 from agenttape_langgraph.served_nodes import serving_nodes
-from agenttape_langgraph.served_values import Serves
 
 GraphT = TypeVar("GraphT", bound=Pregel[Any, Any, Any, Any])
 BuilderT = TypeVar("BuilderT", bound=StateGraph[Any, Any, Any, Any])

@@ -1,15 +1,16 @@
-"""Steps of a session that records graphs: how each was started, and what its nodes were given, wrote and chose.
+"""Steps of a session that records graphs: the inputs of graphs, and the inputs, writes and routes of their nodes.
 
-The words are those of `TapeCallbackHandler`, which observes: a graph is a `chain` or an `agent`, outermost ones with
-their input; a node is a `node`, at the address that its calls are below. A node that asks a person has failed with a
-`GraphInterrupt`, which holds the question and its id; the answer is the input of the next run of the graph. Beyond what
-callbacks are told, a node's step has (and of the output of a graph only what is new is told, as its nodes wrote it)
+The kinds are those of `TapeCallbackHandler`: a graph is a `chain` or an `agent`, outermost ones with their input; a
+node is a `node`, at the address above its calls. A node that asks a person has failed with a `GraphInterrupt`, which
+holds the question and its id; the answer is the input of the next run of the graph. Callbacks cannot see the following
+parts of a node's step:
 
-- `input`: what is new in it (see `news`);
-- `output`: what it wrote, by channel; a channel that it wrote several times has a list under `$writes`;
-- `data`: `route`, the nodes that it chose to go on, with how often each where one is sent to more than once.
+- `input`: the changes in it (see `state_delta`);
+- `output`: its writes, by channel; several writes to one channel are a list under `$writes`;
+- `data`: its `route`, the nodes that it goes on to, with a count of each if one is chosen more than once.
 
-Each attempt of a node with a retry policy is a step: the second has `#2` in its address. A step is never served.
+The output of a graph is recorded as changes, too: its nodes wrote the rest. Each attempt of a node with a retry policy
+is a step: the second has `#2` in its address. A step is never served.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from agenttape_core import UnrecordableValueError
 from agenttape_core.integration import Happening, Session, Texts, executing, plain_value, record_step
 from agenttape_langchain.integration import OpenRun, register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
-from agenttape_langgraph.stable_ids import same_ids
-from agenttape_langgraph.state_delta import News
+from agenttape_langgraph.stable_ids import stable_ids
+from agenttape_langgraph.state_delta import StateDeltas
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -46,7 +47,7 @@ _running_task: ContextVar[Any] = ContextVar("agenttape_langgraph_task", default=
 
 @dataclass(slots=True)
 class _Node:
-    """What is known of a node while it runs."""
+    """A node that runs."""
 
     input: Any
     task: Any
@@ -61,15 +62,15 @@ class GraphSteps:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._news = News(_shown)
-        self._same_ids = same_ids(session)
+        self._deltas = StateDeltas(_plain)
+        self._stable_ids = stable_ids(session)
         session.texts = Texts()
         self._open: dict[UUID, OpenRun] = {}
         self._nodes: dict[UUID, _Node] = {}
         self._graphs: set[UUID] = set()
 
     def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, facts: ChainFacts) -> None:
-        """Note that a graph, a node or any other chain begins."""
+        """Note the beginning of a graph, a node or any other chain."""
         above = self._open.get(parent_run_id) if parent_run_id is not None else None
         opened = OpenRun(run_id, run, facts.name, above, facts.tags, facts.metadata)
         self._open[run_id] = opened
@@ -79,8 +80,8 @@ class GraphSteps:
                 self._graphs.add(above.run_id)
             self._nodes[run_id] = self._node(opened, facts.inputs)
         elif above is None and self._session.ambient:
-            self._news.say(facts.inputs)
-            opened.input = _shown(facts.inputs)
+            self._deltas.note(facts.inputs)
+            opened.input = _plain(facts.inputs)
 
     def _node(self, run: OpenRun, inputs: Any) -> _Node:
         task = _running_task.get()
@@ -92,7 +93,7 @@ class GraphSteps:
         place = (str(run.metadata.get("thread_id", "")), graph)
         shared = not _is_sent(run.metadata.get("langgraph_path"))
         superstep = int(run.metadata.get("langgraph_step", 0))
-        return _Node(self._news.of(inputs, place, superstep, shared=shared), task)
+        return _Node(self._deltas.of(inputs, place, superstep, shared=shared), task)
 
     def ended(self, run_id: UUID, output: Any) -> None:
         """Record the step."""
@@ -104,11 +105,11 @@ class GraphSteps:
         elif run_id in self._graphs:
             self._graphs.discard(run_id)
             place = ("", run.run.position.address)
-            given = self._news.of(output, place, 0, shared=False) if run.above is None else None
+            given = self._deltas.of(output, place, 0, shared=False) if run.above is None else None
             self._record(run, input=run.input, output=given)
 
     def failed(self, run_id: UUID, error: BaseException) -> None:
-        """Record the step, which failed."""
+        """Record the step with its error."""
         run, node = self._open.pop(run_id, None), self._nodes.pop(run_id, None)
         is_graph = run_id in self._graphs
         self._graphs.discard(run_id)
@@ -122,7 +123,7 @@ class GraphSteps:
         for channel, value in node.task.writes if node.task is not None else ():
             if not is_internal_channel(channel):
                 writes.setdefault(channel, []).append(value)
-        self._news.say(writes)
+        self._deltas.note(writes)
         output = {channel: _value(values) for channel, values in writes.items()}
         route = route_of(node.task.writes) if node.task is not None else []
         counts = Counter(route)
@@ -132,9 +133,9 @@ class GraphSteps:
     def _record(self, run: OpenRun, **facts: Any) -> None:
         position = run.run.position
         if facts.get("error") is not None:
-            facts["error_ids"] = self._same_ids.of_error(facts["error"], position.address)
-        for told in ("input", "output"):
-            facts[told] = self._same_ids.shown(facts.get(told))
+            facts["error_ids"] = self._stable_ids.of_error(facts["error"], position.address)
+        for part in ("input", "output"):
+            facts[part] = self._stable_ids.replaced(facts.get(part))
         happening = Happening(
             kind=run.kind,
             name=run.name,
@@ -147,23 +148,23 @@ class GraphSteps:
         )
         try:
             record_step(self._session, happening)
-        except UnrecordableValueError as error:  # such as one that is nested too deep: it is no reason to end the run
+        except UnrecordableValueError as error:  # nested too deep, for example: no reason to end the run
             left_out = {"left_out": str(error).partition("\n")[0]}
             record_step(self._session, replace(happening, input=None, output=None, data=left_out))
 
 
-def _shown(value: Any) -> Any:
-    """Return a value as plain data; one that cannot even be looked at is told by its class."""
+def _plain(value: Any) -> Any:
+    """Return a value as plain data; one that cannot be read is recorded as the name of its class."""
     try:
         return _without_run_ids(plain_value(value))
-    except Exception:  # noqa: BLE001 - of the user's class, or too deep: a step is read, and the run goes on
+    except Exception:  # noqa: BLE001 - of the user's class, or too deep: steps are for readers, and the run goes on
         return f"<{type(value).__module__}.{type(value).__qualname__}>"
 
 
 def _without_run_ids(plain: Any) -> Any:
-    """Leave out the ids that the framework gives to messages without one, where they differ in every recording.
+    """Leave out the ids that the framework gives to messages without one, if they differ in every recording.
 
-    Those that LangChain makes of runs tell the time. Inside a boundary that is really executed, all are real.
+    Ids that LangChain derives from runs hold the time. Inside a boundary that is really executed, all ids are real.
     """
     return _without_ids(plain, _UUID if executing() is not None else _RUN_ID)
 
@@ -178,17 +179,17 @@ def _without_ids(plain: Any, made: re.Pattern[str]) -> Any:
 
 
 def _value(values: Sequence[Any]) -> Any:
-    return _shown(values[0]) if len(values) == 1 else {WRITES: [_shown(value) for value in values]}
+    return _plain(values[0]) if len(values) == 1 else {WRITES: [_plain(value) for value in values]}
 
 
 def _is_sent(path: Any) -> bool:
-    """Whether a task has an input of its own, and not the state: that of a `Send`, or a function that is called."""
+    """Return true for a task with an input of its own instead of the state: of a `Send`, or of a called function."""
     return isinstance(path, tuple | list) and bool(path) and path[0] == "__pregel_push"
 
 
 @contextmanager
-def following() -> Iterator[None]:
-    """Know in which task of a graph code runs, while inside."""
+def tracking_tasks() -> Iterator[None]:
+    """Keep track of the task of a graph that code runs in, while inside."""
     with ExitStack() as undo:
         for name, wrap in (("run_with_retry", _running), ("arun_with_retry", _arunning)):
             real = getattr(runner, name)

@@ -1,13 +1,13 @@
-"""To which strand of the run LangGraph's own work belongs, so that ids do not depend on the schedule.
+"""Keeps what LangGraph does beside its tasks independent of their schedule: ids, and the order of interrupts.
 
-- When a task has ended, its graph writes the state, streams the result and asks the saver in a callback of the task's
-  future: in a thread of the pool without any context, or in that of the graph, in the order in which tasks happen to
-  end. It belongs to the session of the graph, in a strand of the task's own.
-- What a graph puts into its pool besides its tasks, such as saving and waiting for parts to stream, is as often and as
-  early as it happens to be. It makes no strand.
-- The interrupts of several tasks of a subgraph are gathered from a set. They are put in the order of the tasks.
-- What a task wrote is saved in the background, while the state gives ids to the messages in it that have none. It is
-  saved as it was written.
+- When a task has ended, its graph writes the state, streams the result and calls the saver in a callback of the task's
+  future: in a thread of the pool without any context, or in the thread of the graph, in the order in which tasks happen
+  to end. This work belongs to the session of the graph, in a branch of the task's own.
+- Work that a graph submits to its pool besides its tasks, for example to save or to wait for parts of a stream, happens
+  as often and as early as the schedule has it. It makes no branch.
+- LangGraph gathers the interrupts of several tasks of a subgraph from a set. They are put in the order of the tasks.
+- The writes of a task are saved in the background, while the state gives ids to messages in them that have none. They
+  are saved as they were written.
 """
 
 from __future__ import annotations
@@ -32,31 +32,32 @@ from agenttape_langgraph._compat import (
     runner,
     task_path_str,
 )
-from agenttape_langgraph.stable_ids import asked_in
+from agenttape_langgraph.stable_ids import interrupts_of
 
 _CONTEXT = "__agenttape_context__"
 _PATH = "__agenttape_path__"
-_strand: ContextVar[str | None] = ContextVar("agenttape_langgraph_strand", default=None)
+_branch: ContextVar[str | None] = ContextVar("agenttape_langgraph_branch", default=None)
+"""The branch of a task that has ended, while its graph does the work above."""
 
 
 def _scope() -> str | None:
-    """Return the strand of a task that has ended, below its graph; nothing where nothing is done for one."""
-    strand, session = _strand.get(), current_session()
-    return f"{here(session).address}|{strand}" if strand is not None and session is not None else None
+    """Return the branch of a task that has ended, below its graph; `None` outside the work that follows a task."""
+    branch, session = _branch.get(), current_session()
+    return f"{here(session).address}|{branch}" if branch is not None and session is not None else None
 
 
 register_scope(_scope)
 
 
 @contextmanager
-def stranding() -> Iterator[None]:
-    """Keep LangGraph's own work in its strands while inside."""
+def independent_of_schedule() -> Iterator[None]:
+    """Keep LangGraph's own work in its branches while inside."""
     with ExitStack() as undo:
-        _patch(undo, FuturesDict, "__init__", _noting)
-        _patch(undo, FuturesDict, "on_done", _committing)
-        _patch(undo, runner, "_panic_or_proceed", _gathering)
+        _patch(undo, FuturesDict, "__init__", _with_context)
+        _patch(undo, FuturesDict, "on_done", _commit_in_branch)
+        _patch(undo, runner, "_panic_or_proceed", _sorting_interrupts)
         for executor in EXECUTORS:
-            _patch(undo, executor, "submit", _submitting)
+            _patch(undo, executor, "submit", _submit_without_branch)
         yield
 
 
@@ -66,7 +67,7 @@ def _patch(undo: ExitStack, cls: Any, name: str, wrap: Callable[[Any], Any]) -> 
     undo.callback(setattr, cls, name, real)
 
 
-def _noting(real: Callable[..., None]) -> Callable[..., None]:
+def _with_context(real: Callable[..., None]) -> Callable[..., None]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it becomes the method of that name
         real(self, *args, **kwargs)
         if current_session() is not None:
@@ -75,50 +76,51 @@ def _noting(real: Callable[..., None]) -> Callable[..., None]:
     return __init__
 
 
-def _committing(real: Callable[..., None]) -> Callable[..., None]:
+def _commit_in_branch(real: Callable[..., None]) -> Callable[..., None]:
     def on_done(self: Any, task: Any, future: Any) -> None:
         context: Context | None = getattr(self, _CONTEXT, None)
         if context is None:
             real(self, task, future)
         else:
             error = _error_of(future)
-            if asked_in(error):
+            if interrupts_of(error):
                 setattr(error, _PATH, task_path_str(task.path))
-            context.copy().run(_in_strand, f"{task.name} {task.path}", real, self, task, future)
+            context.copy().run(_in_branch, f"{task.name} {task.path}", real, self, task, future)
 
     return on_done
 
 
-def _gathering(real: Callable[..., None]) -> Callable[..., None]:
+def _sorting_interrupts(real: Callable[..., None]) -> Callable[..., None]:
     def panic_or_proceed(futures: Collection[Any], **kwargs: Any) -> None:
         try:
             real(futures, **kwargs)
         except GraphInterrupt as gathered:
-            asked = asked_in(gathered)
-            if len(asked) <= 1 or current_session() is None:
+            interrupts = interrupts_of(gathered)
+            if len(interrupts) <= 1 or current_session() is None:
                 raise
             errors = [error for error in map(_error_of, futures) if error is not None]
-            paths = {id(one): getattr(error, _PATH, "") for error in errors for one in asked_in(error)}
-            raise GraphInterrupt(tuple(sorted(asked, key=lambda one: paths.get(id(one), "")))) from None
+            # By identity: two tasks may ask equal questions, and LangGraph gathers the very objects that they raised.
+            paths = {id(one): getattr(error, _PATH, "") for error in errors for one in interrupts_of(error)}
+            raise GraphInterrupt(tuple(sorted(interrupts, key=lambda one: paths.get(id(one), "")))) from None
 
     return panic_or_proceed
 
 
 def _error_of(future: Any) -> BaseException | None:
-    """Return what a task raised, if it has ended."""
+    """Return the exception of a task, if it has ended with one."""
     return future.exception() if future.done() and not future.cancelled() else None
 
 
-def _in_strand(strand: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    before = _strand.get()
-    _strand.set(strand)
+def _in_branch(branch: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    before = _branch.get()
+    _branch.set(branch)
     try:
         return real(*args, **kwargs)
     finally:
-        _strand.set(before)
+        _branch.set(before)
 
 
-def _submitting(real: Callable[..., Any]) -> Callable[..., Any]:
+def _submit_without_branch(real: Callable[..., Any]) -> Callable[..., Any]:
     def submit(self: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         branch = current_branch()
         if branch is None or getattr(fn, "__name__", "") in TASK_RUNNERS:
@@ -135,7 +137,7 @@ def _submitting(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _as_written(value: Any) -> Any:
-    """Return a value with copies of the messages in it that have no id yet; without any, the value itself."""
+    """Return a value with copies of the messages that have no id yet; the value itself if there are none."""
     if isinstance(value, BaseMessage):
         return value if value.id is not None else value.model_copy()
     if type(value) in (list, tuple, deque):

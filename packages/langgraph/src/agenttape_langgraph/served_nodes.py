@@ -29,7 +29,7 @@ from agenttape_core.integration import (
 )
 from agenttape_langchain.integration import aapply, apply, noting_effects
 from agenttape_langgraph._compat import RunnableCallable, is_function_node, is_sequence
-from agenttape_langgraph.served_values import Serves, cross_node, is_served, with_config
+from agenttape_langgraph.node_boundary import Serves, cross_node, is_served, with_config
 from agenttape_langgraph.tasks import calling
 
 _SERVES = "agenttape_serves"

@@ -13,7 +13,7 @@ from agenttape_core import ConfigurationError
 from agenttape_langchain import tape as tape_other
 from agenttape_langchain.integration import tape_within
 from agenttape_langgraph.graphs import tape_builder, tape_graph
-from agenttape_langgraph.served_values import Serves
+from agenttape_langgraph.node_boundary import Serves
 from agenttape_langgraph.stores import tape_store
 from agenttape_langgraph.tasks import is_task, tape_task
 

@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore
 from agenttape_core.integration import Crossing, aintercept, current_session, intercept
 from agenttape_langchain.integration import aapply, apply, current_config, noting_effects
 from agenttape_langgraph._compat import CALL, TaskFunction, is_async_callable, name_of_task, writer_of
-from agenttape_langgraph.served_values import Serves, cross_node, is_served, with_config
+from agenttape_langgraph.node_boundary import Serves, cross_node, is_served, with_config
 
 TaskT = TypeVar("TaskT")
 
