@@ -177,6 +177,9 @@ class DelegatingLLM(LeafLLM):
 
     @llm_completion_callback()
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        return self._same(prompt, formatted, **kwargs)
+
+    def _same(self, prompt: str, formatted: bool, **kwargs: Any) -> CompletionResponse:
         return self.complete(prompt, formatted=formatted, **kwargs)
 
     @llm_completion_callback()

@@ -83,10 +83,31 @@ def test_one_recording_serves_every_form(tmp_path: Path, world: Outside, recorde
     assert [served.rung for served in replay.report.served] == ["exact"]
 
 
+@pytest.mark.parametrize(
+    ("cls", "name", "delegated_by"),
+    [
+        (LeafLLM, "chat", None),
+        (DelegatingLLM, "chat", ["chat"]),
+        (DelegatingLLM, "achat", ["achat", "chat"]),
+        (DelegatingLLM, "acomplete", ["acomplete"]),
+        (DelegatingLLM, "astream_complete", ["astream_complete"]),
+        (PromptingLLM, "stream_chat", ["stream_chat"]),
+    ],
+)
+def test_recording_names_the_methods_that_delegated(
+    tmp_path: Path, world: Outside, cls: Callable[[Outside], Any], name: str, delegated_by: list[str] | None
+) -> None:
+    """A call that methods of one object hand to each other is one interaction, which names the outer ones."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        done(CALLS[name](cls(world)))
+    (record,) = open_cassette(tmp_path / "c.yaml").records()
+    assert record.metadata.get("delegated_by") == delegated_by
+
+
 @pytest.mark.parametrize("asked", ["achat", "astream_chat"])
 @pytest.mark.parametrize("recorded", ["chat", "stream_chat"])
-def test_handed_on_serves_who_does_not(tmp_path: Path, world: Outside, recorded: str, asked: str) -> None:
-    """A chat that was handed on to a completion serves a method that asks a chat itself."""
+def test_delegated_call_serves_one_that_is_not(tmp_path: Path, world: Outside, recorded: str, asked: str) -> None:
+    """A chat that was delegated to a completion serves a method that makes a chat itself."""
     llm = tape(PromptingLLM(world))
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         first = done(CALLS[recorded](llm))

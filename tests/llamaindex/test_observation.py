@@ -27,6 +27,7 @@ from agenttape_core import Interaction, Step, UnrecordableValueError, open_casse
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS
+from .fakes import DelegatingLLM, PromptingLLM
 from .programs import PROGRAMS
 from .scripted import Outside, ScriptedEmbedding, ScriptedLLM
 
@@ -98,9 +99,13 @@ CALLS: dict[str, Work] = {
     "chat_with_tools": lambda world: ScriptedLLM(world).chat_with_tools([FunctionTool.from_defaults(_add)], "Rain?"),
     "closed early": lambda world: _read_one(ScriptedLLM(world).stream_chat(SAID)),
     "never read": lambda world: _drop(ScriptedLLM(world).stream_chat(SAID)),
-    "handed on": lambda _: asyncio.run(adrained(Passing(max_tokens=2).astream_complete("a b c"))),
-    "delegated chat": lambda _: MockLLM(max_tokens=2).chat(SAID),
-    "delegated stream": lambda _: asyncio.run(adrained(MockLLM(max_tokens=2).astream_chat(SAID))),
+    "delegated": lambda _: asyncio.run(adrained(Passing(max_tokens=2).astream_complete("a b c"))),
+    "delegated to a base class": lambda world: DelegatingLLM(world).chat(SAID),
+    "delegated twice": lambda world: asyncio.run(DelegatingLLM(world).achat(SAID)),
+    "chat of a completion": lambda world: PromptingLLM(world).chat(SAID),
+    "stream of a completion": lambda world: drained(PromptingLLM(world).stream_chat(SAID)),
+    "chat of the framework": lambda _: MockLLM(max_tokens=2).chat(SAID),
+    "stream of the framework": lambda _: asyncio.run(adrained(MockLLM(max_tokens=2).astream_chat(SAID))),
     "query embedding": lambda world: ScriptedEmbedding(world).get_query_embedding("a"),
     "async query embedding": lambda world: asyncio.run(ScriptedEmbedding(world).aget_query_embedding("a")),
     "text embedding": lambda world: ScriptedEmbedding(world).get_text_embedding("a"),
@@ -184,8 +189,8 @@ def test_every_call_is_what_a_session_records(call: str, handler: TapeEventHandl
         CALLS[call](Outside())
     seen, recorded = interactions(handler.path), interactions(tmp_path / "recorded.yaml")
     assert seen
-    assert [(place(i), i.fingerprint, i.request, i.outcome, i.fidelity) for i in seen] == [
-        (place(i), i.fingerprint, i.request, i.outcome, i.fidelity) for i in recorded
+    assert [(place(i), i.fingerprint, i.request, i.outcome, i.metadata, i.fidelity) for i in seen] == [
+        (place(i), i.fingerprint, i.request, i.outcome, i.metadata, i.fidelity) for i in recorded
     ]
     assert [i.parent for i in seen] == [i.parent for i in recorded]
 
@@ -195,7 +200,7 @@ FAILURES: dict[str, Work] = {
     "achat": lambda world: asyncio.run(ScriptedLLM(world, _fail).achat(SAID)),
     "stream at once": lambda world: ScriptedLLM(world, _fail).stream_chat(SAID),
     "stream midway": lambda _: drained(Breaking(max_tokens=3).stream_complete("a b c d")),
-    "handed on": lambda _: HandedOn(max_tokens=3).complete("a b c d"),
+    "delegated": lambda _: Dissatisfied(max_tokens=3).complete("a b c d"),
     "embedding": lambda _: BrokenEmbedding(embed_dim=2).get_query_embedding("q"),
     "own batch": lambda _: BrokenEmbedding(embed_dim=2, embed_batch_size=1).get_text_embedding_batch(["ok", "no"]),
     "tool": lambda _: FunctionTool.from_defaults(_divide, name="divide").call(by=0),
@@ -224,7 +229,7 @@ class Breaking(MockLLM):
         return broken()
 
 
-class HandedOn(MockLLM):
+class Dissatisfied(MockLLM):
     """Asks its base class, and is not content with the answer."""
 
     @llm_completion_callback()
@@ -400,7 +405,7 @@ def test_threads_and_tasks(handler: TapeEventHandler) -> None:
     assert len({i.request["prompts"][0] for i in found}) == 24
 
 
-@pytest.mark.parametrize("call", ["complete", "stream_chat", "handed on", "tool", "own async retriever", "own batch"])
+@pytest.mark.parametrize("call", ["complete", "stream_chat", "delegated", "tool", "own async retriever", "own batch"])
 def test_several_handlers_see_the_same(call: str, tmp_path: Path) -> None:
     """Two handlers at once write two cassettes of one run, also beside a session that records, which feels nothing."""
     with use_cassette(tmp_path / "alone.yaml", mode="all"):

@@ -82,18 +82,6 @@ def _with_cell(function: types.FunctionType, place: int, make: Callable[[Any], A
     return twin
 
 
-def within(method: Any) -> Any:
-    """Return the function inside the decorators of a method."""
-    inside: list[Any] = []
-
-    def found(function: Any) -> Any:
-        inside.append(function)
-        return function
-
-    within_decorators(method, found)
-    return inside[0]
-
-
 def tells_chunks(frame: types.FrameType) -> bool:
     """Whether the generator of a frame is one of the framework's, which tells events of what it yields."""
     return frame.f_globals is vars(callbacks)

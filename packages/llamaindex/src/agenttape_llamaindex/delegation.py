@@ -1,141 +1,131 @@
-"""Leaf methods that hand their call on to another leaf method of the same object.
+"""Delegation: a leaf method of an LLM that calls another leaf method of the same object.
 
-A class of the user's may implement `achat` by `self.chat`, `chat` by `complete`, or by the `chat` of its base class.
-Then two leaf calls are one question. It is recorded once, and the recording says by which methods it was handed on. On
-replay those run for real, with all that the framework tells of them, and the last of them is served.
+A class may implement `achat` by `self.chat`, `chat` by `complete`, or by the `chat` of its base class. Then two leaf
+calls are one request. It is recorded once, with the request of the outer call and the answer of the inner one, and the
+recording names the methods that have delegated. On replay these run for real, with all the events that the framework
+tells of them, and the inner call is served. Which methods delegate is known by what they do, not by their code: the
+first leaf call that the object makes directly inside of another one takes that one over.
 """
 
 from __future__ import annotations
 
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from agenttape_core.integration import Crossing
+from agenttape_core.integration import Crossing, executing
 
-THROUGH = "handed_on_by"
-"""Under which name the metadata of an interaction list the methods."""
+DELEGATED_BY = "delegated_by"
+"""The key under which the metadata of an interaction list the methods that have delegated."""
 
 
 @dataclass(slots=True)
-class Handing:
-    """A call in progress that may hand itself on.
+class LeafCall:
+    """A leaf call whose method runs, so that another leaf method of its object may take it over.
 
     Args:
         crossing: Its crossing.
-        methods: The leaf methods that it has come through, with its own; none where nothing takes it over.
-        is_taken: Whether it has handed itself on.
+        methods: The leaf methods that the call has come through; the last one is running.
+        is_delegated: Whether another method has taken it over.
     """
 
     crossing: Crossing
     methods: tuple[str, ...]
-    is_taken: bool = False
+    is_delegated: bool = False
+    _executing: Crossing | None = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let leaf calls inside take the call over. Hold it only while the code of the method runs."""
-        before = _handing.get()
-        _handing.set(self)
+        """Let a leaf call inside take this one over. Hold it only while the code of the method runs."""
+        before = _current.get()
         try:
             with nullcontext() if self.crossing.is_served else self.crossing.executing():
+                self._executing = executing()
+                _current.set(self)
                 yield
         finally:
-            _handing.set(before)
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether it is known that the call hands itself on."""
-        return self.is_taken or self.crossing.is_served
+            _current.set(before)
 
     @contextmanager
-    def first(self) -> Iterator[None]:
-        """Take the first step of a stream inside, which may hand the call on only then."""
+    def calling(self) -> Iterator[None]:
+        """Run the method inside; if it raises, that is the outcome of the call."""
         try:
             with self.running():
                 yield
         except Exception as error:
-            if not self.is_taken:
+            if self.is_recorded:
+                self.crossing.raised(error)
+            raise
+
+    @contextmanager
+    def first_step(self) -> Iterator[None]:
+        """Take the first step of a stream inside; if it raises, the stream broke before its first chunk."""
+        try:
+            with self.running():
+                yield
+        except Exception as error:
+            if self.is_recorded:
                 self.crossing.streamed([], "raised", error)
             raise
 
-    def failed(self, error: Exception) -> None:
-        """Record that the method raised, if it was not another one that did."""
-        if not self.is_taken:
-            self.crossing.raised(error)
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the outcome of the method itself is to be recorded."""
+        return not (self.is_delegated or self.crossing.is_served)
 
-    def take(self) -> Crossing:
-        """Take the call over."""
-        self.is_taken = True
+    def take_over(self) -> Crossing:
+        """Return the crossing for the method that the call is delegated to."""
+        self.is_delegated = True
         if not self.crossing.is_served:
-            self.crossing.metadata = {THROUGH: list(self.methods)}
+            self.crossing.metadata = {DELEGATED_BY: list(self.methods)}
         return self.crossing
 
 
-_handing: ContextVar[Handing | None] = ContextVar("agenttape_llamaindex_handing", default=None)
+_current: ContextVar[LeafCall | None] = ContextVar("agenttape_llamaindex_leaf_call", default=None)
 
 
 @contextmanager
-def unhanded() -> Iterator[None]:
-    """While inside, no call is there to be taken over: an observer must not take one over from a session beside it."""
-    before = _handing.get()
-    _handing.set(None)
+def apart() -> Iterator[None]:
+    """Hide the current leaf call while inside: an observer must not take over the call of a session beside it."""
+    before = _current.set(None)
     try:
         yield
     finally:
-        _handing.set(before)
+        _current.reset(before)
 
 
-def handed_to(state: Any) -> Handing | None:
-    """Return the call of the same object around this one that may hand itself on.
+def call_around(state: Any) -> LeafCall | None:
+    """Return the leaf call directly around this one, if it is of the same object.
 
     Args:
-        state: What the object and its aliases have in common.
+        state: The state that the object and its aliases have in common.
     """
-    handing = _handing.get()
-    return handing if handing is not None and handing.methods and handing.crossing.owner is state else None
+    around = _current.get()
+    if around is None or around.crossing.owner is not state:
+        return None
+    # Inside of a call of something else, such as a tool, it is a part of that call.
+    return around if executing() is around._executing else None
 
 
-def handing_of(crossing: Crossing, method: str, function: Any) -> Handing | None:
-    """Return the handing-on of a call, if its method may do that; of a served one, if it did.
+def running_call(crossing: Crossing, method: str) -> LeafCall | None:
+    """Return the leaf call of a method that has to run; `None` where the recording serves it.
 
     Args:
         crossing: The crossing of the call.
         method: The leaf method.
-        function: The function of the method.
     """
-    if not names_leaf(function):
-        return None
-    around = _handing.get()
+    around = _current.get()
     before = around.methods if around is not None and around.crossing is crossing else ()
     methods = (*before, method)
-    if crossing.is_served and _recorded(crossing)[: len(methods)] != list(methods):
+    if crossing.is_served and _delegated_by(crossing)[: len(methods)] != list(methods):
         return None
-    return Handing(crossing, methods)
+    return LeafCall(crossing, methods)
 
 
-def _recorded(crossing: Crossing) -> list[Any]:
+def _delegated_by(crossing: Crossing) -> list[Any]:
     if crossing.found is None:
         return []
-    through = crossing.session.source.interaction(crossing.found.number).metadata.get(THROUGH, [])
-    return through if isinstance(through, list) else []
-
-
-_LEAVES = frozenset(
-    f"{prefix}{name}" for name in ("chat", "complete", "stream_chat", "stream_complete") for prefix in ("", "a")
-)
-
-
-def names_leaf(function: Callable[..., Any]) -> bool:
-    """Whether the code of a function names a leaf method, so that it may call one."""
-    while callable(inner := getattr(function, "__wrapped__", None)):
-        function = inner
-    code = getattr(function, "__code__", None)
-    return code is not None and _code_names_leaf(code)
-
-
-def _code_names_leaf(code: types.CodeType) -> bool:
-    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
-    return not _LEAVES.isdisjoint(code.co_names) or any(map(_code_names_leaf, inner))
+    methods = crossing.session.source.interaction(crossing.found.number).metadata.get(DELEGATED_BY, [])
+    return methods if isinstance(methods, list) else []

@@ -2,7 +2,7 @@
 
 Only the function inside the framework's decorators is served: spans, events, callbacks and the rate limiter are the
 framework's own, and happen on every replay. Where a class of the framework implements one leaf method by another, as
-`CustomLLM` does, that runs for real, and the call that it makes is the one that is recorded.
+`CustomLLM` does, that method runs on every replay, and the call that it makes is the one that is recorded.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ from agenttape_core.integration import (
 from agenttape_llamaindex._compat import within_decorators
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.codec.usage import usage_of
-from agenttape_llamaindex.delegation import handed_to
+from agenttape_llamaindex.delegation import call_around
 from agenttape_llamaindex.requests import chat_body, completion_body, llm_params
 from agenttape_llamaindex.run_tree import LEAVES, own_span
 from agenttape_llamaindex.shapes import async_stream, coroutine, plain, stream, untaped
 
 LLMT = TypeVar("LLMT", bound=BaseLLM)
-
 
 CHAT = Boundary("chat", join=CHATS.join, split=CHATS.split, usage=usage_of)
 COMPLETION = Boundary("completion", join=TEXTS.join, split=TEXTS.split, usage=usage_of)
@@ -49,15 +48,15 @@ COMPLETION = Boundary("completion", join=TEXTS.join, split=TEXTS.split, usage=us
 def tape_llm(llm: LLMT) -> LLMT:
     """Return the taped alias of an LLM; a taped one is returned as it is."""
     if isinstance(llm, StructuredLLM):
-        return llm.model_copy(update={"llm": tape_llm(llm.llm)})  # it only asks another LLM
+        return llm.model_copy(update={"llm": tape_llm(llm.llm)})  # it only calls another LLM
     return LLMS.tape(llm)
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
     is_chat = LEAVES[name] == "chat"
-    around = handed_to(state_of(self))
-    if around is not None and not around.is_taken:
-        return around.take()
+    around = call_around(state_of(self))
+    if around is not None and not around.is_delegated:
+        return around.take_over()
 
     def body(_: Session) -> dict[str, Any]:
         names = ("messages",) if is_chat else ("prompt", "formatted")
@@ -74,14 +73,14 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     boundary = CHAT if is_chat else COMPLETION
     if around is None:
         return begin(boundary, self, type(self).__name__, body, place)
-    session = around.crossing.session  # what a method asks after it has handed its call on is a call of its own
+    session = around.crossing.session  # after a method has delegated its call, another is a call of its own
     position = place(session) or below(session, type(self).__name__)
     return session.cross(boundary, type(self).__name__, body(session), position=position, owner=state_of(self))
 
 
 def _inherited(self: Any, _: tuple[Any, ...], __: dict[str, Any]) -> Crossing | None:
-    around = handed_to(state_of(self))
-    return around.take() if around is not None and not around.is_taken else None
+    around = call_around(state_of(self))
+    return around.take_over() if around is not None and not around.is_delegated else None
 
 
 def _within(method: Any, make: Callable[[Any], Any]) -> Any:
@@ -90,15 +89,15 @@ def _within(method: Any, make: Callable[[Any], Any]) -> Any:
 
 def _leaf(name: str) -> Leaf:
     """Return a leaf whose shape goes around the function inside the decorators of the method."""
-    kind = (name, CHATS if LEAVES[name] == "chat" else TEXTS)
+    method = (name, CHATS if LEAVES[name] == "chat" else TEXTS)
     if "stream" in name:
         shape: Any = async_stream if name.startswith("a") else stream
     else:
         shape = coroutine if name.startswith("a") else plain
     return Leaf(
-        functools.partial(shape, kind=kind),
+        functools.partial(shape, leaf=method),
         functools.partial(_cross, name),
-        leaf_call(owner=as_it_is),  # what a method hands on, it hands to the alias
+        leaf_call(owner=as_it_is),  # an inner leaf call has to be one of the alias
         _inherited,
         _within,
     )

@@ -1,37 +1,26 @@
 """The four shapes of a leaf call of an LLM, over one decision.
 
-A streaming method runs when it is called, and its stream later: what it raises at once is raised at once on replay, and
-its place in the run is where it was called. An alias runs the method itself, so that it meets what the method hands on.
+They differ from core's in two ways. A streaming method runs when it is called, and its stream later: what it raises at
+once is raised at once on replay, and its address is the place of the call. And a method may delegate its call to
+another one, see `delegation`; therefore an alias runs the method itself, and not the one of its original.
 """
 
 from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing, closing
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from contextlib import aclosing
+from typing import Any, cast
 
-from agenttape_core.integration import (
-    Crossing,
-    Describe,
-    aintercept,
-    aintercept_stream,
-    aserve,
-    aserve_stream,
-    intercept,
-    intercept_stream,
-    serve,
-    serve_stream,
-)
+from agenttape_core.integration import Call, Crossing, Describe, achunks_of, aserve, chunks_of, serve
 from agenttape_llamaindex.codec.streams import Sort
-from agenttape_llamaindex.delegation import Handing, handing_of
+from agenttape_llamaindex.delegation import LeafCall, running_call
 
 _DONE = object()
 
-Kind = tuple[str, Sort]
+Method = tuple[str, Sort]
 """A leaf method, and the sort of its responses."""
-
 
 _taped: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()
 
@@ -41,174 +30,180 @@ def untaped(function: Callable[..., Any]) -> Callable[..., Any]:
     return function.__wrapped__ if function in _taped else function  # type: ignore[attr-defined]
 
 
-def _noted(method: Callable[..., Any]) -> Callable[..., Any]:
+def _marked(method: Callable[..., Any]) -> Callable[..., Any]:
     _taped.add(method)
     return method
 
 
-def plain(real: Callable[..., Any], describe: Describe, kind: Kind) -> Callable[..., Any]:
+def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callable[..., Any]:
     """Wrap a method that returns a response.
 
     Args:
         real: The method.
-        describe: Describes a call.
-        kind: Which method it is.
+        describe: Describes a call of it.
+        leaf: Its name, and the sort of its responses.
     """
+    name, sort = leaf
 
     @functools.wraps(real)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = describe(self, *args, **kwargs)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        call = describe(*args, **kwargs)
         crossing = call.crossing
         if crossing is None:
             return call.real()
-        handing = handing_of(crossing, kind[0], real)
-        if handing is None:
-            return kind[1].converted(intercept(crossing, call.real))
-        return _handed(handing, call.real)
+        running = running_call(crossing, name)
+        if running is None:
+            return sort.converted(serve(crossing))
+        with running.calling():
+            response = call.real()
+        if running.is_recorded:
+            crossing.returned(response)
+        return response
 
-    return _noted(method)
+    return _marked(method)
 
 
-def coroutine(real: Callable[..., Any], describe: Describe, kind: Kind) -> Callable[..., Any]:
+def coroutine(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callable[..., Any]:
     """Wrap a method that is awaited; see `plain`."""
+    name, sort = leaf
 
     @functools.wraps(real)
-    async def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = describe(self, *args, **kwargs)
+    async def method(*args: Any, **kwargs: Any) -> Any:
+        call = describe(*args, **kwargs)
         crossing = call.crossing
         if crossing is None:
             return await call.real()
-        handing = handing_of(crossing, kind[0], real)
-        if handing is None:
-            return kind[1].converted(await aintercept(crossing, call.real))
-        return await _ahanded(handing, call.real)
+        running = running_call(crossing, name)
+        if running is None:
+            return sort.converted(await aserve(crossing))
+        with running.calling():
+            response = await call.real()
+        if running.is_recorded:
+            crossing.returned(response)
+        return response
 
-    return _noted(method)
-
-
-def _handed(handing: Handing, execute: Callable[[], Any]) -> Any:
-    """Run a method that may hand its call on; what it does itself is recorded if it does not."""
-    try:
-        with handing.running():
-            value = execute()
-    except Exception as error:
-        handing.failed(error)
-        raise
-    if not handing.is_taken:
-        handing.crossing.returned(value)
-    return value
+    return _marked(method)
 
 
-async def _ahanded(handing: Handing, execute: Callable[[], Any]) -> Any:
-    """Like `_handed`, for a coroutine."""
-    try:
-        with handing.running():
-            value = await execute()
-    except Exception as error:
-        handing.failed(error)
-        raise
-    if not handing.is_taken:
-        handing.crossing.returned(value)
-    return value
-
-
-class _Opened:
-    """A stream that was made for real. If nobody ever reads it, it is recorded as closed when the session ends."""
-
-    def __init__(self, crossing: Crossing) -> None:
-        self._crossing = crossing
-        crossing.session.watch(self._unread)
-
-    def begin(self) -> None:
-        """Note that somebody reads it."""
-        self._crossing.session.unwatch(self._unread)
-
-    def _unread(self) -> None:
-        self.begin()
-        self._crossing.streamed([], "closed")
-
-
-def stream(real: Callable[..., Any], describe: Describe, kind: Kind) -> Callable[..., Any]:
+def stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callable[..., Any]:
     """Wrap a method that returns a generator of responses; see `plain`."""
-    sort = kind[1]
+    name, sort = leaf
 
     @functools.wraps(real)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = describe(self, *args, **kwargs)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        call = describe(*args, **kwargs)
         crossing = call.crossing
         if crossing is None:
             return call.real()
-        handing = handing_of(crossing, kind[0], real)
-        if handing is not None:
-            responses = _made(handing, call.real)
-            return _passed(handing, responses) if handing.is_decided else _undecided(handing, responses, sort)
-        if crossing.is_served:
+        running = running_call(crossing, name)
+        if running is None:
             return served(crossing, sort)
-        responses = _made(Handing(crossing, ()), call.real)
-        return _recorded(crossing, responses, sort, _Opened(crossing))
+        with running.calling():
+            responses = call.real()
+        return _followed(running, responses, sort)
 
-    return _noted(method)
+    return _marked(method)
 
 
-def _made(handing: Handing, execute: Callable[[], Any]) -> Any:
-    try:
-        with handing.running():
-            return execute()
-    except Exception as error:
-        handing.failed(error)
-        raise
+def async_stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callable[..., Any]:
+    """Wrap a coroutine that returns an async generator of responses; see `plain`."""
+    name, sort = leaf
+
+    @functools.wraps(real)
+    async def method(*args: Any, **kwargs: Any) -> Any:
+        call = describe(*args, **kwargs)
+        crossing = call.crossing
+        if crossing is None:
+            return await call.real()
+        running = running_call(crossing, name)
+        if running is None:
+            return await aserved(crossing, sort)
+        with running.calling():
+            responses = await call.real()
+        return _afollowed(running, responses, sort)
+
+    return _marked(method)
+
+
+# -- streams that are served ------------------------------------------------------------------------------------------
 
 
 def served(crossing: Crossing, sort: Sort) -> Generator[Any, None, None]:
-    """Return the stream of a call that is served, or raise what it raised before there was one."""
-    stream: Generator[Any, None, None] = serve(crossing) if _raised(crossing) else _served(crossing, sort)
-    return stream
+    """Return the stream of a call that is served, or raise the error that it raised before there was a stream."""
+    if _raised_at_once(crossing):
+        serve(crossing)
+    return cast("Generator[Any, None, None]", chunks_of(_recording(crossing, sort), crossing))
 
 
-def _served(crossing: Crossing, sort: Sort) -> Generator[Any, None, None]:
-    read = sort.reader()
-    for chunk in serve_stream(crossing):
-        with crossing.session.latching():
-            response = read(chunk)
-        yield response
+async def aserved(crossing: Crossing, sort: Sort) -> AsyncGenerator[Any, None]:
+    """Return an async stream; see `served`."""
+    if _raised_at_once(crossing):
+        await aserve(crossing)
+    return cast("AsyncGenerator[Any, None]", achunks_of(_recording(crossing, sort), crossing))
 
 
-def _recorded(crossing: Crossing, responses: Any, sort: Sort, opened: _Opened) -> Generator[Any, None, None]:
-    opened.begin()
-    chunks: Any = intercept_stream(crossing, lambda: sort.of(iter(responses)))
-    with closing(chunks):
-        for chunk in chunks:
-            yield chunk.response
+def _raised_at_once(crossing: Crossing) -> bool:
+    found = crossing.found
+    return found is not None and crossing.session.source.outcome(found.number).status == "raised"
 
 
-def _passed(handing: Handing, responses: Any) -> Generator[Any, None, None]:
-    """Yield what a method yields that has handed its call on."""
-    iterator = iter(responses)
+def _recording(crossing: Crossing, sort: Sort) -> Call:
+    return Call(crossing, lambda: None, unpack=sort.reader())
+
+
+# -- streams of methods that run --------------------------------------------------------------------------------------
+
+
+class _Unread:
+    """A stream that nobody has read yet. If nobody ever does, it is recorded as closed when the session ends."""
+
+    def __init__(self, call: LeafCall) -> None:
+        self._call = call
+        call.crossing.session.watch(self._close)
+
+    def read(self) -> None:
+        """Note that it is read now."""
+        self._call.crossing.session.unwatch(self._close)
+
+    def _close(self) -> None:
+        self.read()
+        if self._call.is_recorded:
+            self._call.crossing.streamed([], "closed")
+
+
+def _followed(call: LeafCall, responses: Any, sort: Sort) -> Generator[Any, None, None]:
+    """Return the stream of a method, recorded unless the method has delegated its call.
+
+    A method delegates when it is called, or, if it is a generator function, when its stream is first read.
+    """
+    unread = _Unread(call)
+
+    def generate() -> Generator[Any, None, None]:
+        unread.read()
+        iterator = iter(responses)
+        with call.first_step():
+            first = next(iterator, _DONE)
+        rest = iterator if first is _DONE else _chain(first, iterator)
+        if call.is_recorded:
+            yield from chunks_of(Call(call.crossing, lambda: rest, pack=sort.writer()), call.crossing)
+        else:
+            yield from _running(call, rest)
+
+    return generate()
+
+
+def _running(call: LeafCall, responses: Iterator[Any]) -> Generator[Any, None, None]:
+    """Yield the responses of a method that has delegated its call; each step may take another one of the inner call."""
     try:
         while True:
-            with handing.running():
-                response = next(iterator, _DONE)
+            with call.running():
+                response = next(responses, _DONE)
             if response is _DONE:
                 return
             yield response
     finally:
-        if (close := getattr(iterator, "close", None)) is not None:
+        if (close := getattr(responses, "close", None)) is not None:
             close()
-
-
-def _undecided(handing: Handing, responses: Any, sort: Sort) -> Generator[Any, None, None]:
-    """Return the stream of a method that may hand its call on when its stream is read."""
-    opened = _Opened(handing.crossing)
-
-    def generate() -> Generator[Any, None, None]:
-        opened.begin()
-        iterator = iter(responses)
-        with handing.first():
-            first = next(iterator, _DONE)
-        rest = iterator if first is _DONE else _chain(first, iterator)
-        yield from _passed(handing, rest) if handing.is_taken else _recorded(handing.crossing, rest, sort, opened)
-
-    return generate()
 
 
 def _chain(first: Any, rest: Any) -> Generator[Any, None, None]:
@@ -220,89 +215,39 @@ def _chain(first: Any, rest: Any) -> Generator[Any, None, None]:
             close()
 
 
-def async_stream(real: Callable[..., Any], describe: Describe, kind: Kind) -> Callable[..., Any]:
-    """Wrap a coroutine that gives an async generator of responses; see `plain`."""
-    sort = kind[1]
+def _afollowed(call: LeafCall, responses: Any, sort: Sort) -> AsyncGenerator[Any, None]:
+    """Return an async stream; see `_followed`."""
+    unread = _Unread(call)
 
-    @functools.wraps(real)
-    async def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = describe(self, *args, **kwargs)
-        crossing = call.crossing
-        if crossing is None:
-            return await call.real()
-        handing = handing_of(crossing, kind[0], real)
-        if handing is not None:
-            responses = await _amade(handing, call.real)
-            return _apassed(handing, responses) if handing.is_decided else _aundecided(handing, responses, sort)
-        if crossing.is_served:
-            return await aserved(crossing, sort)
-        responses = await _amade(Handing(crossing, ()), call.real)
-        return _arecorded(crossing, responses, sort, _Opened(crossing))
+    async def generate() -> AsyncGenerator[Any, None]:
+        unread.read()
+        iterator = aiter(responses)
+        with call.first_step():
+            first = await anext(iterator, _DONE)
+        rest = iterator if first is _DONE else _achain(first, iterator)
+        if call.is_recorded:
+            chunks: Any = achunks_of(Call(call.crossing, lambda: rest, pack=sort.writer()), call.crossing)
+        else:
+            chunks = _arunning(call, rest)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
 
-    return _noted(method)
-
-
-async def _amade(handing: Handing, execute: Callable[[], Any]) -> Any:
-    try:
-        with handing.running():
-            return await execute()
-    except Exception as error:
-        handing.failed(error)
-        raise
+    return generate()
 
 
-async def aserved(crossing: Crossing, sort: Sort) -> AsyncGenerator[Any, None]:
-    """Like `served`, for an async stream."""
-    stream: AsyncGenerator[Any, None] = await aserve(crossing) if _raised(crossing) else _aserved(crossing, sort)
-    return stream
-
-
-async def _aserved(crossing: Crossing, sort: Sort) -> AsyncGenerator[Any, None]:
-    read = sort.reader()
-    async with aclosing(aserve_stream(crossing)) as chunks:
-        async for chunk in chunks:
-            with crossing.session.latching():
-                response = read(chunk)
-            yield response
-
-
-async def _arecorded(crossing: Crossing, responses: Any, sort: Sort, opened: _Opened) -> AsyncGenerator[Any, None]:
-    opened.begin()
-    chunks: Any = aintercept_stream(crossing, lambda: sort.aof(aiter(responses)))
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            yield chunk.response
-
-
-async def _apassed(handing: Handing, responses: Any) -> AsyncGenerator[Any, None]:
-    iterator = aiter(responses)
+async def _arunning(call: LeafCall, responses: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
+    """Yield the responses of an async stream; see `_running`."""
     try:
         while True:
-            with handing.running():
-                response = await anext(iterator, _DONE)
+            with call.running():
+                response = await anext(responses, _DONE)
             if response is _DONE:
                 return
             yield response
     finally:
-        if (close := getattr(iterator, "aclose", None)) is not None:
+        if (close := getattr(responses, "aclose", None)) is not None:
             await close()
-
-
-def _aundecided(handing: Handing, responses: Any, sort: Sort) -> AsyncGenerator[Any, None]:
-    opened = _Opened(handing.crossing)
-
-    async def generate() -> AsyncGenerator[Any, None]:
-        opened.begin()
-        iterator = aiter(responses)
-        with handing.first():
-            first = await anext(iterator, _DONE)
-        rest = iterator if first is _DONE else _achain(first, iterator)
-        made = _apassed(handing, rest) if handing.is_taken else _arecorded(handing.crossing, rest, sort, opened)
-        async with aclosing(made) as stream:
-            async for response in stream:
-                yield response
-
-    return generate()
 
 
 async def _achain(first: Any, rest: Any) -> AsyncGenerator[Any, None]:
@@ -313,9 +258,3 @@ async def _achain(first: Any, rest: Any) -> AsyncGenerator[Any, None]:
     finally:
         if (close := getattr(rest, "aclose", None)) is not None:
             await close()
-
-
-def _raised(crossing: Crossing) -> bool:
-    """Whether the recorded call raised before there was a stream."""
-    found = crossing.found
-    return found is not None and crossing.session.source.outcome(found.number).status == "raised"

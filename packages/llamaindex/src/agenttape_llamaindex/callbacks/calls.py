@@ -14,7 +14,7 @@ from llama_index.core.tools import ToolOutput
 from agenttape_core import AgentTapeError
 from agenttape_core.integration import Crossing, value_codec
 from agenttape_core.integration.codecs import packed
-from agenttape_llamaindex.codec import CHATS, TEXTS
+from agenttape_llamaindex.codec.streams import Sort
 from agenttape_llamaindex.effects import Effects
 
 HOLE = "a chunk of its stream could not be recorded, and a stream with a hole is none"
@@ -116,12 +116,12 @@ class ObservedStream(ObservedCall):
 
     Args:
         crossing: Its crossing.
+        sort: The sort of its responses.
     """
 
-    def __init__(self, crossing: Crossing) -> None:
+    def __init__(self, crossing: Crossing, sort: Sort) -> None:
         super().__init__(crossing)
-        sort = CHATS if crossing.boundary.kind == "chat" else TEXTS
-        self._chunk, self._state, self._sort = sort.chunk, sort.began(), sort
+        self._chunk_of = sort.writer()
         self._chunks: list[Any] = []
         self._last: Any = None
         self._is_whole = True
@@ -134,7 +134,7 @@ class ObservedStream(ObservedCall):
         """
         self.crossing.chunk_arrived()
         self._is_whole, was_whole = False, self._is_whole
-        self._chunks.append(value_codec().encode(self._chunk(response, self._state)))
+        self._chunks.append(value_codec().encode(self._chunk_of(response)))
         self._last = response
         self._is_whole = was_whole
 

@@ -47,7 +47,8 @@ from agenttape_llamaindex.callbacks.calls import (
 from agenttape_llamaindex.callbacks.leaves import hidden_leaf, leaf_of
 from agenttape_llamaindex.callbacks.reentrant import ReentrantObserver
 from agenttape_llamaindex.callbacks.runs import Hidden, OpenSpan, kind_of, output_facts, readable
-from agenttape_llamaindex.delegation import unhanded
+from agenttape_llamaindex.codec import CHATS, TEXTS
+from agenttape_llamaindex.delegation import apart
 from agenttape_llamaindex.effects import effects_of
 from agenttape_llamaindex.run_tree import LEAVES, span_label
 from agenttape_llamaindex.workflows import RunRecord
@@ -159,7 +160,7 @@ class Observing(ReentrantObserver):
             crossing.metadata = span.own_metadata
             span.call, span.methods = _call_of(crossing, span.instance, method, kwargs), (method,)
         elif method in LEAVES:
-            span.take_over(method, lambda handed: _call_of(handed, span.instance, method, kwargs))
+            span.take_over(method, lambda crossing: _call_of(crossing, span.instance, method, kwargs))
 
     def _cross(self, span: OpenSpan, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
         """Begin the crossing of a leaf call, as a session would; nothing if it is part of a call of the same object."""
@@ -167,7 +168,7 @@ class Observing(ReentrantObserver):
         session.keepsake("llamaindex.spans", lambda: self._open)
         if isinstance(span.instance, BaseEmbedding) and any(above.hidden is not None for above in span.around()):
             return None  # an embedding model that embeds by another one
-        with as_observed(session, span.crossing_around), unhanded():
+        with as_observed(session, span.crossing_around), apart():
             return leaf.cross(span.instance, args, dict(kwargs))
 
     def returned(self, span_id: str, result: Any) -> None:
@@ -346,7 +347,7 @@ class Observing(ReentrantObserver):
 
 def _call_of(crossing: Crossing, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:
     if crossing.boundary.kind in ("chat", "completion") and "stream" in method:
-        return ObservedStream(crossing)
+        return ObservedStream(crossing, CHATS if LEAVES[method] == "chat" else TEXTS)
     if crossing.boundary.kind == "embeddings":
         return ObservedEmbedding(crossing, method)
     if isinstance(instance, FunctionTool):

@@ -15,9 +15,8 @@ from workflows import Workflow
 from workflows.events import Event
 
 from agenttape_core.integration import Crossing, Leaf, Position, plain_value, state_of
-from agenttape_llamaindex._compat import static, within
 from agenttape_llamaindex.callbacks.calls import ObservedCall
-from agenttape_llamaindex.delegation import THROUGH, names_leaf
+from agenttape_llamaindex.delegation import DELEGATED_BY
 from agenttape_llamaindex.run_tree import LEAVES
 from agenttape_llamaindex.workflows import RunRecord
 
@@ -100,7 +99,7 @@ class OpenSpan:
         call: What it does outside, if it is a call.
         hidden: The leaf method behind it that has no span.
         methods: The leaf methods of an LLM that its call has come through, with its own.
-        has_handed_on: Whether its call was handed on to another leaf method of the same object.
+        has_delegated: Whether another leaf method of the same object has taken its call over.
         lost: Why its call could not be begun to be recorded.
         input: What it was given, as plain data, if it is outermost.
         run: What is recorded of the workflow run that it is.
@@ -118,7 +117,7 @@ class OpenSpan:
     call: ObservedCall | None = None
     hidden: Hidden | None = None
     methods: tuple[str, ...] = ()
-    has_handed_on: bool = False
+    has_delegated: bool = False
     lost: str = ""
     input: Any = None
     run: RunRecord | None = None
@@ -133,33 +132,26 @@ class OpenSpan:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is no call, or one that is recorded as another one that it was handed on to."""
-        return self.has_handed_on or (self.call is None and self.lost == "")
+        """Whether no call is to be recorded of it: there is none, or another span has taken it over."""
+        return self.has_delegated or (self.call is None and self.lost == "")
 
     def take_over(self, method: str, call: Callable[[Crossing], ObservedCall]) -> None:
-        """Take over the call of the same object around this one, if that may hand itself on; see `handing_on`."""
-        handing = next((span for span in self.around() if span.call is not None), None)
-        if (
-            handing is None
-            or handing.call is None
-            or handing.has_handed_on
-            or not handing.hands_on(self.instance, method)
-        ):
-            return
-        handing.has_handed_on = True
-        self.methods = (*handing.methods, method)
-        self.call = call(handing.call.crossing)
-        self.call.crossing.metadata = {**handing.own_metadata, THROUGH: list(handing.methods)}
+        """Take over the leaf call directly around this one, if it is of the same object; see `delegation`.
 
-    def hands_on(self, instance: Any, method: str) -> bool:
-        """Whether the code of its method may call another leaf method of its object that asks the same."""
-        own = self.methods[-1] if self.methods else ""
-        same = (
-            self.call is not None
-            and self.call.crossing.owner is state_of(instance)
-            and LEAVES.get(own) == LEAVES[method]
-        )
-        return same and names_leaf(within(static(type(self.instance), own)))
+        Args:
+            method: The leaf method of this span.
+            call: Makes the call of a crossing.
+        """
+        around = next((span for span in self.around() if span.call is not None), None)
+        if around is None or around.call is None or around.has_delegated:
+            return
+        crossing = around.call.crossing
+        if crossing.owner is not state_of(self.instance):
+            return
+        around.has_delegated = True
+        crossing.metadata = {**around.own_metadata, DELEGATED_BY: list(around.methods)}
+        self.methods = (*around.methods, method)
+        self.call = call(crossing)
 
     @property
     def inside(self) -> Position:

@@ -9,8 +9,9 @@ as some LLMs have it, it is `{"$text": true}`. `$text_chunk` is a chunk of a com
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,32 +78,15 @@ class Sort:
     start: dict[str, Plain]
     text: tuple[str, ...]
 
-    def began(self) -> _State:
-        """Return the state of a stream of which nothing has arrived."""
+    def writer(self) -> Callable[[Any], ChatChunk]:
+        """Return a function that makes chunks of the responses of a stream, one after the other."""
+        return functools.partial(self.chunk, before=self._began())
+
+    def _began(self) -> _State:
         return _State(dict(self.start))
 
-    def of(self, responses: Iterator[Any]) -> Iterator[ChatChunk]:
-        """Yield the chunks of a stream."""
-        state = self.began()
-        try:
-            for response in responses:
-                yield self.chunk(response, state)
-        finally:
-            if (close := getattr(responses, "close", None)) is not None:
-                close()
-
-    async def aof(self, responses: AsyncIterator[Any]) -> AsyncIterator[ChatChunk]:
-        """Yield the chunks of an async stream."""
-        state = self.began()
-        try:
-            async for response in responses:
-                yield self.chunk(response, state)
-        finally:
-            if (close := getattr(responses, "aclose", None)) is not None:
-                await close()
-
     def reader(self) -> Callable[[ChatChunk], Any]:
-        """Return what gives the responses of the chunks of a stream, one after the other."""
+        """Return a function that makes responses of the chunks of a stream, one after the other."""
         states: list[_State] = []
 
         def response(chunk: ChatChunk) -> Any:
@@ -110,7 +94,7 @@ class Sort:
                 return self.converted(chunk.response)
             sort = TEXTS if type(chunk) is TextChunk else CHATS
             if not states:
-                states.append(sort.began())
+                states.append(sort._began())
             states[0].plain = sort._after(states[0].plain, chunk.plain)
             return self.converted(read_response(sort.response, states[0].plain, value_codec().decode))
 
@@ -146,7 +130,7 @@ class Sort:
     def write(self, chunk: ChatChunk, nested: Nested) -> Plain:
         """Return what is new in a chunk."""
         if chunk.before is None:
-            chunk.before = self.began()
+            chunk.before = self._began()
         before, after = chunk.before.plain, write_response(chunk.response, nested)
         chunk.before.plain = after
         return self._new(before, after)
