@@ -72,7 +72,7 @@ def test_what_is_not_recorded_is_executed_after_it(path: Path) -> None:
     derivation = deriving(path, to=path.with_name("other.yaml"), origin={"why": f"for {SECRET}"})
     with derivation as session:
         ask("a")
-        derivation.let_go()
+        derivation.allow_execution()
         assert ask("z") == "answer 1 to z"
         assert ask("c") == "answer 3 to c"
         note("m")
@@ -96,7 +96,7 @@ def test_only_what_may_be_is_executed(path: Path, live: Any, executed: list[str]
     """After the departure only the kinds and names that are given are executed."""
     departure = deriving(path, live=live)
     with pytest.raises(CassetteMissError) if len(executed) < 2 else nullcontext(), departure:
-        departure.let_go()
+        departure.allow_execution()
         ask("t", "tool")
         ask("m", "chat")
     assert asked == executed
@@ -125,7 +125,7 @@ def test_going_back(path: Path) -> None:
     with departure as session:
         assert [ask(question) for question in ("a", "b")] == ["answer 1 to a", "answer 2 to b"]
         session.go_back([1, 2])
-        departure.let_go()
+        departure.allow_execution()
         assert ask("a") == "answer 1 to a"
         assert asked == []
         ask("a")
@@ -153,7 +153,7 @@ def test_misuse(path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be derived from itself"):
         deriving(path, to=path)
     with pytest.raises(SessionStateError):
-        deriving(path).let_go()
+        deriving(path).allow_execution()
 
 
 async def test_asynchronous(path: Path) -> None:
@@ -161,6 +161,6 @@ async def test_asynchronous(path: Path) -> None:
     departure = deriving(path)
     async with departure:
         ask("a")
-        departure.let_go()
+        departure.allow_execution()
         ask("z")
     assert asked == ["z"]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agenttape_core import ConfigurationError, Rule, use_cassette
-from agenttape_core.settings import Settings, cassette_path, load_settings, stem_of
+from agenttape_core.settings import Settings, load_settings
+from agenttape_core.storage import cassette_path, stem_of
 
 from .session.world import World
 

@@ -24,8 +24,15 @@ from agenttape_core.errors import (
 )
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.schema import Header, Interaction, Outcome, Timing
-from agenttape_core.settings import cassette_path, stem_of
-from agenttape_core.storage import CassetteUrl, Journal, leftover_journals, location_of, write_cassette
+from agenttape_core.storage import (
+    CassetteUrl,
+    Journal,
+    cassette_path,
+    leftover_journals,
+    location_of,
+    stem_of,
+    write_cassette,
+)
 
 MakeInteraction = Callable[..., Interaction]
 PICTURE = base64.b64encode(bytes(range(256)) * 100).decode()

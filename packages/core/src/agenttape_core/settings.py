@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 from enum import Enum
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
@@ -18,15 +18,11 @@ from agenttape_core.freeze import DEFAULT_KINDS, Kind, check_kinds
 from agenttape_core.matching import STRICT, Ignored, MatchOn
 from agenttape_core.redaction import Rule
 from agenttape_core.redaction.configured import rules_of
-from agenttape_core.storage import CassetteUrl, Location, location_of
 
 Unused = Literal["fail", "warn", "ignore"]
 OnError = Literal["discard", "keep"]
 Opaque = Literal["refuse", "keep"]
 Pacing = Literal["none", "recorded"]
-
-SUFFIXES = (".yaml", ".yml", ".jsonl", ".gz", ".zst")
-"""What the name of a cassette file ends with."""
 
 _PREFIX = "AGENTTAPE_"
 _LISTS = frozenset({"freeze", "egress", "live", "frozen", "tags", "ignore"})
@@ -93,15 +89,14 @@ class Settings(BaseModel):
         """What to do about unused recordings: a run that lives on after a miss is expected to leave some."""
         return self.unused or ("ignore" if self.on_miss == "return" else "fail")
 
-    def chosen(self, options: dict[str, Any]) -> Settings:
+    def chosen(self, options: Mapping[str, Any]) -> Settings:
         """Return these settings with the options that a call gave in their place.
 
         Raises:
             ConfigurationError: If an option is not valid.
         """
         try:
-            forced = _REPLAY if _project is not None else {}
-            return Settings.model_validate({**self.model_dump(), **options, **forced})
+            return Settings.model_validate({**self.model_dump(), **options})
         except ValidationError as error:
             first = error.errors()[0]
             raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from None
@@ -132,53 +127,13 @@ def checked_option(key: str, value: Any) -> Any:
     return str(value) if isinstance(value, Path | Enum) else value
 
 
-def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Location:
-    """Return the file of a cassette: a path with one of `SUFFIXES` or a URL as it is, a bare name under the folder.
+def explicit(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a call that were given, as settings hold them; `None` means that one was not.
 
     Raises:
-        ConfigurationError: If it names no file, or is a URL with credentials in it.
+        ConfigurationError: If one is a bare string where several are expected: each of its letters would be one.
     """
-    if not isinstance(name_or_path, str | Path) or PurePath(name_or_path).name in {"", ".."}:
-        raise ConfigurationError(f"expected the name or the path of a cassette, found {name_or_path!r}")
-    path = location_of(name_or_path)
-    if path.name == "":
-        raise ConfigurationError(f"expected the URL of a cassette, found that of a folder: {path}")
-    if PurePath(path.name).suffix in SUFFIXES:
-        return path
-    named = path.with_name(f"{path.name}.yaml")
-    if isinstance(named, CassetteUrl):
-        return named
-    folder = location_of(cassette_dir)
-    return folder / named if isinstance(folder, Path) else folder.joined(named.as_posix())
-
-
-def stem_of(path: Location) -> str:
-    """Return the name of a cassette file without its `SUFFIXES`; other dots are part of the name."""
-    name = PurePath(path.name)
-    while name.suffix in SUFFIXES:
-        name = name.with_suffix("")
-    return name.name
-
-
-_REPLAY: dict[str, Any] = {"mode": "none", "live": (), "pace": 0.0}
-_project: Path | None = None
-
-
-def replay_only(project: Path) -> None:
-    """Let this process only ever replay the cassettes of one project, whatever its calls say and wherever it works.
-
-    For the child processes of `verify`: a `mode="once"` in the code must not record there.
-
-    Args:
-        project: The folder whose settings hold, and that relative paths of cassettes start from.
-    """
-    global _project  # noqa: PLW0603 - it holds for the process
-    _project = project
-
-
-def in_project(path: Location) -> Location:
-    """Return the file of a cassette to replay: as it is, unless `replay_only` says from where it is to be read."""
-    return path if _project is None or isinstance(path, CassetteUrl) else _project / path
+    return {key: checked_option(key, value) for key, value in options.items() if value is not None}
 
 
 def load_settings(start: Path | None = None, environment: dict[str, str] | None = None) -> Settings:
@@ -191,7 +146,7 @@ def load_settings(start: Path | None = None, environment: dict[str, str] | None 
     Raises:
         ConfigurationError: If a key or variable is unknown, or a value is not valid.
     """
-    values, origins = _from_pyproject((start or _project or Path.cwd()).resolve())
+    values, origins = _from_pyproject((start or Path.cwd()).resolve())
     variables = os.environ if environment is None else environment
     for variable, text in sorted(variables.items()):
         if variable.startswith(_PREFIX):

@@ -23,7 +23,6 @@ CACHE = Boundary("memory")
 """Look-ups in a cache: the answer is a list of generations."""
 
 _NAME = "llm_cache"
-_REMEDY = ("run it with TapeCache(..., mode='new_episodes'), and look at what was recorded",)
 _SEPARATOR = "---"
 Key = tuple[str, str]
 
@@ -54,7 +53,7 @@ class TapeCache(BaseCache):
         redact: bool | Sequence[Rule] = True,
         tags: Sequence[str] = (),
     ) -> None:
-        self._open = functools.partial(Recording, path, exhausted="last", redact=redact, tags=tags, remedy=_REMEDY)
+        self._open = functools.partial(Recording, path, exhausted="last", redact=redact, tags=tags, remedy=_remedy)
         self._lock = RLock()
         self._begin(mode)
 
@@ -153,6 +152,15 @@ class TapeCache(BaseCache):
         if session.closed:
             raise SessionStateError(f"the cache on {session.path} is closed; make a new TapeCache")
         return session.cross(CACHE, _NAME, _body(*key))
+
+
+def _remedy(recorded: bool) -> list[str]:
+    if not recorded:
+        return ["record it with TapeCache(..., mode='new_episodes')"]
+    return [
+        "record it anew with TapeCache(..., mode='all')",
+        "or add only what is missing, with TapeCache(..., mode='new_episodes')",
+    ]
 
 
 def _body(prompt: str, llm_string: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from agenttape_core.integration import (
     Cassette,
     Location,
     Redactor,
-    load_settings,
+    project_settings,
     redactor_for,
     value_codec,
     write_cassette,
@@ -187,7 +187,7 @@ class _Export:
             raise ConfigurationError(f"{self._path} is there already: an export is a file of its own")
         self._run = RecordedRun(self._cassette, self._thread_id)
         preface = self._cassette.preface
-        self._redacted = _Redacted(redactor_for(self._cassette.path, preface, redact, load_settings()))
+        self._redacted = _Redacted(redactor_for(self._cassette.path, preface, redact, project_settings()))
 
     def write(self, checkpoints: Iterable[CheckpointTuple]) -> Path:
         """Write the file; nothing is left of it if that fails."""

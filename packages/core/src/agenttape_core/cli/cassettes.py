@@ -11,8 +11,8 @@ import click
 
 from agenttape_core.errors import CassetteNotFoundError
 from agenttape_core.schema import Interaction, Step
-from agenttape_core.settings import SUFFIXES, load_settings
-from agenttape_core.storage import Cassette, is_cassette, open_cassette, read_cassette
+from agenttape_core.settings import load_settings
+from agenttape_core.storage import SUFFIXES, Cassette, is_cassette, open_cassette, read_cassette
 
 STDIN = "-"
 _GOLDEN = ".golden.yaml"

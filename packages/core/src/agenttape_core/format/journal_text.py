@@ -25,11 +25,19 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """One interaction or step of a journal."""
+    """One interaction or step of a journal.
+
+    Args:
+        order: Where it belongs in the cassette.
+        record: The interaction or step.
+        timing: When it happened.
+        source: The number of the cassette that its numbers come from; 0 where they are those of the journal itself.
+    """
 
     order: list[Any]
     record: Interaction | Step
     timing: Timing | StepTiming
+    source: int = 0
 
 
 def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line]]:
@@ -79,10 +87,25 @@ def assemble(
     """
     old_timings, old_steps = header.volatile.timings, header.volatile.steps
     assembling = _Assembling()
-    assembling.add([(item, (old_steps if isinstance(item, Step) else old_timings).get(item.number)) for item in keep])
+    kept = ((item, (old_steps if isinstance(item, Step) else old_timings).get(item.number)) for item in keep)
+    assembling.add([_Entry(*each) for each in kept])
     ordered = sorted(lines, key=lambda line: _sort_key(line.order))
-    assembling.add([(line.record, line.timing) for line in ordered])
+    assembling.add([_Entry(line.record, line.timing, line.source) for line in ordered])
     return with_timings(header, assembling.timings, assembling.step_timings), assembling.records
+
+
+class _Entry(NamedTuple):
+    """A record of a cassette that is made.
+
+    Args:
+        record: The interaction or step, with the numbers that it has where it comes from.
+        timing: When it happened, if that is known.
+        source: The cassette that they are of, as in `Line`: a number means another interaction in each.
+    """
+
+    record: Interaction | Step
+    timing: Timing | StepTiming | None
+    source: int = 0
 
 
 class _Assembling:
@@ -95,17 +118,17 @@ class _Assembling:
         self._interactions = 0
         self._steps = 0
 
-    def add(self, group: Sequence[tuple[Interaction | Step, Timing | StepTiming | None]]) -> None:
-        """Add a group, by whose own numbers its parents are named."""
-        own = [record.number for record, _ in group if isinstance(record, Interaction)]
-        numbers = {number: place for place, number in enumerate(own, start=self._interactions + 1)}
-        for record, timing in group:
+    def add(self, entries: Sequence[_Entry]) -> None:
+        """Add entries; the parent of one is another one of them from the same source."""
+        own = [(entry.source, entry.record.number) for entry in entries if isinstance(entry.record, Interaction)]
+        numbers = {key: number for number, key in enumerate(own, start=self._interactions + 1)}
+        for record, timing, source in entries:
             if isinstance(record, Step):
                 self._steps += 1
                 self.records.append(record.model_copy(update={"number": self._steps}))
             else:
                 self._interactions += 1
-                parent = None if record.parent is None else numbers.get(record.parent)
+                parent = None if record.parent is None else numbers.get((source, record.parent))
                 self.records.append(record.model_copy(update={"number": self._interactions, "parent": parent}))
             if isinstance(timing, StepTiming):
                 self.step_timings[self._steps] = timing
@@ -139,7 +162,14 @@ def _line(value: dict[str, Any], requests: list[dict[str, Any]]) -> Line:
     if start is not None and not _is_duration(start):
         raise Malformed("`start` must be a number of milliseconds")
     timing = Timing(start_ms=start, duration_ms=float(times[0]), offsets_ms=offsets)
-    return Line(order, interaction_from_dict(record, request), timing)
+    return Line(order, interaction_from_dict(record, request), timing, _source(value))
+
+
+def _source(value: dict[str, Any]) -> int:
+    source = value.get("carried", 0)
+    if type(source) is not int or source < 0:
+        raise Malformed("`carried` must be the number of a cassette")
+    return source
 
 
 def _step_timing(times: list[Any]) -> StepTiming:

@@ -67,8 +67,7 @@ class Frozen:
         self.environment = environment
         self.skips_backoff = skips_backoff
         self._began = clock
-        self._imports_around = imports_under_way()
-        self._ticks_since = _REAL_MONOTONIC() if TICKING in kinds else None
+        self._is_ticking = TICKING in kinds
         self._slept = 0.0
         self._scope = scope
         self._streams: dict[tuple[str, str], Stream] = {}
@@ -76,6 +75,15 @@ class Frozen:
         self._sources: dict[tuple[str, str], Any] = {}
         # Reentrant: a finalizer or signal handler may ask for an id in the middle of another request for one.
         self._lock = threading.RLock()
+        self.begin()
+
+    def begin(self) -> None:
+        """Count the time, and the imports that are under way, from here.
+
+        A session is opened before it is entered, and sometimes in another thread.
+        """
+        self._imports_around = imports_under_way()
+        self._ticks_since = _REAL_MONOTONIC() if self._is_ticking else None
 
     @property
     def clock(self) -> float:

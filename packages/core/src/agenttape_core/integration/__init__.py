@@ -65,6 +65,7 @@ from agenttape_core.lifecycle.derived import deriving
 from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.lifecycle.imported import Graded, Importer, Importing, ImportReport, Told
 from agenttape_core.lifecycle.observed import Observation
+from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.replay_only import Recording, open_replay
 from agenttape_core.matching import (
     Asked,
@@ -115,7 +116,6 @@ from agenttape_core.session import (
     taking_part,
     value_codec,
 )
-from agenttape_core.settings import load_settings
 from agenttape_core.storage import Cassette, Location, write_cassette
 
 __all__ = [
@@ -201,7 +201,6 @@ __all__ = [
     "is_alias_class",
     "kept",
     "leaf_call",
-    "load_settings",
     "loaded_class",
     "meaning_of",
     "model_of",
@@ -210,6 +209,7 @@ __all__ = [
     "original_of",
     "plain",
     "plain_value",
+    "project_settings",
     "rank_name",
     "record_error",
     "record_step",

@@ -18,15 +18,14 @@ from agenttape_core.schema import (
     Header,
     Interaction,
     Outcome,
-    Plain,
     Redaction,
     Step,
     StepTiming,
     Timing,
     Volatile,
 )
-from agenttape_core.settings import Settings, stem_of
-from agenttape_core.storage import Entry, Location
+from agenttape_core.settings import Settings
+from agenttape_core.storage import Entry, Location, stem_of
 
 _PACKAGES = {
     "agenttape_core": "agenttape-core",
@@ -117,6 +116,7 @@ def new_header(
     redactor: Redactor,
     *,
     replaces: bool,
+    clock: float | None = None,
 ) -> Header:
     """Return the header of a session that begins.
 
@@ -126,23 +126,27 @@ def new_header(
         settings: The options.
         redactor: How secrets are replaced.
         replaces: Whether the recording takes the place of what is there.
+        clock: The time at which the clock of an imported program stood still, in seconds since the epoch.
     """
     if prior is not None and not replaces:
         return prior if settings.ignore is None else prior.model_copy(update={"ignore": list(settings.ignore)})
     name = stem_of(path)
     now = time.time()
+    # An imported program drew nothing from a seed of ours.
+    seed = f"agenttape:{name}" if settings.freeze and clock is None else ""
+    is_timed = not {"clock", TICKING}.isdisjoint(settings.freeze)
     return Header(
         name=name,
         tags=list(settings.tags),
         ignore=list(settings.ignore or ()),
-        freeze=Freeze(kinds=sorted(settings.freeze), seed=f"agenttape:{name}" if settings.freeze else ""),
+        freeze=Freeze(kinds=sorted(settings.freeze), seed=seed),
         redaction=Redaction(
             key=None if redactor.key == settings.redaction_key else redactor.key,
             rules=[rule.name for rule in redactor.rules],
         ),
         volatile=Volatile(
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
-            clock=round(now, 6) if {"clock", TICKING} & set(settings.freeze) else None,
+            clock=(round(now, 6) if clock is None else clock) if is_timed else None,
             python=platform.python_version(),
         ),
     )
@@ -170,26 +174,17 @@ def with_turns(header: Header, turns: list[list[str]]) -> Header:
 
 
 def finished_header(
-    header: Header,
-    timings: Mapping[int, Timing],
-    steps: Mapping[int, StepTiming] | None = None,
-    *,
-    derived_from: str | None = None,
-    origin: Plain = None,
+    header: Header, timings: Mapping[int, Timing], steps: Mapping[int, StepTiming] | None = None
 ) -> Header:
     """Return the header of a session that has ended.
 
     Args:
         header: Its header at the start.
         timings: Those of the earlier recordings that stay, by their numbers.
-        steps: Those of the earlier steps that stay, likewise.
-        derived_from: The cassette that was replayed, if another one is written.
-        origin: What was done to the run that was replayed, likewise.
+        steps: Those of the earlier steps that stay, by their numbers.
     """
     update = {"packages": _versions(), "timings": dict(timings), "steps": dict(steps or {})}
-    volatile = header.volatile.model_copy(update=update)
-    where = {"derived_from": derived_from or header.derived_from, "origin": header.origin if origin is None else origin}
-    return header.model_copy(update={"volatile": volatile, **where})
+    return header.model_copy(update={"volatile": header.volatile.model_copy(update=update)})
 
 
 def _versions() -> dict[str, str]:

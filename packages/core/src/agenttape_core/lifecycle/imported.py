@@ -10,16 +10,18 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from agenttape_core.engine import Mode, Policy
+from agenttape_core.engine import Mode
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError
-from agenttape_core.lifecycle.header import EMPTY, finished_header, new_header, redactor_for
-from agenttape_core.matching import Ignored, Position
+from agenttape_core.lifecycle.header import finished_header
+from agenttape_core.lifecycle.open_session import prepare, start
+from agenttape_core.lifecycle.request import SessionRequest
+from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
-from agenttape_core.schema import Fidelity, Freeze
-from agenttape_core.session import Boundary, Crossing, Happening, Session, record_step
+from agenttape_core.schema import Fidelity
+from agenttape_core.session import Boundary, Crossing, Happening, record_step
 from agenttape_core.session.steps import GAP
-from agenttape_core.settings import cassette_path, checked_option, load_settings
-from agenttape_core.storage import Journal, Location, open_cassette
+from agenttape_core.settings import explicit
+from agenttape_core.storage import Location, open_cassette
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,30 +149,25 @@ class Importing:
         ignore: Sequence[str] = (),
         clock: float | None = None,
     ) -> None:
-        settings = load_settings()
-        ignored = [*(settings.ignore or ()), *ignore]
         frozen = () if clock is None else ("clock",)
-        settings = settings.chosen({"freeze": frozen, "tags": checked_option("tags", tags), "ignore": tuple(ignored)})
-        self.path = cassette_path(target, settings.cassette_dir)
+        prepared = prepare(
+            SessionRequest(
+                cassette=target,
+                options=explicit({"freeze": frozen, "tags": tags or None}),
+                added={"ignore": ignore},
+                redact=redact,
+                mode=Mode.ALL,
+                is_current=False,
+                reads=False,
+                clock=clock,
+            )
+        )
+        self.path = prepared.path
         if not overwrite:
             _refuse_existing(self.path)
-        redactor = redactor_for(self.path, None, redact, settings)
-        self._header = new_header(self.path, None, settings, redactor, replaces=True)
-        if clock is not None:
-            volatile = self._header.volatile.model_copy(update={"clock": clock})
-            self._header = self._header.model_copy(update={"volatile": volatile, "freeze": Freeze(kinds=["clock"])})
-        self._journal = Journal(self.path, self._header)
+        self._opened = start(prepared)
+        self._session = self._opened.session
         self._missing: set[tuple[str, str]] = set()
-        self._session = Session(
-            self.path,
-            policy=Policy(Mode.ALL, recorded=False),
-            redactor=redactor,
-            source=EMPTY,
-            sink=self._journal,
-            remedy=list,
-            ambient=False,
-            ignored=Ignored.of(ignored),
-        )
 
     @property
     def root(self) -> Position:
@@ -214,10 +211,10 @@ class Importing:
     ) -> Literal[False]:
         self._session.closed = True
         try:
-            if error is None:
-                self._journal.commit(finished_header(self._header, {}))
+            if error is None and self._opened.journal is not None:
+                self._opened.journal.commit(finished_header(self._opened.prepared.header, {}))
         finally:
-            self._journal.abandon(keep=False)
+            self._opened.abandon()
         return False
 
 

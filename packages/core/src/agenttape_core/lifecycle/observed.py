@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from time import perf_counter
 
-from agenttape_core.engine import Mode, Policy
+from agenttape_core.engine import Mode
 from agenttape_core.errors import CassetteLockedError, CassetteNotFoundError, SessionStateError
-from agenttape_core.lifecycle.header import EMPTY, finished_header, new_header, redactor_for
-from agenttape_core.matching import Ignored
+from agenttape_core.lifecycle.header import finished_header
+from agenttape_core.lifecycle.open_session import Opened, prepare, start
+from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Interaction, Plain, Step
 from agenttape_core.session import Session
-from agenttape_core.settings import cassette_path, checked_option, load_settings
-from agenttape_core.storage import Cassette, Journal, Location, open_cassette, real_location, recording_process
+from agenttape_core.settings import explicit
+from agenttape_core.storage import Cassette, Location, open_cassette, real_location, recording_process
 
 _SMALL = 64 * 1024
 """A file of up to so many bytes is written anew after each run; a larger one when it would grow by a share of itself.
@@ -46,15 +47,20 @@ class Observation:
     def __init__(
         self, name_or_path: str | Path, *, redact: bool | Sequence[Rule] = True, tags: Sequence[str] = ()
     ) -> None:
-        self._settings = load_settings().chosen({"freeze": (), "tags": checked_option("tags", tags)})
-        self.path = path = cassette_path(name_or_path, self._settings.cassette_dir)
+        self._prepared = prepare(
+            SessionRequest(
+                cassette=name_or_path,
+                options=explicit({"tags": tags or None}),
+                redact=redact,
+                mode=Mode.ALL,
+                is_current=False,
+                reads=False,
+            )
+        )
+        self.path = path = self._prepared.path
         if (process := recording_process(real_location(path))) is not None:
             raise _locked(path, f"process {process} is recording to this cassette")
-        self._redactor = redactor_for(path, None, redact, self._settings)
-        self._header = new_header(path, None, self._settings, self._redactor, replaces=True)
-        self._began = perf_counter()
-        self._journal: Journal | None = None
-        self._session: Session | None = None
+        self._opened: Opened | None = None
         self._written: _Written | None = None
         self._is_closed = False
         self._lock = Lock()
@@ -70,11 +76,11 @@ class Observation:
         """
         self._mind_forks()
         with self._lock:
-            if self._session is None:
+            if self._opened is None:
                 if self._is_closed:
                     raise SessionStateError(f"the observation that was written to {self.path} is closed")
-                self._session = self._open()
-            return self._session
+                self._opened = start(self._prepared)
+            return self._opened.session
 
     def note_input(self, value: Plain) -> None:
         """Keep the inbound input of the first run in the header, so that it can be started again. Later ones are not.
@@ -83,23 +89,10 @@ class Observation:
             value: The input, as `plain_value` makes it.
         """
         with self._lock:
-            if self._header.input is None and self._session is None and self._written is None:
-                self._header = self._header.model_copy(update={"input": self._redactor.value(value)})
-
-    def _open(self) -> Session:
-        self._journal = Journal(self.path, self._header)
-        session = Session(
-            self.path,
-            policy=Policy(Mode.ALL, recorded=False),
-            redactor=self._redactor,
-            source=EMPTY,
-            sink=self._journal,
-            remedy=list,
-            ambient=False,
-            ignored=Ignored.of(self._header.ignore),
-        )
-        session.began = self._began
-        return session
+            header = self._prepared.header
+            if header.input is None and self._opened is None and self._written is None:
+                header = header.model_copy(update={"input": self._prepared.redactor.value(value)})
+                self._prepared = replace(self._prepared, header=header)
 
     def run_ended(self) -> None:
         """Note that nothing that is observed goes on now; the file is written if it is small, or much is new.
@@ -109,11 +102,11 @@ class Observation:
         """
         self._mind_forks()
         with self._lock:
-            if self._session is None or self._journal is None:
+            if self._opened is None or self._opened.journal is None:
                 return
-            self._session.forget()
+            self._opened.session.forget()
             written = self._written.size if self._written is not None else 0
-            if written <= _SMALL or self._journal.size * _SHARE >= written:
+            if written <= _SMALL or self._opened.journal.size * _SHARE >= written:
                 self._write()
 
     def flush(self) -> None:
@@ -135,15 +128,15 @@ class Observation:
             self._write()
 
     def _write(self) -> None:
-        session, journal = self._session, self._journal
-        self._session = self._journal = None
-        if session is None or journal is None:
+        opened, self._opened = self._opened, None
+        if opened is None or opened.journal is None:
             return
-        session.closed = True
+        journal = opened.journal
+        opened.session.closed = True
         try:
             before = self._written.read() if self._written is not None else None
             keep: list[Interaction | Step] = list(before.records()) if before is not None else []
-            header = before.header if before is not None else self._header
+            header = before.header if before is not None else self._prepared.header
             volatile = header.volatile
             journal.commit(finished_header(header, volatile.timings, volatile.steps), keep)
             size = journal.size + (self._written.size if self._written is not None else 0)
@@ -155,7 +148,7 @@ class Observation:
         """Start anew in a fork: what the process it came from has observed is that process's to write."""
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), Lock()
-            self._session = self._journal = self._written = None
+            self._opened = self._written = None
 
 
 class _Written:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from agenttape_core.engine import Mode, Policy, parse_mode
-from agenttape_core.errors import CassetteNotFoundError
-from agenttape_core.lifecycle.header import EMPTY, finished_header, new_header, redactor_for
-from agenttape_core.matching import Exhausted, Ignored
+from agenttape_core.engine import Mode
+from agenttape_core.lifecycle.commit import settle
+from agenttape_core.lifecycle.open_session import open_session
+from agenttape_core.lifecycle.remedy import Remedy
+from agenttape_core.lifecycle.request import SessionRequest
+from agenttape_core.matching import Exhausted
 from agenttape_core.redaction import Rule
-from agenttape_core.session import Pace, Session
-from agenttape_core.settings import Pacing, cassette_path, checked_option, in_project, load_settings
-from agenttape_core.storage import Cassette, Journal, Location, open_cassette
+from agenttape_core.session import Session
+from agenttape_core.settings import Pacing, explicit
 
 
 def open_replay(
     name_or_path: str | Path,
     *,
-    exhausted: Exhausted = "fail",
+    exhausted: Exhausted | None = None,
     redact: bool | Sequence[Rule] = True,
     pace: Pacing | float | None = None,
 ) -> Session:
@@ -35,19 +36,19 @@ def open_replay(
         ConfigurationError: If it was recorded with a redaction key or rules that are not given now, or the pace is
             not valid.
     """
-    settings = load_settings().chosen({} if pace is None else {"pace": pace})
-    path = in_project(cassette_path(name_or_path, settings.cassette_dir))
-    cassette = open_cassette(path)
-    return Session(
-        path,
-        policy=Policy(Mode.NONE, recorded=True, exhausted=exhausted, lossy=settings.lossy),
-        redactor=redactor_for(path, cassette.preface, redact, settings),
-        source=cassette,
-        sink=None,
-        remedy=lambda: ["record the agent again, and replay the new cassette"],
-        ignored=Ignored.of(cassette.preface.ignore),
-        pace=Pace(settings.pace, cassette.header.volatile.timings) if settings.pace else None,
+    request = SessionRequest(
+        cassette=name_or_path,
+        options=explicit({"exhausted": exhausted, "pace": pace}),
+        redact=redact,
+        remedy=_record_again,
+        mode=Mode.NONE,
+        is_current=False,
     )
+    return open_session(request).session
+
+
+def _record_again(_: bool) -> list[str]:
+    return ["record the agent again, and replay the new cassette"]
 
 
 class Recording:
@@ -76,27 +77,24 @@ class Recording:
         exhausted: Exhausted,
         redact: bool | Sequence[Rule],
         tags: Sequence[str],
-        remedy: Sequence[str],
+        remedy: Remedy,
     ) -> None:
-        options = {"freeze": (), "tags": checked_option("tags", tags), "exhausted": exhausted}
-        settings = load_settings().chosen({**options, **({"mode": checked_option("mode", mode)} if mode else {})})
-        path = in_project(cassette_path(name_or_path, settings.cassette_dir))
-        self._cassette = cassette = _opened(path, parse_mode(settings.mode), remedy)
-        policy = Policy(parse_mode(settings.mode), recorded=cassette is not None, exhausted=exhausted)
-        prior = cassette.preface if cassette is not None else None
-        redactor = redactor_for(path, prior if policy.serves else None, redact, settings)
-        self._header = new_header(path, prior, settings, redactor, replaces=policy.replaces)
-        self._journal = Journal(path, self._header) if policy.records else None
-        self.session = Session(
-            path,
-            policy=policy,
-            redactor=redactor,
-            source=cassette if cassette is not None else EMPTY,
-            sink=self._journal,
-            remedy=lambda: list(remedy),
-            ambient=False,
-            ignored=Ignored.of(self._header.ignore),
+        given = {"mode": mode, "exhausted": exhausted, "tags": tags or None}
+        request = SessionRequest(
+            cassette=name_or_path,
+            options={**explicit(given), "on_error": "keep"},  # it has no block that could fail
+            redact=redact,
+            remedy=remedy,
+            is_current=False,
+            leaves_empty=True,
         )
+        self._opened = open_session(request)
+        self._is_closed = False
+
+    @property
+    def session(self) -> Session:
+        """The session that serves and records."""
+        return self._opened.session
 
     def close(self) -> None:
         """Write what was recorded; without anything recorded the file is left as it is. Once is enough.
@@ -104,31 +102,16 @@ class Recording:
         Raises:
             CassetteWriteError: If the file cannot be written; the message says where the recording is kept.
         """
-        journal, self._journal = self._journal, None
-        self.session.closed = True
-        if journal is None:
-            return
-        if journal.is_empty:
-            journal.abandon(keep=False)
-        elif self._cassette is None or self.session.policy.replaces:
-            journal.commit(finished_header(self._header, {}))
-        else:
-            before = self._cassette.header.volatile
-            journal.commit(finished_header(self._header, before.timings, before.steps), list(self._cassette.records()))
+        if not self._is_closed:
+            self._end()
+            settle(self._opened, None)
 
     def abandon(self) -> None:
         """End without touching the cassette, and forget what was recorded."""
-        journal, self._journal = self._journal, None
+        if not self._is_closed:
+            self._end()
+            self._opened.abandon()
+
+    def _end(self) -> None:
+        self._is_closed = True
         self.session.closed = True
-        if journal is not None:
-            journal.abandon(keep=False)
-
-
-def _opened(path: Location, mode: Mode, remedy: Sequence[str]) -> Cassette | None:
-    try:
-        return open_cassette(path)
-    except CassetteNotFoundError:
-        if mode is not Mode.NONE:
-            return None
-        told = "\n  ".join(remedy)
-        raise CassetteNotFoundError(path, "there is no such cassette to replay", remedy=told) from None

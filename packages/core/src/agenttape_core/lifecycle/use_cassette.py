@@ -15,16 +15,106 @@ from agenttape_core.errors import ConfigurationError, SessionStateError
 
 if TYPE_CHECKING:  # imported by the first use: who only imports us does not wait for it
     from agenttape_core.engine import Lossy, Mode, OnMiss
-    from agenttape_core.lifecycle.open_session import Use
+    from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
+    from agenttape_core.lifecycle.open_session import Opened
+    from agenttape_core.lifecycle.request import SessionRequest
     from agenttape_core.matching import Exhausted, Matcher, Way
     from agenttape_core.redaction import Rule
     from agenttape_core.session import Session
     from agenttape_core.settings import OnError, Opaque, Pacing, Unused
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+ResultT = TypeVar("ResultT")
 
 
-class use_cassette:  # noqa: N801 - used like a function: a context manager, sync and async, and a decorator
+def _keep(_: object) -> None:
+    pass
+
+
+class CassetteBlock:
+    """A block of code around which a session is open: a context manager, sync and async.
+
+    Args:
+        request: The session.
+    """
+
+    def __init__(self, request: SessionRequest) -> None:
+        self.request = request
+        self._is_begun = False
+        self._in_use: CassetteInUse | None = None
+
+    @property
+    def in_use(self) -> CassetteInUse:
+        """The cassette, while the block runs.
+
+        Raises:
+            SessionStateError: If it does not.
+        """
+        if self._in_use is None:
+            raise SessionStateError(f"this {type(self).__name__}(...) is not open")
+        return self._in_use
+
+    def __enter__(self) -> Session:
+        self._begin()
+        try:
+            return self._enter(_open(self.request))
+        except BaseException:
+            self._is_begun = False
+            raise
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Literal[False]:
+        in_use = self._end()
+        in_use.leave()
+        in_use.settle(error)
+        in_use.judge(error)
+        return False
+
+    async def __aenter__(self) -> Session:
+        self._begin()
+        try:
+            opened = await _in_thread(functools.partial(_open, self.request), undo=lambda opened: opened.abandon())
+            return self._enter(opened)
+        except BaseException:
+            self._is_begun = False
+            raise
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Literal[False]:
+        in_use = self._end()
+        in_use.leave()
+        await _in_thread(functools.partial(in_use.settle, error))
+        in_use.judge(error)
+        return False
+
+    def _begin(self) -> None:
+        if self._is_begun:
+            raise SessionStateError(f"this {type(self).__name__}(...) is open already; make one for each block")
+        self._is_begun = True
+
+    def _enter(self, opened: Opened) -> Session:
+        from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
+
+        in_use = CassetteInUse(opened)
+        session = in_use.enter()
+        self._in_use = in_use
+        return session
+
+    def _end(self) -> CassetteInUse:
+        in_use = self.in_use
+        self._in_use, self._is_begun = None, False
+        return in_use
+
+
+def _open(request: SessionRequest) -> Opened:
+    from agenttape_core.lifecycle.open_session import open_session
+
+    return open_session(request)
+
+
+class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a context manager and a decorator
     """Record what the agent does once, and replay it ever after.
 
     Args:
@@ -101,9 +191,10 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
         tags: Sequence[str] | None = None,
     ) -> None:
         from agenttape_core.lifecycle.remedy import caller, remedy_for
-        from agenttape_core.settings import checked_option
+        from agenttape_core.lifecycle.request import SessionRequest
+        from agenttape_core.settings import explicit
 
-        chosen = {
+        options = {
             "mode": mode,
             "cassette_dir": cassette_dir,
             "live": live,
@@ -122,65 +213,15 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
             "egress": egress,
             "tags": tags,
         }
-        self._name_or_path = name_or_path
-        self._chosen = {key: checked_option(key, value) for key, value in chosen.items() if value is not None}
-        self._redact = redact
-        self._ambient = ambient
-        self._used: Use | None = None
-        self._remedy = remedy_for(caller() if mode is not None else None)
-
-    def __enter__(self) -> Session:
-        used = self._begin()
-        try:
-            used.prepare()
-            return used.enter()
-        except BaseException:
-            self._used = None
-            raise
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> Literal[False]:
-        used = self._end()
-        used.leave()
-        used.settle(error)
-        used.judge(error)
-        return False
-
-    async def __aenter__(self) -> Session:
-        used = self._begin()
-        try:
-            await _in_thread(used.prepare)
-            return used.enter()
-        except BaseException:
-            used.abandon()
-            self._used = None
-            raise
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> Literal[False]:
-        used = self._end()
-        used.leave()
-        await _in_thread(functools.partial(used.settle, error))
-        used.judge(error)
-        return False
-
-    def _begin(self) -> Use:
-        from agenttape_core.lifecycle.open_session import Use
-
-        if self._used is not None:
-            raise SessionStateError("this use_cassette(...) is open already; make one for each block")
-        self._used = Use(
-            self._name_or_path, self._chosen, redact=self._redact, ambient=self._ambient, remedy=self._remedy
+        super().__init__(
+            SessionRequest(
+                cassette=name_or_path,
+                options=explicit(options),
+                redact=redact,
+                ambient=ambient,
+                remedy=remedy_for(caller() if mode is not None else None),
+            )
         )
-        return self._used
-
-    def _end(self) -> Use:
-        used, self._used = self._used, None
-        if used is None:
-            raise SessionStateError("this use_cassette(...) is not open")
-        return used
 
     def __call__(self, function: FunctionT) -> FunctionT:
         """Decorate a function or coroutine function: each call of it is one use of the cassette."""
@@ -193,26 +234,27 @@ class use_cassette:  # noqa: N801 - used like a function: a context manager, syn
                 f"use_cassette cannot decorate the generator {function.__qualname__}: its body runs in pieces\n"
                 "  open the cassette with a `with` block inside it"
             )
-        return _decorated(function, self._again)  # type: ignore[return-value]
-
-    def _again(self) -> use_cassette:
-        again = use_cassette(self._name_or_path, redact=self._redact, ambient=self._ambient, **self._chosen)
-        again._remedy = self._remedy
-        return again
+        return _decorated(function, functools.partial(CassetteBlock, self.request))  # type: ignore[return-value]
 
 
-async def _in_thread(work: Callable[[], None]) -> None:
-    """Read and write files where no event loop waits for it, and to the end even if the caller is cancelled."""
+async def _in_thread(work: Callable[[], ResultT], undo: Callable[[ResultT], None] = _keep) -> ResultT:
+    """Read and write files where no event loop waits for it, and to the end even if the caller is cancelled.
+
+    Args:
+        work: Touches files.
+        undo: Called with the result where a cancelled caller will never see it.
+    """
     working = asyncio.ensure_future(asyncio.to_thread(work))
     try:
-        await asyncio.shield(working)
+        return await asyncio.shield(working)
     except asyncio.CancelledError:
         await asyncio.wait([working])
-        working.exception()
+        if working.exception() is None:
+            undo(working.result())
         raise
 
 
-def _decorated(function: Callable[..., Any], fresh: Callable[[], use_cassette]) -> Callable[..., Any]:
+def _decorated(function: Callable[..., Any], fresh: Callable[[], CassetteBlock]) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)

@@ -3,6 +3,7 @@
 from agenttape_core.matching.address import (
     Branch,
     Order,
+    Place,
     Position,
     current_branch,
     enter_branch,
@@ -49,6 +50,7 @@ __all__ = [
     "Matcher",
     "Nearest",
     "Order",
+    "Place",
     "Position",
     "Question",
     "Recordings",

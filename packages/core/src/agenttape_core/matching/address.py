@@ -13,10 +13,29 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
-Order = tuple[tuple[int, tuple[int, ...], int, str, int], ...]
-"""Sorts positions: per level the start among siblings, the branch, the start in the branch, the label, the count."""
+
+class Place(NamedTuple):
+    """The place of a position among its siblings. Places sort as the calls of a run are read.
+
+    Args:
+        start: Its start among its siblings.
+        rank: The branch that it runs in, as seen from its parent.
+        within: Its start within that branch.
+        label: Its name.
+        ordinal: Its number among siblings of that name.
+    """
+
+    start: int
+    rank: tuple[int, ...] = ()
+    within: int = 0
+    label: str = ""
+    ordinal: int = 0
+
+
+Order = tuple[Place, ...]
+"""Sorts positions: a place for each level, the outermost first."""
 
 
 class Branch:
@@ -173,8 +192,8 @@ class Position:
             count = self._counts[label] = self._counts.get(label, 0) + 1
         name = label if count == 1 else f"{label}#{count}"
         address = f"{self.address}/{name}" if self.address else name
-        step = (started if at is None else at, rank, within, label, count)
-        return Position(address, (*self.order, step), branch or self.branch)
+        place = Place(started if at is None else at, rank, within, label, count)
+        return Position(address, (*self.order, place), branch or self.branch)
 
     def lead_to(self, address: str) -> None:
         """Let the next child with a label have an address: a recorded run is begun again, or only one of several.
@@ -192,7 +211,7 @@ class Position:
 
     def moment(self) -> Order:
         """Return the place of what happens now and is no position itself: after all that has begun below this one."""
-        return (*self.order, (self._started, (), 0, "", 0))
+        return (*self.order, Place(self._started))
 
     def fork(self, branch: Branch, task: asyncio.Task[Any] | None = None) -> Branch:
         """Return a new branch for a strand that begins below this position.

@@ -10,7 +10,7 @@ from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.pytest_plugin.naming import safe
 from agenttape_core.session import Session, plain_value
-from agenttape_core.settings import stem_of
+from agenttape_core.storage import stem_of
 from agenttape_core.storage.atomic import make_folder, replace_file
 
 GOLDEN = ".golden.yaml"

@@ -6,7 +6,7 @@ import hashlib
 import re
 from pathlib import Path, PurePath
 
-from agenttape_core.settings import SUFFIXES
+from agenttape_core.storage import SUFFIXES
 
 FOLDER = "cassettes"
 _UNSAFE = re.compile(r"[^\w.\-\[\]=+,]", re.ASCII)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.pytest_plugin.choosing import own_cassette
 from agenttape_core.pytest_plugin.golden import GOLDEN
 from agenttape_core.pytest_plugin.naming import FOLDER
-from agenttape_core.settings import SUFFIXES
+from agenttape_core.storage import SUFFIXES
 
 if TYPE_CHECKING:
     import pytest

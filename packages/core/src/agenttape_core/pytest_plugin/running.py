@@ -9,6 +9,7 @@ import shlex
 import unittest
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ from agenttape_core.errors import (
     counted,
     shown_path,
 )
-from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
 from agenttape_core.pytest_plugin.artifacts import keep_artifacts
 from agenttape_core.pytest_plugin.choosing import Chosen, chosen_by, mode_of, own_cassette
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
@@ -61,7 +62,8 @@ class Running:
         if age.is_too_old and mode is not Mode.ALL:
             raise ConfigurationError(_too_old(chosen, age, item))
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
-        self._used = _UsedByTest(chosen.path, _command(item), options)
+        opening = use_cassette(chosen.path, **options).request
+        self._block = CassetteBlock(replace(opening, remedy=functools.partial(_remedy, _command(item))))
         self._cassette: TestCassette | None = None
         self._is_open = False
         self.has_failed = False
@@ -69,7 +71,7 @@ class Running:
 
     def begin(self) -> TestCassette:
         """Open the cassette: from here on, the context of the caller belongs to its session."""
-        session = plainly(self._used.__enter__, self._item)
+        session = plainly(self._block.__enter__, self._item)
         self._is_open = True
         self._cassette = TestCassette(session, self._item.nodeid, _command(self._item))
         if session.policy.records:
@@ -117,7 +119,7 @@ class Running:
         self._is_open = False
         cassette.end()
         try:
-            self._used.__exit__(type(error) if error is not None else None, error, None)
+            self._block.__exit__(type(error) if error is not None else None, error, None)
             if error is None:
                 cassette.write_golden()
         finally:
@@ -165,14 +167,6 @@ def _path_of(item: pytest.Item) -> Path | str:
         return chosen_by(item, {}).path
     except ConfigurationError:
         return own_cassette(item)
-
-
-class _UsedByTest(use_cassette):
-    """A cassette whose remedy is to run the test again."""
-
-    def __init__(self, path: Path | str, command: str, options: Mapping[str, Any]) -> None:
-        super().__init__(path, **options)
-        self._remedy = functools.partial(_remedy, command)
 
 
 def _command(item: pytest.Item) -> str:

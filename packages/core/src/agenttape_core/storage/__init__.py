@@ -10,9 +10,10 @@ from agenttape_core.format.limits import (
 )
 from agenttape_core.storage.cassette import Cassette, open_cassette
 from agenttape_core.storage.file_kind import is_cassette, read_cassette
-from agenttape_core.storage.journal import Journal
+from agenttape_core.storage.journal import Carried, Journal
 from agenttape_core.storage.location import CassetteUrl, Location, location_of
 from agenttape_core.storage.lock import real_location, recording_process
+from agenttape_core.storage.names import SUFFIXES, cassette_path, derived_path, stem_of, with_infix
 from agenttape_core.storage.recovery import is_replaceable, leftover_journals, put_aside, recover
 from agenttape_core.storage.writer import convert, pieces_of, write_cassette
 
@@ -22,12 +23,16 @@ __all__ = [
     "MAX_INT_DIGITS",
     "MAX_RECORD_BYTES",
     "MIN_ASSET_BYTES",
+    "SUFFIXES",
+    "Carried",
     "Cassette",
     "CassetteUrl",
     "Entry",
     "Journal",
     "Location",
+    "cassette_path",
     "convert",
+    "derived_path",
     "is_cassette",
     "is_replaceable",
     "leftover_journals",
@@ -39,5 +44,7 @@ __all__ = [
     "real_location",
     "recording_process",
     "recover",
+    "stem_of",
+    "with_infix",
     "write_cassette",
 ]

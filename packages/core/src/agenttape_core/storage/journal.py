@@ -10,7 +10,7 @@ import os
 import secrets
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import CassetteWriteError, SessionStateError, UnrecordableValueError
 from agenttape_core.format.continuation import Compactor
@@ -30,6 +30,22 @@ if TYPE_CHECKING:
 
     from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
     from agenttape_core.storage.location import Location
+
+
+class Carried(NamedTuple):
+    """An interaction of another cassette that becomes part of a recording.
+
+    Args:
+        interaction: The interaction, with its number there and that of its parent.
+        timing: When it happened, in milliseconds.
+        order: Where it belongs in the cassette, as for `Journal.append`.
+        source: The number of the other cassette, from 1, where interactions of several are carried.
+    """
+
+    interaction: Interaction
+    timing: Timing
+    order: tuple[Any, ...]
+    source: int = 1
 
 
 class Journal:
@@ -93,13 +109,28 @@ class Journal:
             CassetteWriteError: There is no room for it beside the cassette. It is kept elsewhere, with all before it.
             SessionStateError: The journal is closed, or of the process that this one was forked from.
         """
+        self._append_interaction(interaction, timing, order)
+
+    def carry(self, carried: Carried) -> None:
+        """Keep an interaction of another cassette among those of this recording. Raises as `append` does.
+
+        Its number and that of its parent are those of the other cassette, and are never confused with the numbers of
+        appended interactions: `commit` numbers all of them.
+        """
+        self._append_interaction(*carried)
+
+    def _append_interaction(
+        self, interaction: Interaction, timing: Timing, order: tuple[Any, ...], source: int = 0
+    ) -> None:
         times = _checked_times(timing.duration_ms, *timing.offsets_ms)
         start = {} if timing.start_ms is None else {"start": _checked_times(timing.start_ms)[0]}
         self._refuse_fork()
         with self._mutex:
             self._refuse_closed()
             record = stored_record(self._compactor, interaction, self._file.numbered + 1)
-            self._append(_line({"order": list(order), **start, "timing": times, "record": record}), is_numbered=True)
+            carried = {"carried": source} if source else {}
+            line = {"order": list(order), **carried, **start, "timing": times, "record": record}
+            self._append(_line(line), is_numbered=True)
             self._compactor.confirm()
 
     def append_step(self, step: Step, timing: StepTiming, order: tuple[Any, ...]) -> None:

@@ -127,20 +127,22 @@ def _fork(request: ForkRequest) -> Script[Fork]:
         to=request.to,
         outcomes=outcomes,
         live=request.live,
+        origin=lambda: {**_note(point, outcomes), PLAN: run.plan.to_plain()},
+        # An edited answer is the fork where no step is: the run goes on without a stop.
+        on_served=lambda: run.fork() if point is None else None,
         revise=revised,
         match_on=match_on(recorded),
         redact=request.redact,
     )
-    # An edited answer is the fork where no step is: the run goes on without a stop.
-    block.derivation.on_served = lambda: run.fork() if point is None else None
     session = yield Enter(block)
-    run = ThreadRun(request, recorded, session, initial, fork_point=point, resume=request.resume, on_fork=block.let_go)
+    run = ThreadRun(
+        request, recorded, session, initial, fork_point=point, resume=request.resume, on_fork=block.allow_execution
+    )
     end = yield from run.script()
     if point is not None and not run.has_forked:
         raise ConfigurationError(
             f"the run did not come to {point}: the graph no longer takes the steps that were recorded"
         )
-    block.derivation.origin = {**_note(point, outcomes), PLAN: run.plan.to_plain()}
     yield Leave()
     return _result(recorded, run, session, end, _place(point, request, outcomes) if run.has_forked else "")
 

@@ -11,7 +11,16 @@ from functools import cached_property
 from typing import Any
 
 from agenttape_core import Interaction
-from agenttape_core.integration import Asked, Cassette, Ignored, Matcher, Plain, Way, load_settings, recorded_question
+from agenttape_core.integration import (
+    Asked,
+    Cassette,
+    Ignored,
+    Matcher,
+    Plain,
+    Way,
+    project_settings,
+    recorded_question,
+)
 from agenttape_langgraph.effects import asks
 from agenttape_langgraph.time_travel.recorded_run import RecordedRun
 
@@ -69,7 +78,7 @@ class ReaskedCall:
 
 def match_on(run: RecordedRun) -> tuple[Way | Matcher, ...]:
     """Return the `match_on` of a run: that of the project, and after it the matchers of calls that are made again."""
-    return (*load_settings().match_on, ReaskedCall(run, at_its_place=True), ReaskedCall(run, at_its_place=False))
+    return (*project_settings().match_on, ReaskedCall(run, at_its_place=True), ReaskedCall(run, at_its_place=False))
 
 
 def done_before(cassette: Cassette, numbers: Iterable[int]) -> Iterator[int]:

@@ -15,6 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 
 from agenttape_core import use_cassette
+from agenttape_core.integration import deriving
 
 T = TypeVar("T")
 Graph = Pregel[Any, Any, Any, Any]
@@ -24,7 +25,7 @@ Graph = Pregel[Any, Any, Any, Any]
 class Enter:
     """Open a session. It is closed with the error if the script is left by one."""
 
-    block: use_cassette
+    block: use_cassette | deriving
 
 
 @dataclass(frozen=True, slots=True)

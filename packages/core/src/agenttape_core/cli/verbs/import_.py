@@ -13,8 +13,8 @@ from agenttape_core.cli.cassettes import STDIN
 from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.lifecycle.imported import Importer, ImportReport
-from agenttape_core.settings import SUFFIXES, load_settings
-from agenttape_core.storage import is_cassette
+from agenttape_core.settings import load_settings
+from agenttape_core.storage import SUFFIXES, is_cassette
 from agenttape_core.tools.rewrite.foreign import (
     AUTO,
     Planned,

@@ -10,7 +10,8 @@ import click
 from agenttape_core.cli.cassettes import STDIN, Found, found_one
 from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
 from agenttape_core.matching import Ignored
-from agenttape_core.settings import SUFFIXES, load_settings
+from agenttape_core.settings import load_settings
+from agenttape_core.storage import SUFFIXES
 from agenttape_core.tools.compare import Comparison
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.viewer import is_page, page_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenttape_core.settings import cassette_path, in_project, load_settings
+from agenttape_core.lifecycle.project import this_project
 from agenttape_core.storage import Cassette, Location, open_cassette
 
 
@@ -15,4 +15,5 @@ def named_cassette(cassette: str | Location | Cassette) -> Cassette:
     """
     if isinstance(cassette, Cassette):
         return cassette
-    return open_cassette(in_project(cassette_path(cassette, load_settings().cassette_dir)))
+    project = this_project()
+    return open_cassette(project.recording(cassette, project.settings().cassette_dir))

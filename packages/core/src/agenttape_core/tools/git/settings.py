@@ -7,7 +7,7 @@ import sys
 from pathlib import Path, PurePath
 from shlex import quote
 
-from agenttape_core.settings import SUFFIXES
+from agenttape_core.storage import SUFFIXES
 
 _DRIVERS = "diff=agenttape merge=agenttape"
 _PACKED = (".gz", ".zst")

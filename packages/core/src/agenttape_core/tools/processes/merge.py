@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agenttape_core.engine import Mode
-from agenttape_core.schema import Header, Interaction, Step, Timing
-from agenttape_core.settings import stem_of
+from agenttape_core.schema import Header, Step, Timing
 from agenttape_core.storage import (
+    Carried,
     Cassette,
     Journal,
     Location,
@@ -20,14 +20,12 @@ from agenttape_core.storage import (
     put_aside,
     recording_process,
     recover,
+    with_infix,
 )
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.atomic import real_path
 from agenttape_core.storage.lock import lock_path
 from agenttape_core.tools.processes.run_folder import Account, Orders
-
-_APART = 10_000_000
-"""More than any cassette has records: the numbers of several are told apart by it."""
 
 
 class Joined(NamedTuple):
@@ -94,10 +92,8 @@ def _parts(part: Path) -> tuple[list[Path], list[Path]]:
 
 def _beside(target: Path, word: str) -> Path:
     """Return where something stands beside a cassette; a derived one replaces the one before it."""
-    stem = stem_of(target)
-    suffix = target.name.removeprefix(stem)
     numbers = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
-    paths = (target.with_name(f"{stem}.{word}{number}{suffix}") for number in numbers)
+    paths = (with_infix(target, f"{word}{number}") for number in numbers)
     return next(path for path in paths if word == "derived" or not path.exists())
 
 
@@ -142,13 +138,8 @@ def _append(journal: Journal, place: int, cassette: Cassette, seen: Counter[str]
             journal.append_step(record, volatile.steps[record.number], order)
         else:
             timing = volatile.timings.get(record.number, Timing(duration_ms=0.0))
-            journal.append(_apart(record, place), timing, order)
+            journal.carry(Carried(record, timing, order, source=place + 1))
     return mine
-
-
-def _apart(interaction: Interaction, place: int) -> Interaction:
-    parent = interaction.parent + place * _APART if interaction.parent is not None else None
-    return interaction.model_copy(update={"number": interaction.number + place * _APART, "parent": parent})
 
 
 def _header(headers: Sequence[Header]) -> Header:

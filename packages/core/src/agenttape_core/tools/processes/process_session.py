@@ -11,13 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from agenttape_core.engine import Mode, Policy
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError, CassetteNotFoundError
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError
 from agenttape_core.guard import SUBPROCESS
-from agenttape_core.lifecycle.open_session import Use
+from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
+from agenttape_core.lifecycle.open_session import open_session
+from agenttape_core.lifecycle.project import Project, confine_process
+from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.session import Session
-from agenttape_core.settings import Settings, load_settings, replay_only
-from agenttape_core.storage import Cassette, Location
 from agenttape_core.tools.processes.run_folder import Account, Orders, Papers, part_of
 from agenttape_core.tools.processes.shutdown import die, end_in_any_case, stop_who_waits, undisturbed
 from agenttape_core.tools.processes.startup.agenttape_startup import what_runs
@@ -30,51 +30,24 @@ _watched: list[Process] = []
 """Those whose end is seen to already: a fork inherits that."""
 
 
-class _Use(Use):
-    """The use of a cassette by a process: one of several may have no recordings, and each writes a part of its own."""
-
-    def __init__(self, orders: Orders, address: str, member: str) -> None:
-        self._project = Path(orders.project)
-        self._own = orders.cassette_of(address)
-        self.part = part_of(self._own, member)
-        self._first_key = orders.key
-        self._shown = orders.shown(self._own) if Path.cwd() == self._project else self._own
-        options = {**orders.options, "on_error": "keep"}  # whether it is the cassette's, the command as a whole decides
-        unrecorded, recorded = orders.remedies
-        super().__init__(
-            self._own, options, redact=True, ambient=True, remedy=lambda there: recorded if there else unrecorded
-        )
-
-    def prepare(self) -> None:
-        super().prepare()
-        self._path = self._session.path = self._shown
-
-    def settle(self, error: BaseException | None) -> None:
-        """Write what was recorded; a process that asked for nothing leaves nothing."""
-        report = self._session.report
-        if self._journal is not None and not report.executed and not report.served:
-            self._journal.abandon(keep=False)
-        else:
-            super().settle(error)
-
-    @property
-    def problem(self) -> AgentTapeError | AgentTapeHalt | Exception | None:
-        """What failed first, whether or not somebody caught it."""
-        return self._session.failure or self._problem
-
-    def _chosen(self) -> Settings:
-        chosen = load_settings(self._project).chosen(self._options)
-        # Who starts a process does not reach the outside by it: what it starts is guarded as well.
-        return chosen.model_copy(update={"egress": (*chosen.egress, SUBPROCESS)})
-
-    def _read(self, mode: Mode) -> Cassette | None:
-        try:
-            return super()._read(mode)
-        except CassetteNotFoundError:
-            return None  # another process has recorded one: each call of this one is a miss
-
-    def _target(self, policy: Policy) -> Location:  # noqa: ARG002 - whether it is derived, is seen when parts are joined
-        return self.part
+def _request(orders: Orders, address: str, member: str) -> SessionRequest:
+    """Return the session of a process: one of several may have no recordings, and each writes a part of its own."""
+    own, project = orders.cassette_of(address), Path(orders.project)
+    unrecorded, recorded = orders.remedies
+    return SessionRequest(
+        cassette=own,
+        options={**orders.options, "on_error": "keep"},  # whether it is the cassette's, the command as a whole decides
+        # Starting a process does not reach the outside by itself: the started one is guarded as well.
+        added={"egress": [SUBPROCESS]},
+        remedy=lambda there: recorded if there else unrecorded,
+        project=Project(project, replays_only=orders.replays_only),
+        may_be_missing=True,  # another process has recorded one: each call of this one is then a miss
+        leaves_empty=True,
+        write_to=part_of(own, member),
+        shown_as=orders.shown(own) if Path.cwd() == project else own,
+        key=orders.key,
+        process=member if address else "",  # several may share a cassette
+    )
 
 
 class Taking:
@@ -87,31 +60,26 @@ class Taking:
 
     def __init__(self, papers: Papers, process: Process) -> None:
         orders = papers.orders()
-        if orders.replays_only:
-            replay_only(Path(orders.project))
         member = _member(papers, process)
+        request = _request(orders, process.address, member)
+        if orders.replays_only and request.project is not None:
+            confine_process(request.project)  # the sessions that the command opens itself, too
         self._papers = papers
         self._process = process
-        self._use = _Use(orders, process.address, member)
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._account = Account(os.getpid(), process.address, member, str(self._use.part))
+        self._account = Account(os.getpid(), process.address, member, str(request.write_to))
         papers.tell(self._name, self._account)  # first of all: whoever is killed then leaves nothing unknown
-        self._use.prepare()
-        session = self._use.session
-        if process.address:  # several may share a cassette, in which each has a place of its own
-            session.root = session.root.child(f"process {member}")
-        self._use.enter()
-        if process.address and session.frozen is not None:
-            session.frozen.seed = f"{session.frozen.seed}:{member}"  # or all would make the same ids
+        self._in_use = CassetteInUse(open_session(request))
+        self._in_use.enter()
         papers.tell(self._name, dataclasses.replace(self._account, state="open"))
 
     def end(self) -> None:
         """Close the session, and tell what became of it."""
         with undisturbed():
-            self._use.leave()
-            self._use.settle(None)
-            failed = self._use.problem
-            self._papers.tell(self._name, self._account_of(self._use.session, failed))
+            self._in_use.leave()
+            self._in_use.settle(None)
+            failed = self._in_use.failure
+            self._papers.tell(self._name, self._account_of(self._in_use.session, failed))
         if isinstance(failed, AgentTapeHalt):
             stop_who_waits(self._process)
 
@@ -133,8 +101,8 @@ class Taking:
 
     def disown(self) -> None:
         """Leave the session to the process that this one was forked from."""
-        self._use.leave()
-        self._use.abandon()
+        self._in_use.leave()
+        self._in_use.abandon()
 
 
 def take(process: Process) -> Taking:

@@ -15,8 +15,8 @@ from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.lifecycle.entry_points import GROUP
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.redaction import new_key
-from agenttape_core.settings import Settings, cassette_path, load_settings, stem_of
-from agenttape_core.storage import Cassette, open_cassette, real_location
+from agenttape_core.settings import Settings, load_settings
+from agenttape_core.storage import Cassette, cassette_path, open_cassette, real_location, stem_of
 from agenttape_core.storage.lock import WriterLock, prepare_beside
 from agenttape_core.tools.processes.child import driven, settled
 from agenttape_core.tools.processes.command import Command, command_of

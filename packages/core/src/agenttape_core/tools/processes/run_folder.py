@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from agenttape_core.settings import stem_of
+from agenttape_core.storage import stem_of
 from agenttape_core.tools.processes.startup.agenttape_startup import BEGIN, NOTES
 
 _ORDERS, _ACCOUNTS, _CLAIMED = "orders.json", "accounts", "claimed"

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.lifecycle.imported import Importer
-from agenttape_core.settings import SUFFIXES
-from agenttape_core.storage import is_cassette
+from agenttape_core.storage import SUFFIXES, is_cassette
 
 GROUP = "agenttape.importers"
 AUTO = "auto"

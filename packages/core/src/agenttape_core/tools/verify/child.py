@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ReplayedError
+from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.schema import Plain
 from agenttape_core.session import value_codec, watch_crossings
-from agenttape_core.settings import replay_only
 from agenttape_core.tools.verify.calls import Calls
 from agenttape_core.tools.verify.target import Target, load
 
@@ -34,7 +34,7 @@ def main(job: dict[str, Any], descriptor: int) -> None:
     """
     os.set_inheritable(descriptor, False)
     sys.setswitchinterval(job["switch_interval"])
-    replay_only(Path(job["project"]))
+    confine_process(Project(Path(job["project"]), replays_only=True))
     calls = Calls()
     watch_crossings(calls.note)
     try:

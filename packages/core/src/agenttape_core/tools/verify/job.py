@@ -12,7 +12,8 @@ from typing import Any
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.use_cassette import use_cassette
-from agenttape_core.settings import cassette_path, load_settings
+from agenttape_core.settings import load_settings
+from agenttape_core.storage import cassette_path
 from agenttape_core.tools.verify.environment import Surroundings
 from agenttape_core.tools.verify.target import Target
 

@@ -1,0 +1,95 @@
+"""A session to open: of which cassette, with which options, and in what it differs from that of `use_cassette`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.engine import Mode
+from agenttape_core.lifecycle.project import Project
+from agenttape_core.lifecycle.remedy import Remedy
+from agenttape_core.redaction import Rule
+from agenttape_core.schema import Outcome, Plain, Step
+from agenttape_core.storage import Location
+
+
+def _no_origin() -> Plain:
+    return None
+
+
+def _nothing() -> None:
+    pass
+
+
+def _no_remedy(_: bool) -> list[str]:
+    return []
+
+
+def unchanged(step: Step) -> Step | None:
+    """Return a step as it is."""
+    return step
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """The difference between a replay and a run that departs from it.
+
+    Args:
+        origin: Returns a note for the header of what was done, as plain data; called, and redacted, when it is written.
+        outcomes: Other outcomes than the recorded ones, by the number of the interaction; encoded.
+        on_served: Called when such an outcome is about to be served.
+        revise: Returns a step as it is to be kept, or `None` for one that the departure itself broke off.
+    """
+
+    origin: Callable[[], Plain] = _no_origin
+    outcomes: Mapping[int, Outcome] = field(default_factory=dict)
+    on_served: Callable[[], None] = _nothing
+    revise: Callable[[Step], Step | None] = unchanged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRequest:
+    """A session to open. The defaults are those of `use_cassette`.
+
+    Args:
+        cassette: A bare name under the cassette folder, a path or a URL.
+        remedy: Returns how to record what is missing, a line each; nothing is missing where everything is executed.
+        options: Settings that were given explicitly: they win over those of the project.
+        added: Items that are added to settings that are lists, whoever gave those.
+        redact: The user's rules, or whether to redact at all.
+        mode: The mode, where no option and no setting may choose another one.
+        is_current: Whether the session surrounds a block of code, with freeze and guard. The session of a stand-in, a
+            cache or an observer does not: it names nothing as live or frozen, and keeps nothing fixed.
+        ambient: Whether integrations tape in it what the user did not tape.
+        reads: Whether recordings that are there are opened; if not, they are replaced unread.
+        may_be_missing: Whether a replay without a cassette begins all the same: each call is then a miss.
+        leaves_empty: Whether the file is left as it is, where nothing was recorded and nothing was served.
+        write_to: The file to write; by default the cassette itself, or a derived one beside it.
+        shown_as: The cassette as messages name it; by default its path.
+        key: The key of pseudonyms of a cassette that is not there yet; by default one of its own.
+        clock: The time at which the clock of an imported program stood still, in seconds since the epoch.
+        process: The name of one of several processes that share the cassette: each has a place and a seed of its own.
+        project: The project; by default that of this process.
+        derivation: How the run departs from its recording, if it does.
+    """
+
+    cassette: str | Path
+    remedy: Remedy = _no_remedy
+    options: Mapping[str, Any] = field(default_factory=dict)
+    added: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    redact: bool | Sequence[Rule] = True
+    mode: Mode | None = None
+    is_current: bool = True
+    ambient: bool = True
+    reads: bool = True
+    may_be_missing: bool = False
+    leaves_empty: bool = False
+    write_to: Location | None = None
+    shown_as: Location | None = None
+    key: str | None = None
+    clock: float | None = None
+    process: str = ""
+    project: Project | None = None
+    derivation: Derivation | None = None

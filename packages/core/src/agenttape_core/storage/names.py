@@ -1,0 +1,55 @@
+"""The names of cassette files: from what a user calls a cassette to its file, and to other files beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+from typing import overload
+
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.storage.location import CassetteUrl, Location, location_of
+
+SUFFIXES = (".yaml", ".yml", ".jsonl", ".gz", ".zst")
+"""The ends of names of cassette files."""
+
+
+def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Location:
+    """Return the file of a cassette: a path with one of `SUFFIXES` or a URL as it is, a bare name under the folder.
+
+    Raises:
+        ConfigurationError: If it names no file, or is a URL with credentials in it.
+    """
+    if not isinstance(name_or_path, str | Path) or PurePath(name_or_path).name in {"", ".."}:
+        raise ConfigurationError(f"expected the name or the path of a cassette, found {name_or_path!r}")
+    path = location_of(name_or_path)
+    if path.name == "":
+        raise ConfigurationError(f"expected the URL of a cassette, found that of a folder: {path}")
+    if PurePath(path.name).suffix in SUFFIXES:
+        return path
+    named = path.with_name(f"{path.name}.yaml")
+    if isinstance(named, CassetteUrl):
+        return named
+    folder = location_of(cassette_dir)
+    return folder / named if isinstance(folder, Path) else folder.joined(named.as_posix())
+
+
+def stem_of(path: Location) -> str:
+    """Return the name of a cassette file without its `SUFFIXES`; other dots are part of the name."""
+    name = PurePath(path.name)
+    while name.suffix in SUFFIXES:
+        name = name.with_suffix("")
+    return name.name
+
+
+def derived_path(path: Location) -> Location:
+    """Return the file of the cassette that a run derives from another one, unless it is given a name: beside it."""
+    return with_infix(path, "derived")
+
+
+@overload
+def with_infix(path: Path, infix: str) -> Path: ...
+@overload
+def with_infix(path: CassetteUrl, infix: str) -> CassetteUrl: ...
+def with_infix(path: Location, infix: str) -> Location:
+    """Return `NAME.INFIX.yaml` beside `NAME.yaml`, whatever its suffixes are."""
+    stem = stem_of(path)
+    return path.with_name(f"{stem}.{infix}{path.name.removeprefix(stem)}")
