@@ -21,7 +21,6 @@ from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.viewer import is_page, page_of
 from agenttape_core.tools.viewer.reading import readable, summary
 from agenttape_core.tools.viewer.rows import page_rows, pairs_of, run_of
-from agenttape_core.tools.viewer.tree import Line, lines_of
 
 from .conftest import write_page
 from .showcase import Book, returned, write_hostile
@@ -67,41 +66,6 @@ def interaction(kind: str = "chat", outcome: Outcome | None = None, **request: A
     return Interaction(
         number=1, kind=kind, name="n", address="a", fingerprint="0" * 32, request=request, outcome=outcome
     )
-
-
-def test_tree_of_addresses() -> None:
-    """A record lies below the nearest place around it; places that hold one thing only are told on its line."""
-    addresses = ["Agent", "Agent/model@1/Chat", "Agent/tools@2/a/one", "Agent/tools@2/b/two", "Agent", "Other/x"]
-    assert lines_of(addresses) == [
-        Line(0, "Agent", "", 0),
-        Line(1, "Chat", "model@1", 1),
-        Line(None, "tools@2", "", 1),
-        Line(2, "one", "a", 2),
-        Line(3, "two", "b", 2),
-        Line(4, "", "", 1),
-        Line(5, "x", "Other", 0),
-    ]
-
-
-@given(st.lists(st.text("ab/", max_size=12), max_size=12))
-def test_tree_holds_everything_once(addresses: list[str]) -> None:
-    """Each record is on one line, no line is more than one deeper than the one before, whatever the addresses are."""
-    lines = lines_of(addresses)
-    assert sorted(line.record for line in lines if line.record is not None) == list(range(len(addresses)))
-    assert all(
-        after.depth <= before.depth + 1 for before, after in zip([Line(None, "", "", -1), *lines], lines, strict=False)
-    )
-
-
-def test_a_step_that_comes_after_its_calls_takes_its_place() -> None:
-    """A place that had no record when something below it was told gets the one that comes later."""
-    assert lines_of(["Agent/x", "Agent"]) == [Line(1, "Agent", "", 0), Line(0, "x", "", 1)]
-
-
-def test_deep_addresses_are_no_recursion() -> None:
-    """An address of many thousand places makes one line."""
-    (line,) = lines_of(["/".join(["a"] * 5_000)])
-    assert (line.depth, line.label) == (0, "a")
 
 
 def test_places_last_as_long_as_what_is_below(tmp_path: Path) -> None:

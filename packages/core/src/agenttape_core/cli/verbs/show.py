@@ -12,10 +12,10 @@ from agenttape_core.cli.cassettes import found_one
 from agenttape_core.cli.output import console, print_json, print_text, printable, verb
 from agenttape_core.errors import CassetteNotFoundError, counted
 from agenttape_core.format.yaml_text import dump_mapping
-from agenttape_core.matching import places_above
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import answer_text, tool_calls_of
+from agenttape_core.tools.reading.call_tree import CallTree
 from agenttape_core.tools.reading.summary import PRICED
 
 _SHORT = 160
@@ -29,7 +29,7 @@ def show(path: str, *, interaction: int | None, step: int | None, as_json: bool)
     """Show the tree of a run: what was asked and answered, chunks, tokens and times; or one record in full."""
     cassette = found_one(path).open()
     if interaction is None and step is None:
-        _show_all(cassette, as_json=as_json)
+        (_print_all if as_json else _show_all)(cassette)
         return
     record = _record(cassette, interaction, step)
     plain: dict[str, Any] = record.model_dump(mode="json", exclude_defaults=True)
@@ -51,30 +51,24 @@ def _record(cassette: Cassette, interaction: int | None, step: int | None) -> In
         ) from None
 
 
-def _show_all(cassette: Cassette, *, as_json: bool) -> None:
-    header = cassette.header
-    if as_json:
-        records = [record.model_dump(mode="json", exclude_defaults=True) for record in cassette.records()]
-        print_json({"header": header.model_dump(mode="json", exclude_defaults=True), "records": records})
-        return
-    tree = Tree(printable(f"{header.name}  {header.volatile.created}".rstrip(), "bold"))
-    trees: dict[str, Tree] = {"": tree}
-    for record in cassette.records():
-        shown = _above(trees, record.address).add(printable(_title(record, cassette)))
-        trees[record.address] = shown
+def _print_all(cassette: Cassette) -> None:
+    records = [record.model_dump(mode="json", exclude_defaults=True) for record in cassette.records()]
+    print_json({"header": cassette.header.model_dump(mode="json", exclude_defaults=True), "records": records})
+
+
+def _show_all(cassette: Cassette) -> None:
+    header, records = cassette.header, list(cassette.records())
+    shown = [Tree(printable(f"{header.name}  {header.volatile.created}".rstrip(), "bold"))]
+    for place, depth in CallTree(records).walk():
+        del shown[depth + 1 :]
+        if place.record is None:
+            shown.append(shown[depth].add(printable(place.label, "dim")))
+            continue
+        record = records[place.record]
+        shown.append(shown[depth].add(printable(_title(record, cassette))))
         for line, style in _lines(record):
-            shown.add(printable(line, style))
-    console().print(tree)
-
-
-def _above(trees: dict[str, Tree], address: str) -> Tree:
-    """Return the tree of the place just above an address, grown from the nearest one that is there."""
-    tree = trees[""]
-    for place in reversed([*places_above(address)]):
-        if place not in trees:
-            trees[place] = tree.add(printable(place.rpartition("/")[2], "dim"))
-        tree = trees[place]
-    return tree
+            shown[-1].add(printable(line, style))
+    console().print(shown[0])
 
 
 def _title(record: Interaction | Step, cassette: Cassette) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agenttape_core.schema import Interaction, RecordedError, Step
+from agenttape_core.tools.export.placed import Placed
 from agenttape_core.tools.export.providers import provider_name
 from agenttape_core.tools.reading.answered import answered
-from agenttape_core.tools.reading.call_tree import Placed
 from agenttape_core.tools.reading.summary import model_of
 
 Attributes = dict[str, str | bool | int | float | Sequence[str]]

@@ -11,8 +11,8 @@ from typing import Any
 from agenttape_core.schema import Interaction
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.export.attributes import ANSWERING
+from agenttape_core.tools.export.placed import Placed, placed_in
 from agenttape_core.tools.reading.answered import answered
-from agenttape_core.tools.reading.call_tree import Placed, tree_of
 from agenttape_core.tools.reading.summary import model_of
 
 VERSION = 1
@@ -37,7 +37,7 @@ def rows_of(cassette: Cassette) -> Iterator[dict[str, Any]]:
     volatile = header.pop("volatile", {})
     told = {key: item for key, item in {**header, **volatile}.items() if item and key not in _OF_RECORDS}
     yield {"record": "header", "export": VERSION, **told}
-    yield from map(_row, tree_of(cassette))
+    yield from map(_row, placed_in(cassette))
 
 
 def _row(placed: Placed) -> dict[str, Any]:

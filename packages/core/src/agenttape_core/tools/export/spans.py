@@ -18,8 +18,9 @@ from agenttape_core.tools.export.attributes import (
     error_type,
 )
 from agenttape_core.tools.export.content import content_of
+from agenttape_core.tools.export.placed import Placed, placed_in
 from agenttape_core.tools.export.tool_call_ids import tool_call_ids
-from agenttape_core.tools.reading.call_tree import MOMENTS, Placed, tree_of
+from agenttape_core.tools.reading.call_tree import MOMENTS
 
 _NS_PER_MS = 1_000_000
 _LATEST = 2**63 - 1
@@ -94,7 +95,7 @@ class _Spans:
         self._content = content
         self._trace = _trace_id(cassette)
         self._began_ns = _nanoseconds(cassette.preface.volatile.created)
-        self._records = tree_of(cassette)
+        self._records = placed_in(cassette)
         self._calls = tool_call_ids(placed.record for placed in self._records if isinstance(placed.record, Interaction))
         self._ends = _ends(self._records)
         self._threads = _threads(self._records)

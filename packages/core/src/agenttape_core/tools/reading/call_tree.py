@@ -1,75 +1,117 @@
-"""The tree of a run: which record lies in which, and when each began and ended."""
+"""The tree of a run, by the addresses of its records, with the places between them that have no record."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from agenttape_core.matching import places_above
-from agenttape_core.schema import Interaction, Step
-from agenttape_core.storage import Cassette
-from agenttape_core.tools.reading.timeline import timeline_of
 
 MOMENTS = frozenset({"checkpoint", "event", "gap", "interrupt", "retry"})
-"""The kinds of steps that say something of what they happened in, and that nothing happens in."""
+"""Kinds of steps that describe the step or call at their address. Nothing happens inside them."""
 
 
-class Placed(NamedTuple):
-    """A record in its place.
+class Record(Protocol):
+    """What the tree needs to know of a record: an interaction, a step, or a row of an index."""
 
-    Args:
-        id: `i` and the number of an interaction, or `s` and that of a step.
-        record: The record.
-        parent: The id of the record that it happened in; nothing for the outermost.
-        start_ms: When it began, in milliseconds after the first record did; a guess where that was not recorded.
-        duration_ms: How long it took; nothing where that is not known.
-        offsets_ms: When the chunks of its stream arrived, in milliseconds after it began.
-    """
+    @property
+    def kind(self) -> str:
+        """Its kind."""
 
-    id: str
-    record: Interaction | Step
-    parent: str | None
-    start_ms: float
-    duration_ms: float | None
-    offsets_ms: Sequence[float] = ()
+    @property
+    def address(self) -> str:
+        """Its address."""
 
 
-def tree_of(cassette: Cassette) -> list[Placed]:
-    """Return the records of a cassette, in its order, each after the one that it happened in.
+class Place:
+    """A place in a run.
 
     Args:
-        cassette: The cassette.
-
-    Raises:
-        CassetteFormatError: If a record is malformed.
+        label: The last part of its address; empty for a further record at the address of the place above.
+        above: The place around it; None for the run itself.
+        record: The index of the record there; None for the run itself, and for a place without a record.
     """
-    found: list[Placed] = []
-    places: dict[str, str] = {}
-    addresses: dict[str, str] = {}
-    for record, row in zip(cassette.records(), timeline_of(cassette).rows, strict=True):
-        is_step = isinstance(record, Step)
-        parent = _parent_of(record, places, addresses)
-        took = row.duration_ms if row.is_measured or not is_step else None
-        placed = Placed(f"{'s' if is_step else 'i'}{record.number}", record, parent, row.start_ms, took, row.chunks_ms)
-        found.append(placed)
-        if record.kind not in MOMENTS:
-            places[record.address], addresses[placed.id] = placed.id, record.address
-    return found
+
+    __slots__ = ("above", "below", "label", "record")
+
+    def __init__(self, label: str, above: Place | None = None, record: int | None = None) -> None:
+        self.label = label
+        self.above = above
+        self.record = record
+        self.below: list[Place] = []
+
+    @property
+    def holder(self) -> int | None:
+        """The index of the nearest record around this place so far; None if there is none."""
+        place = self.above
+        while place is not None and place.record is None:
+            place = place.above
+        return place.record if place is not None else None
 
 
-def _parent_of(record: Interaction | Step, places: Mapping[str, str], addresses: Mapping[str, str]) -> str | None:
-    """Return the record that one happened in.
+class CallTree:
+    """The tree of a run.
 
-    That is the nearest one around its address. A moment stands at the address of what it happened in. The call that
-    was executing counts if nothing below it is nearer.
+    Args:
+        records: The records, in the order of the file.
     """
-    if isinstance(record, Step) and record.kind in MOMENTS and record.address in places:
-        return places[record.address]
-    above = next((place for place in places_above(record.address) if place in places), "")
-    nearest = places.get(above)
-    if isinstance(record, Step) or record.parent is None:
-        return nearest
-    executing = addresses.get(f"i{record.parent}")
-    if executing is None or above.startswith(f"{executing}/"):
-        return nearest
-    return f"i{record.parent}"
+
+    run: Place
+    """The run itself, around everything."""
+    places: list[Place]
+    """The place of each record."""
+    holders: list[int | None]
+    """The index of the nearest record around each record, of those before it in the file."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = records
+        self.run = Place("")
+        self._known = {"": self.run}
+        self.places = []
+        self.holders = []
+        for index in range(len(records)):
+            place = self._placed(index)
+            self.places.append(place)
+            self.holders.append(place.holder)
+
+    def _placed(self, index: int) -> Place:
+        address = self._records[index].address
+        place = self._known.get(address) or self._grown(address)
+        if place is self.run or (place.record is not None and not self._yields(place.record, index)):
+            return _added(place, Place("", place, index))
+        if place.record is not None:
+            self.places[place.record] = _added(place, Place("", place, place.record))
+        place.record = index
+        return place
+
+    def _yields(self, present: int, index: int) -> bool:
+        """Return whether a record at an address makes room for a later one: a moment does, for what it describes."""
+        return self._records[present].kind in MOMENTS and self._records[index].kind not in MOMENTS
+
+    def _grown(self, address: str) -> Place:
+        """Return a new place for an address, grown from the nearest place around it."""
+        missing = [address]
+        for above in places_above(address):
+            if above in self._known:
+                break
+            missing.append(above)
+        place = self._known[above]
+        for grown in reversed(missing):
+            place = self._known[grown] = _added(place, Place(grown.rpartition("/")[2], place))
+        return place
+
+    def walk(self) -> Iterator[tuple[Place, int]]:
+        """Yield each place after the one around it, with its depth.
+
+        Without recursion: addresses in a stranger's cassette can be of any depth.
+        """
+        waiting = [(place, 0) for place in reversed(self.run.below)]
+        while waiting:
+            place, depth = waiting.pop()
+            yield place, depth
+            waiting.extend((below, depth + 1) for below in reversed(place.below))
+
+
+def _added(above: Place, place: Place) -> Place:
+    above.below.append(place)
+    return place

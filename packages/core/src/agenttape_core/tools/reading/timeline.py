@@ -1,14 +1,15 @@
-"""When what a cassette holds happened, relative to each other: calls, their chunks, and the steps around them."""
+"""The timeline of a cassette: when its calls, their chunks and the steps around them began and ended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
 from agenttape_core.schema import Step, StepTiming, Timing
 from agenttape_core.storage import Cassette, Entry
+from agenttape_core.tools.reading.call_tree import CallTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,9 @@ class Row:
         number: Its number among those.
         kind: Its kind.
         name: Its name.
-        address: Where in the run tree it was.
-        label: Its address without what the row above it says.
-        depth: How many rows it lies below.
+        address: Its address in the run tree.
+        label: Its address below that of the record around it.
+        depth: The number of records around it.
         start_ms: When it began, in milliseconds after the first row of all did.
         duration_ms: How long it took, in milliseconds.
         chunks_ms: When each chunk of its stream arrived, in milliseconds after it began.
@@ -52,13 +53,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Timeline:
-    """When what a cassette holds happened.
+    """When the calls and steps of a cassette happened.
 
     Args:
         rows: The calls and steps in the order of the file: a step before what happened in it.
+        tree: Their tree.
     """
 
     rows: tuple[Row, ...]
+    tree: CallTree
 
     @cached_property
     def calls(self) -> list[Row]:
@@ -94,7 +97,7 @@ class Timeline:
 
 
 def timeline_of(cassette: Cassette) -> Timeline:
-    """Return when what a cassette holds happened. No request is parsed.
+    """Return the timeline of a cassette. No request is parsed.
 
     Args:
         cassette: The cassette.
@@ -102,43 +105,33 @@ def timeline_of(cassette: Cassette) -> Timeline:
     Raises:
         CassetteFormatError: If its timings, a step or an outcome are malformed.
     """
+    records = list(cassette.rows())
+    tree = CallTree(records)
+    return Timeline(tuple(_rows(cassette, records, tree)), tree)
+
+
+def _rows(cassette: Cassette, records: Sequence[Entry | Step], tree: CallTree) -> Iterator[Row]:
     volatile = cassette.header.volatile
     starts = [timing.start_ms for timing in volatile.timings.values() if timing.start_ms is not None]
-    starts += [timing.start_ms for timing in volatile.steps.values()]
-    return Timeline(tuple(_placed(cassette, min(starts, default=0.0))))
-
-
-@dataclass(slots=True)
-class _Above:
-    """A row that others may lie below.
-
-    Args:
-        address: Its address.
-        free: When a call below it, of which no start was recorded, is taken to begin.
-    """
-
-    address: str = ""
-    free: float = 0.0
-
-    def label_of(self, address: str) -> str:
-        """Return what an address says beyond this one."""
-        return address.removeprefix(f"{self.address}/")
-
-
-def _placed(cassette: Cassette, origin: float) -> Iterator[Row]:
-    above = [_Above()]
-    for record in cassette.rows():
-        while len(above) > 1 and not record.address.startswith(f"{above[-1].address}/"):
-            above.pop()
-        outer, depth = above[-1], len(above) - 1
-        row = _row(cassette, record, outer, depth, origin)
+    origin = min([*starts, *(timing.start_ms for timing in volatile.steps.values())], default=0.0)
+    depths: dict[int | None, int] = {None: -1}
+    free: dict[int | None, float] = {None: 0.0}
+    for index, (record, holder) in enumerate(zip(records, tree.holders, strict=True)):
+        depths[index] = depth = depths[holder] + 1
+        label = record.address if holder is None else _below(records[holder].address, record.address)
+        row = _row(cassette, record, label, depth, origin=origin, free=free[holder])
         if not row.is_measured:
-            outer.free = row.end_ms
-        above.append(_Above(record.address, row.start_ms))
+            free[holder] = row.end_ms
+        free[index] = row.start_ms
         yield row
 
 
-def _row(cassette: Cassette, record: Entry | Step, outer: _Above, depth: int, origin: float) -> Row:
+def _below(outer: str, address: str) -> str:
+    """Return what an address adds to the one around it; a further record at the same address repeats its last part."""
+    return address.removeprefix(f"{outer}/") if address != outer else address.rpartition("/")[2]
+
+
+def _row(cassette: Cassette, record: Entry | Step, label: str, depth: int, *, origin: float, free: float) -> Row:
     timing = _timing_of(cassette, record)
     start_ms = timing.start_ms if timing is not None else None
     return Row(
@@ -147,9 +140,9 @@ def _row(cassette: Cassette, record: Entry | Step, outer: _Above, depth: int, or
         kind=record.kind,
         name=record.name,
         address=record.address,
-        label=outer.label_of(record.address),
+        label=label,
         depth=depth,
-        start_ms=start_ms - origin if start_ms is not None else outer.free,
+        start_ms=start_ms - origin if start_ms is not None else free,
         duration_ms=timing.duration_ms if timing is not None else 0.0,
         chunks_ms=tuple(timing.offsets_ms) if isinstance(timing, Timing) else (),
         is_measured=start_ms is not None,

@@ -9,11 +9,12 @@ from typing import Any
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare import Compared
+from agenttape_core.tools.reading.call_tree import CallTree
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.summary import PRICED, cost_of, model_of
 from agenttape_core.tools.reading.timeline import timeline_of
+from agenttape_core.tools.viewer.lines import Line, lines_of
 from agenttape_core.tools.viewer.reading import summary
-from agenttape_core.tools.viewer.tree import Line, lines_of
 
 RecordId = tuple[str, int]
 """A record: `interaction` or `step`, and its number."""
@@ -105,7 +106,7 @@ def page_rows(pairs: Sequence[Pair], runs: Sequence[Run]) -> list[dict[str, Any]
         pairs: What stands on them.
         runs: The runs, one or two.
     """
-    lines = lines_of([pair.address for pair in pairs])
+    lines = lines_of(CallTree(pairs))
     sides = [_sides(lines, pairs, run, which) for which, run in enumerate(runs)]
     return [
         {**_head(line, pairs), "sides": list(both)} for line, both in zip(lines, zip(*sides, strict=True), strict=True)

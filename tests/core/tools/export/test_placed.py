@@ -8,8 +8,8 @@ from typing import Any
 from agenttape_core import boundary, use_cassette
 from agenttape_core.schema import Header, Interaction, Outcome, Step, Timing, Volatile
 from agenttape_core.storage import Cassette, open_cassette, write_cassette
+from agenttape_core.tools.export.placed import placed_in
 from agenttape_core.tools.export.tool_call_ids import tool_call_ids
-from agenttape_core.tools.reading.call_tree import tree_of
 
 
 def call(number: int, address: str, *, kind: str = "call", **fields: Any) -> Interaction:
@@ -27,7 +27,7 @@ def written(folder: Path, *records: Interaction | Step, **timings: Timing) -> Ca
 
 def parents(cassette: Cassette) -> dict[str, str | None]:
     """Return what each record lies in."""
-    return {node.id: node.parent for node in tree_of(cassette)}
+    return {node.id: node.parent for node in placed_in(cassette)}
 
 
 def test_the_nearest_record_around(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_starts_that_were_not_recorded(tmp_path: Path) -> None:
     """Calls without a start follow one another; the first one with a start is where the run begins."""
     calls = [call(n, f"x#{n}") for n in (1, 2, 3)]
     times = {"t1": Timing(duration_ms=5.0), "t2": Timing(duration_ms=2.0), "t3": Timing(start_ms=1.0, duration_ms=1.0)}
-    assert [node.start_ms for node in tree_of(written(tmp_path, *calls, **times))] == [0.0, 5.0, 0.0]
+    assert [node.start_ms for node in placed_in(written(tmp_path, *calls, **times))] == [0.0, 5.0, 0.0]
 
 
 def test_the_ids_of_tool_calls(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""The records of a run with their parents and times: what the rows and the spans of an export are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from agenttape_core.schema import Interaction, Step
+from agenttape_core.storage import Cassette
+from agenttape_core.tools.reading.timeline import timeline_of
+
+
+class Placed(NamedTuple):
+    """A record in its place.
+
+    Args:
+        id: `i` and the number of an interaction, or `s` and that of a step.
+        record: The record.
+        parent: The id of the record that it happened in; None for the outermost.
+        start_ms: When it began, in milliseconds after the first record did; a guess where that was not recorded.
+        duration_ms: How long it took; None where that is not known.
+        offsets_ms: When the chunks of its stream arrived, in milliseconds after it began.
+    """
+
+    id: str
+    record: Interaction | Step
+    parent: str | None
+    start_ms: float
+    duration_ms: float | None
+    offsets_ms: Sequence[float] = ()
+
+
+def placed_in(cassette: Cassette) -> list[Placed]:
+    """Return the records of a cassette in its order, each after the one that it happened in.
+
+    Raises:
+        CassetteFormatError: If a record is malformed.
+    """
+    return list(_placed(cassette))
+
+
+def _placed(cassette: Cassette) -> Iterator[Placed]:
+    timeline = timeline_of(cassette)
+    known: list[Interaction | Step] = []
+    calls: dict[int, Interaction] = {}
+    for record, row, holder in zip(cassette.records(), timeline.rows, timeline.tree.holders, strict=True):
+        known.append(record)
+        above = known[holder] if holder is not None else None
+        if isinstance(record, Interaction):
+            calls[record.number] = record
+            above = _parent_of(record, above, calls)
+        took = row.duration_ms if row.is_measured or isinstance(record, Interaction) else None
+        parent = _id(above) if above is not None else None
+        yield Placed(_id(record), record, parent, row.start_ms, took, row.chunks_ms)
+
+
+def _id(record: Interaction | Step) -> str:
+    return f"{'s' if isinstance(record, Step) else 'i'}{record.number}"
+
+
+def _parent_of(
+    item: Interaction, above: Interaction | Step | None, calls: dict[int, Interaction]
+) -> Interaction | Step | None:
+    """Return the record that a call happened in: the call that was executing, unless a record below that is nearer."""
+    executing = calls.get(item.parent) if item.parent is not None else None
+    if executing is None or (above is not None and above.address.startswith(f"{executing.address}/")):
+        return above
+    return executing
