@@ -14,9 +14,10 @@ NAMES = sorted(path.parent.name for path in PACKAGES.glob("*/pyproject.toml"))
 
 @pytest.mark.parametrize("package", NAMES)
 def test_the_whole_folder_is_packed(package: str) -> None:
-    """A wheel is the package's folder, with nothing left out and nothing added."""
+    """A wheel is the package's folder, and the module beside it that reads its streams, if it has one."""
+    modules = [f"src/{path.name}" for path in (PACKAGES / package / "src").glob("*.py")]
     build = tomllib.loads((PACKAGES / package / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
-    assert build == {"targets": {"wheel": {"packages": [f"src/agenttape_{package}"]}}}
+    assert build == {"targets": {"wheel": {"packages": [f"src/agenttape_{package}", *modules]}}}
 
 
 @pytest.mark.parametrize("package", NAMES)

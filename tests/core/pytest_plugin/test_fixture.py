@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agenttape_core import ConfigurationError, boundary, use_cassette
 from agenttape_core.pytest_plugin.fixture import TestCassette
-from agenttape_core.schema import Outcome
-from agenttape_core.tools.reading.answer import answer_text, tool_calls_of
 
 from .conftest import Project
 
@@ -151,40 +147,3 @@ def test_golden_values_of_a_failing_test(project: Project, monkeypatch: pytest.M
     project.tests(f"{GOLDEN}    assert False\n")
     project.run("--cassette-mode=all").assert_outcomes(failed=1)
     assert project.cassettes() == []
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("Hello", "Hello"),
-        ({"$chat_result": {"message": {"type": "ai", "content": "Hello"}}}, "Hello"),
-        (
-            {"message": {"role": "assistant", "blocks": [{"block_type": "text", "text": "Hel"}, {"text": "lo"}]}},
-            "Hello",
-        ),
-        ([{"type": "reasoning", "text": "Hm."}, {"type": "text", "text": "Hello"}], "Hello"),
-        (json.loads('{"a": 1}'), ""),
-        (7, ""),
-    ],
-)
-def test_the_text_of_an_answer(value: Any, text: str) -> None:
-    """The text of an answer is found in what any framework records, without the model's thoughts."""
-    assert answer_text(Outcome(status="returned", value=value)) == text
-    assert answer_text(Outcome(status="streamed", chunks=[value, value], ended="exhausted")) == text * 2
-
-
-CALL = {"name": "look_up", "args": {"city": "Paris"}, "id": "1"}
-BLOCK = {"block_type": "tool_call", "tool_name": "look_up", "tool_kwargs": {"city": "Paris"}}
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"$chat_result": {"message": {"type": "ai", "content": "", "tool_calls": [CALL]}}},
-        {"$chat_response": {"message": {"role": "assistant", "blocks": [{"block_type": "text", "text": ""}, BLOCK]}}},
-    ],
-)
-def test_the_tool_calls_of_an_answer(value: Any) -> None:
-    """The tool calls of an answer are found in what any framework records; a text has none."""
-    assert tool_calls_of(Outcome(status="returned", value=value)) == [("look_up", {"city": "Paris"})]
-    assert tool_calls_of(Outcome(status="returned", value="Hello")) == []

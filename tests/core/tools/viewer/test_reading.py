@@ -19,8 +19,9 @@ from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, S
 from agenttape_core.storage import open_cassette, write_cassette
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.viewer import is_page, page_of
-from agenttape_core.tools.viewer.reading import readable, summary
+from agenttape_core.tools.viewer.page import readable
 from agenttape_core.tools.viewer.rows import page_rows, pairs_of, run_of
+from agenttape_core.tools.viewer.summary import summary
 
 from .conftest import write_page
 from .showcase import Book, returned, write_hostile

@@ -85,6 +85,7 @@ from agenttape_core.matching import (
 )
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
+from agenttape_core.schema.readers import CallPiece, register_reader
 from agenttape_core.session import (
     Boundary,
     Crossed,
@@ -126,6 +127,7 @@ __all__ = [
     "Boundary",
     "Branch",
     "Call",
+    "CallPiece",
     "Cassette",
     "Cross",
     "Crossed",
@@ -219,6 +221,7 @@ __all__ = [
     "register_backoff",
     "register_codecs",
     "register_place",
+    "register_reader",
     "register_result_attribute",
     "register_scope",
     "register_seam",

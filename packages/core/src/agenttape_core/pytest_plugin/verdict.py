@@ -11,7 +11,7 @@ from agenttape_core.schema import Interaction
 from agenttape_core.session import Session
 from agenttape_core.settings import load_settings
 from agenttape_core.tools.reading.prices import Prices, load_prices
-from agenttape_core.tools.reading.summary import PRICED, cost_of
+from agenttape_core.tools.reading.summary import MODELS, cost_of
 
 _PREFIX = "cassette."
 _COUNTED = ("missed", "blocked", "drifted", "unused")
@@ -68,7 +68,7 @@ class Verdict:
             "drifted": len(report.drift),
             "unused": len(report.unused),
         }
-        costs = [cost_of(item, _prices()) for item in served if item.kind in PRICED]
+        costs = [cost_of(item, _prices()) for item in served if item.kind in MODELS]
         return cls(
             path=_relative(session.path, root),
             word=_word(counts, session),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import agenttape_langchain_reader
 from agenttape_core.integration.codecs import HTTP, VECTORS
 from agenttape_langchain.codec import addable, graph, messages, outputs, parsed, text
 from agenttape_langchain.codec.streams import join_chunks, split_result
@@ -23,5 +24,7 @@ CODECS: tuple[TypeCodec, ...] = (
     *HTTP,
 )
 """The codecs to put before those of Python's own types: `PYTHON_VALUES.extended(CODECS)`."""
+
+agenttape_langchain_reader.register()  # as its entry point does, for those who run from a folder of sources
 
 __all__ = ["CODECS", "join_chunks", "join_texts", "split_result", "split_texts"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import agenttape_llamaindex_reader
 from agenttape_core.integration import TypeCodec
 from agenttape_core.integration.codecs import HTTP, VECTORS
 from agenttape_llamaindex.codec import blocks, messages, responses, streams
@@ -16,5 +17,7 @@ CODECS: tuple[TypeCodec, ...] = (
     *HTTP,
 )
 """The codecs to put before those of Python's own types."""
+
+agenttape_llamaindex_reader.register()  # as its entry point does, for those who run from a folder of sources
 
 __all__ = ["CHATS", "CODECS", "TEXTS"]

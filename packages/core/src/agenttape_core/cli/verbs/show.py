@@ -14,9 +14,8 @@ from agenttape_core.errors import CassetteNotFoundError, counted
 from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.reading.answer import answer_text, tool_calls_of
+from agenttape_core.tools.reading.answer import ANSWERING, Answer
 from agenttape_core.tools.reading.call_tree import CallTree
-from agenttape_core.tools.reading.summary import PRICED
 
 _SHORT = 160
 
@@ -116,10 +115,11 @@ def _arguments(given: Any) -> str:
 
 
 def _answered(item: Interaction) -> str:
-    if item.kind in PRICED:
-        calls = [f"{name}({_arguments(given)})" for name, given in tool_calls_of(item.outcome)]
-        if told := " ".join(filter(None, [answer_text(item.outcome), *calls])):
-            return told
+    if item.kind in ANSWERING:
+        answer = Answer(item.outcome)
+        calls = [f"{call.name}({_arguments(call.args)})" for call in answer.tool_calls]
+        if line := " ".join(filter(None, [answer.text, *calls])):
+            return line
     return str(item.outcome.value if item.outcome.status == "returned" else item.outcome.chunks)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from agenttape_core.schema import Interaction, RecordedError, Step
 from agenttape_core.tools.export.placed import Placed
 from agenttape_core.tools.export.providers import provider_name
-from agenttape_core.tools.reading.answered import answered
-from agenttape_core.tools.reading.summary import model_of
+from agenttape_core.tools.reading.answer import ANSWERING, Answer
+from agenttape_core.tools.reading.summary import MODELS, model_of
 
 Attributes = dict[str, str | bool | int | float | Sequence[str]]
 
@@ -27,10 +27,6 @@ OPERATIONS = {
     "agent": "invoke_agent",
 }
 """`gen_ai.operation.name` by the kind of an interaction or a step. For any other kind the conventions have none."""
-MODELS = frozenset({"chat", "completion", "embeddings"})
-"""The kinds of calls of models."""
-ANSWERING = frozenset({"chat", "completion"})
-"""Those of them that answer in words."""
 
 _PARAMETERS: dict[str, tuple[type[int | float], tuple[str, ...]]] = {
     "temperature": (float, ("temperature",)),
@@ -88,7 +84,7 @@ def error_type(error: RecordedError) -> str:
 
 
 def _of_model(item: Interaction) -> Attributes:
-    found = answered(item.outcome) if item.kind in ANSWERING else None
+    found = Answer(item.outcome) if item.kind in ANSWERING else None
     said: Attributes = {"gen_ai.provider.name": provider_name(found.provider if found else None, item.name)}
     if model := model_of(item):
         said["gen_ai.request.model"] = model

@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agenttape_core.schema import Interaction, Step
-from agenttape_core.tools.export.attributes import ANSWERING
-from agenttape_core.tools.reading.answer import joined
-from agenttape_core.tools.reading.answered import answered, bare
+from agenttape_core.tools.reading.answer import ANSWERING, Answer, bare, joined
 from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
 
 _DOCUMENT = {"id": ("id", "id_", "node_id"), "content": ("page_content", "text"), "metadata": ("metadata",)}
@@ -42,7 +40,7 @@ def _of_model(item: Interaction) -> dict[str, Any]:
         "gen_ai.system_instructions": system_instructions(item.request),
         "gen_ai.input.messages": input_messages(item.request),
         "gen_ai.tool.definitions": tool_definitions(item.request),
-        "gen_ai.output.messages": answered(item.outcome).messages,
+        "gen_ai.output.messages": Answer(item.outcome).messages,
     }
 
 

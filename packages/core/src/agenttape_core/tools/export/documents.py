@@ -10,9 +10,8 @@ from typing import Any
 
 from agenttape_core.schema import Interaction
 from agenttape_core.storage import Cassette
-from agenttape_core.tools.export.attributes import ANSWERING
 from agenttape_core.tools.export.placed import Placed, placed_in
-from agenttape_core.tools.reading.answered import answered
+from agenttape_core.tools.reading.answer import ANSWERING, Answer
 from agenttape_core.tools.reading.summary import model_of
 
 VERSION = 1
@@ -53,5 +52,5 @@ def _row(placed: Placed) -> dict[str, Any]:
     if (model := model_of(record)) is not None:
         row["model"] = model
     if record.kind in ANSWERING:
-        row["answer"] = answered(record.outcome).messages
+        row["answer"] = Answer(record.outcome).messages
     return row

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from agenttape_core.schema import Interaction, RecordedError
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.export.attributes import (
-    MODELS,
     OPERATIONS,
     Attributes,
     attributes_of,
@@ -21,6 +20,7 @@ from agenttape_core.tools.export.content import content_of
 from agenttape_core.tools.export.placed import Placed, placed_in
 from agenttape_core.tools.export.tool_call_ids import tool_call_ids
 from agenttape_core.tools.reading.call_tree import MOMENTS
+from agenttape_core.tools.reading.summary import MODELS
 
 _NS_PER_MS = 1_000_000
 _LATEST = 2**63 - 1

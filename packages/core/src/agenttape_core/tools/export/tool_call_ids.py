@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agenttape_core.schema import Interaction
-from agenttape_core.tools.export.attributes import ANSWERING
-from agenttape_core.tools.reading.answered import answered
+from agenttape_core.tools.reading.answer import ANSWERING, Answer
 
 _Asked = tuple[Any, Any, Any]
 
@@ -33,7 +32,7 @@ def tool_call_ids(interactions: Iterable[Interaction]) -> dict[int, str]:
 
 
 def _asked(item: Interaction) -> list[_Asked]:
-    parts = [part for message in answered(item.outcome).messages for part in message["parts"]]
+    parts = [part for message in Answer(item.outcome).messages for part in message["parts"]]
     calls = [part for part in parts if part.get("type") == "tool_call" and isinstance(part.get("id"), str)]
     return [(call["id"], call["name"], call["arguments"]) for call in calls]
 

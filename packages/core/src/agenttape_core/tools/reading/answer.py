@@ -1,163 +1,257 @@
-"""The words of a recorded answer: what a person reads of it, whichever framework made it."""
+"""What a model answered, and what its provider said about the answer, whichever framework recorded it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from agenttape_core.errors import UnreadableValueError
 from agenttape_core.schema import Interaction, Outcome
-from agenttape_core.schema.codecs.changes import advanced
+from agenttape_core.schema.readers import CallPiece, reader_of
+from agenttape_core.tools.reading.messages import items_of, message_of
 
-_WHOLES = ("message", "generations", "response")
-_Join = Callable[[Sequence[Mapping[str, Any]]], Any]
-_TEXTS = ("content", "blocks", "text", "delta")
+ANSWERING = frozenset({"chat", "completion"})
+"""The kinds of calls whose outcome is an answer."""
 
-
-def answer_text(outcome: Outcome) -> str:
-    """Return the text that a model answered with: of a stream, that of all chunks. Empty where there is none.
-
-    Args:
-        outcome: The outcome of an interaction of the kind `chat` or `completion`.
-    """
-    if outcome.status == "streamed":
-        return "".join(map(_text, outcome.chunks or ()))
-    return _text(outcome.value)
+_FURTHER_TEXTS = ("response", "delta")
+"""Keys of a text in answers that are no messages, such as those of functions."""
 
 
-def tool_calls_of(outcome: Outcome) -> list[tuple[str, Any]]:
-    """Return the tool calls that a model answered with, as names and arguments.
+class ToolCall(NamedTuple):
+    """A tool call that a model asked for."""
 
-    Args:
-        outcome: As for `answer_text`.
-    """
-    message = _message(joined(outcome))
-    calls = [*mappings_in(message.get("tool_calls")), *mappings_in(message.get("blocks"))]
-    named = [(call.get("name") or call.get("tool_name"), call) for call in calls]
-    return [(name, call.get("args", call.get("tool_kwargs"))) for name, call in named if isinstance(name, str)]
+    name: str
+    args: Any
 
 
-def joined(outcome: Outcome) -> Any:
-    """Return what a model answered with as one value, of a stream as if it had not been streamed.
+class Answer:
+    """What a model answered.
 
     Args:
-        outcome: As for `answer_text`. Chunks of no framework that is known here become their text.
+        outcome: The outcome of an interaction of a kind in `ANSWERING`.
     """
-    if outcome.status != "streamed":
-        return outcome.value
-    pieces = [dict(chunk) if isinstance(chunk, Mapping) and len(chunk) == 1 else {} for chunk in outcome.chunks or ()]
-    tags = {tag for piece in pieces for tag in piece}
-    bodies = [{"content": body} if isinstance(body, str) else body for piece in pieces for body in piece.values()]
-    if len(bodies) == len(pieces) > 0 and len(tags) == 1 and all(isinstance(body, Mapping) for body in bodies):
-        join: _Join = _JOINS.get(tags.pop(), _text_of_all)
-        try:
-            return join(bodies)
-        except UnreadableValueError:
-            return answer_text(outcome)
-    return answer_text(outcome)
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+
+    @cached_property
+    def value(self) -> Any:
+        """The recorded value, of a stream as if it had not been streamed."""
+        return joined(self._outcome)
+
+    @cached_property
+    def messages(self) -> list[dict[str, Any]]:
+        """The answers, as `message_of` returns them; more than one if the model was asked for several."""
+        if self.value == "":  # a stream without chunks
+            return []
+        if found := _messages_in(self.value):
+            return found
+        text = _further_text(self.value)
+        return [message_of({"content": text}, "assistant")] if text else []
+
+    @cached_property
+    def text(self) -> str:
+        """Its text; empty if it has none."""
+        return "".join(map(_text_of_message, self.messages))
+
+    @cached_property
+    def tool_calls(self) -> list[ToolCall]:
+        """The tool calls it asks for."""
+        parts = [part for message in self.messages for part in message["parts"] if part["type"] == "tool_call"]
+        return [ToolCall(part["name"], part["arguments"]) for part in parts if part["name"]]
+
+    @cached_property
+    def finish_reasons(self) -> list[str]:
+        """Why each of the answers ended."""
+        whole = bare(self.value)
+        return [reason for answer in _answers_in(whole) for reason in _reasons(answer)] or list(_reasons(whole))
+
+    @property
+    def model(self) -> str | None:
+        """The model that answered, as its provider calls it."""
+        return _first(self._sources, "model_name", "model")
+
+    @property
+    def id(self) -> str | None:
+        """The provider's id of the answer."""
+        tag = next(iter(self.value)) if isinstance(self.value, Mapping) and len(self.value) == 1 else ""
+        return _first(self._sources, "id", skip=reader_of(tag).local_ids)
+
+    @property
+    def provider(self) -> str | None:
+        """The provider, as the framework calls it."""
+        return _first(self._sources, "model_provider", "ls_provider")
+
+    @cached_property
+    def tokens(self) -> dict[str, int]:
+        """Tokens of special kinds, by the last words of their attribute of the GenAI conventions."""
+        found = {}
+        for name, paths in _TOKENS.items():
+            counts = (_at(source, path) for path in paths for source in self._sources)
+            count = next((count for count in counts if type(count) is int), None)
+            if count is not None:
+                found[name] = count
+        return found
+
+    @cached_property
+    def _sources(self) -> list[Mapping[str, Any]]:
+        whole = bare(self.value)
+        return [source for answer in [*_answers_in(whole), whole] for source in _sources(answer)]
 
 
 def last_answer(interactions: Iterable[Interaction]) -> str:
     """Return the text of the last answer of a model; empty if there is none.
 
     Args:
-        interactions: Those of a run, in its order. What an interaction executed inside itself is not an answer to the
-            run.
+        interactions: Those of a run, in its order. A call that another call made is no answer to the run.
     """
-    answers = [item for item in interactions if item.kind in {"chat", "completion"} and item.parent is None]
-    return answer_text(answers[-1].outcome) if answers else ""
+    answers = [item for item in interactions if item.kind in ANSWERING and item.parent is None]
+    return Answer(answers[-1].outcome).text if answers else ""
 
 
-def _message(value: Any) -> Mapping[str, Any]:
-    while isinstance(value, Mapping):
-        inner = value.get("message") or (next(iter(value.values())) if len(value) == 1 else None)
-        if not isinstance(inner, Mapping):
-            return value
-        value = inner
-    return {}
+def joined(outcome: Outcome) -> Any:
+    """Return the value of an outcome, of a stream as if it had not been streamed.
+
+    A stream becomes its text if no installed integration has registered how its chunks are joined, or if they do not
+    fit each other.
+
+    Args:
+        outcome: The outcome of any interaction.
+    """
+    if outcome.status != "streamed":
+        return outcome.value
+    chunks = outcome.chunks or []
+    tags = {_tag_of(chunk) for chunk in chunks}
+    bodies = [body for body in map(_body_of, chunks) if isinstance(body, Mapping)]
+    if len(tags) == 1 and len(bodies) == len(chunks) and (join := reader_of(tags.pop()).join) is not None:
+        try:
+            return join(bodies)
+        except UnreadableValueError:
+            return _text_of_chunks(chunks)
+    return _text_of_chunks(chunks)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def pieces_of(chunk: Any) -> list[str | CallPiece]:
+    """Return what one chunk of a stream brings: a text, and pieces of tool calls.
+
+    Args:
+        chunk: The chunk as it is recorded.
+    """
+    text, body, read = _text_of(chunk), _body_of(chunk), reader_of(_tag_of(chunk)).calls
+    calls = list(read(body)) if read is not None and isinstance(body, Mapping) else []
+    return [text, *calls] if text else [*calls]
 
 
-def mappings_in(value: Any) -> list[Mapping[str, Any]]:
-    """Return the mappings in a list; nothing of what is none."""
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
+def bare(value: Any) -> Any:
+    """Return a value without its tag: the fields of a framework's object, or the value itself."""
+    if not isinstance(value, Mapping) or len(value) != 1:
         return value
-    if isinstance(value, list):
-        return "".join(map(_text, value))
-    if not isinstance(value, Mapping):
+    tag, body = next(iter(value.items()))
+    if not tag.startswith("$"):
+        return value
+    if isinstance(body, list) and body and isinstance(body[-1], Mapping):  # of an object: its class, then its fields
+        return body[-1]
+    return body
+
+
+def _tag_of(chunk: Any) -> str:
+    tag = next(iter(chunk), "") if isinstance(chunk, Mapping) and len(chunk) == 1 else ""
+    return tag if tag.startswith("$") else ""
+
+
+def _body_of(chunk: Any) -> Any:
+    body = next(iter(chunk.values())) if _tag_of(chunk) else chunk
+    return {"content": body} if isinstance(body, str) else body
+
+
+def _text_of_chunks(chunks: Iterable[Any]) -> str:
+    return "".join(map(_text_of, chunks))
+
+
+def _text_of(value: Any) -> str:
+    """Return the text of an answer, or of one chunk of it."""
+    messages = _messages_in(value)
+    return "".join(map(_text_of_message, messages)) if messages else _further_text(value)
+
+
+def _text_of_message(message: Mapping[str, Any]) -> str:
+    texts = [part.get("content") for part in message["parts"] if part["type"] == "text"]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _further_text(value: Any) -> str:
+    fields = bare(value)
+    if not isinstance(fields, Mapping):
         return ""
-    if len(value) == 1 and next(iter(value)).startswith("$"):  # a value of a framework, under the name of its codec
-        return _text(next(iter(value.values())))
-    for key in (*_WHOLES, *_TEXTS):
-        if key in value and str(value.get("type")) not in {"tool_call", "tool_use", "reasoning", "thinking"}:
-            return _text(value[key])
-    return ""
+    return next((_text_of(fields[key]) for key in _FURTHER_TEXTS if key in fields), "")
 
 
-def _joined_messages(bodies: Sequence[Mapping[str, Any]]) -> Any:
-    """Return the result that LangChain makes of chunks of a message."""
-    message: dict[str, Any] = {"type": "ai", "content": "".join(map(_text, bodies)), "tool_calls": []}
-    calls: dict[str, dict[str, Any]] = {}
-    told: dict[str, Any] = {}
-    for body in bodies:
-        told |= _mapping(body.get("generation_info"))
-        part = body["message"] if isinstance(body.get("message"), Mapping) else body
-        for key in ("response_metadata", "usage_metadata"):
-            message[key] = {**message.get(key, {}), **_mapping(part.get(key))}
-        if part.get("id") is not None:
-            message.setdefault("id", part["id"])
-        for piece in mappings_in(part.get("tool_call_chunks")):
-            _add_piece(calls.setdefault(str(piece.get("index", len(calls))), {}), piece)
-    message["tool_calls"] = [{**call, "args": _read(call.get("args"))} for call in calls.values()]
-    return {"$chat_result": {"message": message, "generation_info": told}}
+def _messages_in(value: Any) -> list[dict[str, Any]]:
+    answers = map(bare, _answers_in(bare(value)))
+    return [message for answer in answers if (message := _message_in(answer)) is not None]
 
 
-def _add_piece(call: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    call["args"] = f"{call.get('args', '')}{piece.get('args') or ''}"
-    for key in ("name", "id"):
-        if piece.get(key) is not None:
-            call.setdefault(key, piece[key])
+def _answers_in(whole: Any) -> Iterator[Any]:
+    """Yield the answers of a value that may hold several."""
+    generations = whole.get("generations") if isinstance(whole, Mapping) else None
+    if not isinstance(generations, list):
+        yield whole
+        return
+    for generation in generations:
+        yield from map(bare, generation if isinstance(generation, list) else [generation])
 
 
-def _read(arguments: Any) -> Any:
-    """Return the arguments that a text spells; the text, if they are no plain data."""
-    try:
-        read = json.loads(arguments) if arguments else {}
-        json.dumps(read, allow_nan=False)
-    except (ValueError, RecursionError):
-        return arguments
-    return read
+def _message_in(answer: Any) -> dict[str, Any] | None:
+    message = bare(answer.get("message", answer.get("text", answer))) if isinstance(answer, Mapping) else answer
+    if isinstance(message, str) or _are_blocks(message):
+        return message_of({"content": message}, "assistant")
+    is_message = isinstance(message, Mapping) and {"content", "blocks", "tool_calls"} & message.keys()
+    return message_of(message, "assistant") if is_message else None
 
 
-def _joined_chats(bodies: Sequence[Mapping[str, Any]]) -> Any:
-    said: dict[str, Any] = {"message": {"role": "assistant"}}
-    for body in bodies:
-        said = advanced(said, dict(body), ("message", "content"))
-    return {"$chat_response": said}
+def _are_blocks(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str | Mapping) for item in value)
 
 
-def _joined_texts(bodies: Sequence[Mapping[str, Any]]) -> Any:
-    said: dict[str, Any] = {}
-    for body in bodies:
-        said = advanced(said, dict(body), ("text",))
-    return {"$completion_response": said}
+def _sources(answer: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the places where a provider's words about an answer may stand, the likeliest first."""
+    if not isinstance(answer, Mapping):
+        return
+    message = bare(answer.get("message"))
+    inner = [message.get("response_metadata"), message.get("usage_metadata")] if isinstance(message, Mapping) else []
+    places = [*inner, answer.get("llm_output"), answer.get("generation_info"), answer.get("raw"), message]
+    for place in map(bare, places):
+        if isinstance(place, Mapping):
+            yield place
+            for key in ("usage", "token_usage"):
+                if isinstance(used := bare(place.get(key)), Mapping):
+                    yield used
 
 
-def _text_of_all(bodies: Sequence[Mapping[str, Any]]) -> str:
-    return "".join(map(_text, bodies))
+def _reasons(answer: Any) -> Iterator[str]:
+    found = [_first([source], "finish_reason", "stop_reason", "done_reason") for source in _sources(answer)]
+    choices = [bare(choice) for source in _sources(answer) for choice in items_of(source.get("choices"))]
+    found += [_first([choice], "finish_reason") for choice in choices if isinstance(choice, Mapping)]
+    yield from list(filter(None, found))[:1]
 
 
-_JOINS: dict[str, _Join] = {
-    "$chunk": _joined_messages,
-    "$chat_chunk": _joined_chats,
-    "$text_chunk": _joined_texts,
-}
-"""How the chunks of a framework become one value, by their tags."""
+def _first(sources: list[Mapping[str, Any]], *keys: str, skip: tuple[str, ...] = ()) -> str | None:
+    texts = (source.get(key) for source in sources for key in keys)
+    return next((text for text in texts if isinstance(text, str) and text and not text.startswith(skip)), None)
+
+
+_TOKENS = {
+    "cache_read.input_tokens": (("input_token_details", "cache_read"), ("prompt_tokens_details", "cached_tokens"),
+                                ("cache_read_input_tokens",)),
+    "cache_creation.input_tokens": (("input_token_details", "cache_creation"), ("cache_creation_input_tokens",)),
+    "reasoning.output_tokens": (("output_token_details", "reasoning"),
+                                ("completion_tokens_details", "reasoning_tokens")),
+}  # fmt: skip
+"""Where tokens of special kinds are counted, in the words of frameworks and providers."""
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        value = bare(value).get(key) if isinstance(bare(value), Mapping) else None
+    return value

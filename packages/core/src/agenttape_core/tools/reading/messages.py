@@ -73,7 +73,7 @@ def _parts(content: Any) -> Iterator[dict[str, Any]]:
 
 
 def _block(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    kind = str(block.get("type", "text"))
+    kind = str(block.get("type", block.get("block_type", "text")))
     if kind in _MEDIA:
         yield _media(kind, block)
     elif kind in _CALLS and "tool_name" in block:  # LlamaIndex's blocks are not repeated among the tool calls

@@ -8,10 +8,11 @@ from typing import Any
 
 from agenttape_core.schema import Interaction
 from agenttape_core.storage import Cassette
+from agenttape_core.tools.reading.answer import ANSWERING
 from agenttape_core.tools.reading.prices import Prices
 
-PRICED = frozenset({"chat", "completion", "embeddings"})
-"""The kinds of calls that are billed by the token."""
+MODELS = ANSWERING | {"embeddings"}
+"""The kinds of calls of models, which are billed by the token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def cost_of(item: Interaction, prices: Prices) -> float | None:
     """Return what a call cost in US dollars; nothing if its model has no known price or its tokens were not counted.
 
     Args:
-        item: A call of one of the kinds `PRICED`.
+        item: A call of one of the kinds `MODELS`.
         prices: The prices.
     """
     price, usage = prices.of(model_of(item)), item.outcome.usage
@@ -93,7 +94,7 @@ def overview_of(cassette: Cassette, prices: Prices) -> Overview:
         found["lossy"] += item.fidelity != "exact"
         if item.kind == "tool":
             tools[item.name] += 1
-        if item.kind in PRICED:
+        if item.kind in MODELS:
             models[model_of(item) or ""] += 1
             cost, usage = cost_of(item, prices), item.outcome.usage
             found["unpriced"] += cost is None

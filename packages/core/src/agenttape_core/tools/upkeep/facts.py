@@ -11,7 +11,7 @@ from typing import Any
 
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
-from agenttape_core.tools.reading.summary import PRICED, model_of
+from agenttape_core.tools.reading.summary import MODELS, model_of
 from agenttape_core.tools.upkeep.age import recorded_at
 
 _COUNTED = re.compile(r"[@#~]\d+|\[\d+\]")
@@ -56,7 +56,7 @@ def facts_of(path: str, cassette: Cassette) -> Facts:
     volatile = cassette.preface.volatile
     facts = Facts(path, recorded_at(volatile.created), volatile.packages)
     for item in cassette.interactions():
-        if item.kind not in PRICED:
+        if item.kind not in MODELS:
             continue
         if model := model_of(item):
             facts.models.add(model)

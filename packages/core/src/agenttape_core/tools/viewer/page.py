@@ -19,12 +19,13 @@ from importlib.resources import files
 from typing import Any
 
 from agenttape_core.schema import Interaction, Step
+from agenttape_core.schema.readers import CallPiece
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.writer import stored_records
 from agenttape_core.tools.compare import Compared, Comparison
+from agenttape_core.tools.reading.answer import ANSWERING, Answer, pieces_of
 from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.summary import overview_of
-from agenttape_core.tools.viewer.reading import readable
 from agenttape_core.tools.viewer.rows import page_rows, pairs_in, pairs_of, run_of
 
 _MARK = "<!doctype html>\n<!-- made by agenttape view -->\n"
@@ -102,6 +103,33 @@ def _lines(cassette: Cassette, records: Sequence[Interaction | Step]) -> Iterato
             yield _json({**stored, **offsets, "read": readable(record)})
         else:
             yield _json(stored)
+
+
+def readable(item: Interaction) -> dict[str, Any]:
+    """Return the answer of a model as the page shows it; empty for any other call.
+
+    `text` is its text and `calls` are the tool calls it asks for. For a stream, `pieces` has an item for each chunk:
+    its text, or a list of texts and of pieces of tool calls, each with the `call` that it belongs to.
+    """
+    if item.kind not in ANSWERING:
+        return {}
+    if item.outcome.chunks is not None:
+        return {"pieces": [_piece(pieces_of(chunk)) for chunk in item.outcome.chunks]}
+    answer = Answer(item.outcome)
+    calls = [call._asdict() for call in answer.tool_calls]
+    return {key: value for key, value in (("text", answer.text), ("calls", calls)) if value}
+
+
+def _piece(pieces: Sequence[str | CallPiece]) -> str | list[Any]:
+    if not pieces:
+        return ""
+    if len(pieces) == 1 and isinstance(pieces[0], str):
+        return pieces[0]
+    return [piece if isinstance(piece, str) else _without_none(piece._asdict()) for piece in pieces]
+
+
+def _without_none(piece: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in piece.items() if value is not None}
 
 
 def _json(value: Any) -> str:

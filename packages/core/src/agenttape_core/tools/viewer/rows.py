@@ -11,10 +11,10 @@ from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare import Compared
 from agenttape_core.tools.reading.call_tree import CallTree
 from agenttape_core.tools.reading.prices import Prices
-from agenttape_core.tools.reading.summary import PRICED, cost_of, model_of
+from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
 from agenttape_core.tools.reading.timeline import timeline_of
 from agenttape_core.tools.viewer.lines import Line, lines_of
-from agenttape_core.tools.viewer.reading import summary
+from agenttape_core.tools.viewer.summary import summary
 
 RecordId = tuple[str, int]
 """A record: `interaction` or `step`, and its number."""
@@ -182,7 +182,7 @@ def _call_facts(item: Interaction, cassette: Cassette, prices: Prices) -> Iterat
     if outcome.chunks is not None:
         yield "chunks", len(outcome.chunks)
         yield "first_chunk", timing.offsets_ms[0] if timing is not None and timing.offsets_ms else None
-    if item.kind in PRICED:
+    if item.kind in MODELS:
         yield "model", model_of(item)
         yield "dollars", cost_of(item, prices)
         if outcome.usage is not None:

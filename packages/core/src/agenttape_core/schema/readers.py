@@ -1,0 +1,81 @@
+"""Readers of streams: what an integration registers so that tools can read the chunks that its codecs write.
+
+A tool over finished cassettes does not import a framework to show what a model answered. So an integration publishes a
+function that registers its readers as an entry point of the group `agenttape.readers`, in a module that imports no
+framework. It is called when a tool meets a tag that nobody has registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import NamedTuple
+
+from agenttape_core.schema.values import Plain
+
+GROUP = "agenttape.readers"
+
+Body = Mapping[str, Plain]
+"""A recorded value without its tag. A chunk that is only a text has the body `{"content": text}`."""
+
+
+class CallPiece(NamedTuple):
+    """The piece of a tool call that one chunk of a stream brings.
+
+    Args:
+        call: Tells the call from the others of the answer, such as its index among them.
+        name: The name of the tool, in the chunk that brings it.
+        id: The id of the call, likewise.
+        args: The text that the arguments grow by.
+    """
+
+    call: str
+    name: str | None = None
+    id: str | None = None
+    args: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How the values of one codec are read. See `register_reader`."""
+
+    join: Callable[[Sequence[Body]], Plain] | None = None
+    calls: Callable[[Body], Iterable[CallPiece]] | None = None
+    local_ids: tuple[str, ...] = ()
+
+
+_readers: dict[str, Reader] = {}
+
+
+def register_reader(
+    tag: str,
+    *,
+    join: Callable[[Sequence[Body]], Plain] | None = None,
+    calls: Callable[[Body], Iterable[CallPiece]] | None = None,
+    local_ids: Sequence[str] = (),
+) -> None:
+    """Register how tools read the values of a codec. Texts, messages and complete tool calls need no reader.
+
+    Args:
+        tag: The tag of the codec, such as `$chunk`.
+        join: Returns what the bodies of the chunks of a stream amount to: the tagged value that the codecs write of
+            the same answer when it is not streamed. It may raise `UnreadableValueError` for chunks that do not fit.
+        calls: Returns the pieces of tool calls in the body of one chunk.
+        local_ids: What ids begin with that the framework made up for answers that came without one.
+    """
+    _readers[tag] = Reader(join, calls, tuple(local_ids))
+
+
+def reader_of(tag: str) -> Reader:
+    """Return the reader of a codec's values; one that reads nothing if no installed integration has registered any."""
+    if tag.startswith("$") and tag not in _readers:
+        _register_installed()
+    return _readers.get(tag, Reader())
+
+
+@cache
+def _register_installed() -> None:
+    for point in entry_points(group=GROUP):
+        point.load()()
