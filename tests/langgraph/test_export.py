@@ -128,10 +128,10 @@ def test_what_cannot_be_exported(world: World, tmp_path: Path) -> None:
         export_thread(saver, {}, tmp_path / "runs.yaml", path)
     assert not path.exists()
     export_thread(saver, CONFIG, tmp_path / "runs.yaml", path)
-    with pytest.raises(ConfigurationError, match="is there already"):
+    with pytest.raises(ConfigurationError, match="exists already"):
         export_thread(saver, CONFIG, tmp_path / "runs.yaml", path)
     TapeSaver(tmp_path / "plain.sqlite").close()
-    with pytest.raises(CassetteFormatError, match="no export of a thread"):
+    with pytest.raises(CassetteFormatError, match="not an export of a thread"):
         open_export(tmp_path / "plain.sqlite")
     with pytest.raises(CassetteError):
         open_export(tmp_path / "nowhere.sqlite")

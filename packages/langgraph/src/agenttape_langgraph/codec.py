@@ -1,4 +1,4 @@
-"""LangGraph's objects as plain data and back, beyond those that LangChain's integration knows."""
+"""Codecs for LangGraph's objects, beside those of LangChain's integration."""
 
 from __future__ import annotations
 
@@ -32,4 +32,4 @@ CODECS: tuple[TypeCodec, ...] = (
     TypeCodec("$store_item", lambda value: type(value) is Item, _write_item, _read_item),
     TypeCodec("$found_item", lambda value: type(value) is SearchItem, _write_found, _read_found),
 )
-"""What stores return."""
+"""The items that stores return."""

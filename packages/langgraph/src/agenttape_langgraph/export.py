@@ -1,8 +1,8 @@
-"""One file with all that there is of a production thread: its checkpoints, and the cassette of its runs.
+"""One file with a whole production thread: its checkpoints, and the cassette of its runs.
 
-Nothing in it is secret: what the cassette calls by a pseudonym has the same one in the checkpoints. So the states of
-the file and the requests of its cassette still fit each other, and the thread can be replayed and departed from by
-somebody who has neither the store nor the models.
+It holds no secrets: a value that has a pseudonym in the cassette has the same one in the checkpoints. So the states of
+the file and the requests of its cassette still fit each other, and the thread can be replayed and forked without the
+store and the models.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from agenttape_langgraph.time_travel.initial_checkpoints import copy_checkpoint
 from agenttape_langgraph.time_travel.recorded_run import THREAD, RecordedRun
 
 PART = "export"
-"""The name of what an export adds to the file of a saver."""
+"""The name of the tables that an export adds to the file of a saver."""
 
 _TABLES = (
     """CREATE TABLE export_files (name TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
@@ -52,8 +52,8 @@ class ThreadExport(AbstractContextManager["ThreadExport"]):
 
     Args:
         cassette: The cassette of the thread, for `replay_thread` and `time_travel`.
-        saver: The checkpoints of the thread, for reading.
-        config: The config of the thread, for `graph.get_state_history` and the like.
+        saver: The checkpoints of the thread, read-only.
+        config: The config of the thread, for example for `graph.get_state_history`.
     """
 
     cassette: Path
@@ -62,7 +62,7 @@ class ThreadExport(AbstractContextManager["ThreadExport"]):
     _folder: TemporaryDirectory[str] | None = None
 
     def close(self) -> None:
-        """Close the file, and remove the cassette if it was put into a temporary folder."""
+        """Close the file, and remove the cassette if it is in a temporary folder."""
         self.saver.close()
         if self._folder is not None:
             self._folder.cleanup()
@@ -84,24 +84,23 @@ def export_thread(
     *,
     redact: bool | Sequence[Rule] = True,
 ) -> Path:
-    """Write a thread into one file: all its checkpoints, and what the cassette holds of it.
+    """Write a thread into one file: all its checkpoints, and its part of the cassette.
 
-    What is secret in the checkpoints is replaced as it was in the cassette. What no codec can write is replaced by a
-    stand-in. The saver and the cassette are only read.
+    Secrets in the checkpoints are replaced as they were in the cassette. Values that no codec can write are replaced by
+    opaque values. The saver and the cassette are only read.
 
     Args:
-        saver: The saver that has the thread.
-        config: The config of the thread: its `thread_id` is looked at.
-        cassette: The cassette that was recorded of its runs. Of other threads in it nothing is exported.
-        path: The file to write; there must be none.
+        saver: The saver that holds the thread.
+        config: The config of the thread; only its `thread_id` is used.
+        cassette: The cassette of its runs. Other threads in it are not exported.
+        path: The file to write. It must not exist.
         redact: The rules that the cassette was recorded with, as in `use_cassette`.
 
     Returns:
         The path of the file.
 
     Raises:
-        ConfigurationError: If the saver has no such thread, the cassette was recorded of another one, or the file is
-            there already.
+        ConfigurationError: If the saver or the cassette does not hold the thread, or the file exists.
         CassetteError: If the cassette cannot be read, or the file cannot be written.
     """
     _check(saver)
@@ -117,7 +116,7 @@ async def aexport_thread(
     *,
     redact: bool | Sequence[Rule] = True,
 ) -> Path:
-    """Do what `export_thread` does with the asynchronous methods of the saver."""
+    """Do what `export_thread` does, with the asynchronous methods of the saver."""
     _check(saver)
     export = _Export(config, cassette, path, redact)
     return export.write([found async for found in _alist(saver, export.config)])
@@ -128,10 +127,10 @@ def open_export(path: str | Path, *, folder: str | Path | None = None) -> Thread
 
     Args:
         path: The file.
-        folder: Where its cassette is put; by default into a temporary folder that goes when the export is closed.
+        folder: The folder to put its cassette into; by default a temporary one, removed when the export is closed.
 
     Raises:
-        CassetteError: If there is no such file, or it is no export.
+        CassetteError: If there is no such file, or it is not an export.
     """
     saver = TapeSaver(path, read_only=True)
     temporary = TemporaryDirectory(prefix="agenttape-export-") if folder is None else None
@@ -149,11 +148,11 @@ def open_export(path: str | Path, *, folder: str | Path | None = None) -> Thread
 def _extract(database: Database, folder: Path) -> str:
     with database.reading() as connection:
         if not connection.execute("SELECT 1 FROM parts WHERE name = ?", (PART,)).fetchone():
-            problem = "it holds checkpoints, but no cassette: it is no export of a thread"
+            problem = "it holds checkpoints but no cassette, so it is not an export of a thread"
             raise CassetteFormatError(database.path, problem, remedy="write one with export_thread(...)")
         for name, data in connection.execute("SELECT name, data FROM export_files"):
             if not _SAFE_NAME.fullmatch(name):
-                raise CassetteFormatError(database.path, f"it names a file {name!r}, which would be outside its folder")
+                raise CassetteFormatError(database.path, f"it names a file {name!r} outside its folder")
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
@@ -167,7 +166,7 @@ def _check(saver: Any) -> None:
 
 
 class _Export:
-    """What is exported, and how its secrets are replaced."""
+    """An export in progress."""
 
     def __init__(
         self,
@@ -184,13 +183,13 @@ class _Export:
         self._cassette = named_cassette(cassette)
         self._path = Path(path)
         if self._path.exists():
-            raise ConfigurationError(f"{self._path} is there already: an export is a file of its own")
+            raise ConfigurationError(f"{self._path} exists already: an export is a new file")
         self._run = RecordedRun(self._cassette, self._thread_id)
         preface = self._cassette.preface
         self._redacted = _Redacted(redactor_for(self._cassette.path, preface, redact, project_settings()))
 
     def write(self, checkpoints: Iterable[CheckpointTuple]) -> Path:
-        """Write the file; nothing is left of it if that fails."""
+        """Write the file, or leave none if that fails."""
         found = list(checkpoints)[::-1]
         if not found:
             raise ConfigurationError(f"the saver has no thread {self._thread_id!r}")
@@ -227,7 +226,7 @@ class _Export:
             connection.execute("INSERT INTO export_thread VALUES (?)", (self._thread_id,))
 
     def _records(self) -> Iterator[Interaction | Step]:
-        """Yield what the cassette holds of this thread: what is below its invocations, and what concerns all."""
+        """Yield the records of this thread in the cassette, and those that belong to no invocation."""
         roots = self._run.plan.roots
         for record in self._cassette.records():
             if record.address == "" or record.address.partition("/")[0] in roots:
@@ -242,7 +241,7 @@ class _Redacted:
         self._codec = value_codec(lenient=True)
 
     def __call__(self, value: Any) -> Any:
-        """Return a value like this one without secrets."""
+        """Return a copy of a value without secrets."""
         return self._codec.decode(self._redactor.value(self._codec.encode(value)))
 
 

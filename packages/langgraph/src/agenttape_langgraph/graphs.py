@@ -1,6 +1,6 @@
-"""Taped graphs: the same graph, whose run takes part in the session in force.
+"""Taped graphs: graphs whose runs take part in the session in force.
 
-A taped graph executes on every replay. What reaches outside from within it is taped, whether or not the session is
+A taped graph executes on every replay. Calls that reach outside from within it are taped, whether or not the session is
 ambient: models, tools and retrievers inside its nodes, and inside the nodes of its subgraphs.
 """
 
@@ -16,7 +16,7 @@ from langgraph.pregel import Pregel
 
 from agenttape_core.integration import alias_class, current_session, is_alias, taking_part
 from agenttape_langgraph.node_boundary import Serves
-from agenttape_langgraph.served_nodes import serving_nodes
+from agenttape_langgraph.served_nodes import with_served_nodes
 
 GraphT = TypeVar("GraphT", bound=Pregel[Any, Any, Any, Any])
 BuilderT = TypeVar("BuilderT", bound=StateGraph[Any, Any, Any, Any])
@@ -29,25 +29,25 @@ def tape_graph(graph: GraphT, serves: Serves = ()) -> GraphT:
     """Return a taped graph like this one, which stays as it is.
 
     Args:
-        graph: The graph. A taped one is returned as it is, unless some of its nodes are to be served.
-        serves: Which of its nodes are served as a whole.
+        graph: The graph. A taped one is returned as it is, unless nodes are to be served.
+        serves: Its nodes that are served as a whole.
 
     Raises:
         ConfigurationError: If the graph has no such node.
     """
     if is_alias(graph) and not serves:
         return graph
-    nodes = {"nodes": serving_nodes(graph, serves)} if serves else {}
+    nodes = {"nodes": with_served_nodes(graph, serves)} if serves else {}
     taped: GraphT = _twin(graph, _graph_alias, {**vars(graph), **nodes})
     return taped
 
 
 def tape_builder(builder: BuilderT, serves: Serves = ()) -> BuilderT:
-    """Return a builder like this one that compiles to taped graphs; what is added to either is not added to both.
+    """Return a builder like this one that compiles to taped graphs. Later additions to one are not made to the other.
 
     Args:
-        builder: The builder. A taped one is returned as it is, unless some nodes are to be served.
-        serves: Which of the nodes of its graphs are served as a whole.
+        builder: The builder. A taped one is returned as it is, unless nodes are to be served.
+        serves: The nodes of its graphs that are served as a whole.
     """
     if is_alias(builder) and not serves:
         return builder
@@ -65,7 +65,7 @@ def _twin(value: Any, make: Callable[[Any], type], state: dict[str, Any]) -> Any
 
 
 def _copied(value: Any) -> Any:
-    """Return a builder's own container of nodes, edges or branches, two levels deep; what is in them is shared."""
+    """Return a copy of a builder's container of nodes, edges or branches, two levels deep; deeper values are shared."""
     if type(value).__name__ == "defaultdict" or type(value) is dict:
         copied = value.copy()
         for key, item in value.items():

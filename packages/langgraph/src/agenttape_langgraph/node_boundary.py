@@ -1,4 +1,4 @@
-"""What served nodes and served tasks have in common."""
+"""The boundary of nodes and tasks that are served as a whole."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from agenttape_langchain.integration import CALL, current_config, in_config, req
 from agenttape_langgraph._compat import NS_END, context_of, graph_of
 
 Serves: TypeAlias = Collection[str] | Callable[[str], bool] | bool
-"""Which nodes or tasks are served as a whole: their names, a function of a name, or all of them."""
+"""The nodes or tasks that are served as a whole: their names, a function of a name, or `True` for all of them."""
 
 NODE = dataclasses.replace(CALL, kind="node")
 
 
 def is_served(serves: Serves, name: str) -> bool:
-    """Whether a node or a task of a name is served as a whole."""
+    """Return true for the name of a node or a task that is served as a whole."""
     if isinstance(serves, bool):
         return serves
     return bool(serves(name)) if callable(serves) else name in serves
@@ -34,8 +34,8 @@ def cross_node(session: Session, name: str, given: Any, config: RunnableConfig |
     Args:
         session: The session.
         name: The node or the task.
-        given: What it is given: the state, the arguments.
-        config: The config of its run; by default the one that it executes in.
+        given: Its input: the state, the arguments.
+        config: The config of its run; by default the one in force.
     """
     config = config if config is not None else current_config() or {}
     name = str.__str__(name)  # it may be a member of an enum
@@ -47,10 +47,10 @@ def cross_node(session: Session, name: str, given: Any, config: RunnableConfig |
 
 
 def _ids(given: Any, namespace: Sequence[str]) -> Iterator[str]:
-    """Yield the ids that are no part of what is asked, and that an answer may hold all the same.
+    """Yield ids that are not part of the request but may be in the outcome.
 
-    They are those of the task and the tasks around it, by which commands for other graphs are addressed, and of the
-    messages in the state, by which they are removed or replaced.
+    Commands for other graphs are addressed by the ids of the task and of the tasks around it. Messages in the state are
+    removed and replaced by their ids.
     """
     for segment in namespace:
         yield segment.rpartition(NS_END)[2]
@@ -79,7 +79,7 @@ def _options(config: RunnableConfig) -> Mapping[str, Any]:
 
 @contextmanager
 def with_config(config: RunnableConfig | None) -> Iterator[None]:
-    """Let what is inside find the config of its run, also where the framework does not see to that."""
+    """Put the config of a run in force while inside, also where the framework does not."""
     if config is None:
         yield
         return

@@ -1,31 +1,35 @@
-"""Nodes that are served as a whole: they do not run on replay, and what they did is done again.
+"""Nodes that are served as a whole: they do not run on replay, and their effects are applied again.
 
-A served node is an alias of what the node is bound to, so whoever looks at the graph sees what was there: its class,
-its function, whether it is a coroutine, the graphs inside it. Only the calls of it are taken.
+A served node is an alias of the runnable that the node is bound to, so an inspection of the graph finds what was there:
+its class, its function, whether it is a coroutine, the graphs inside it. Only its calls are intercepted.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from langchain_core.runnables import RunnableBinding, RunnableConfig
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
 from agenttape_core import ConfigurationError
 from agenttape_core.integration import (
+    Call,
+    Cross,
     Crossing,
-    aintercept,
-    aintercept_stream,
+    Family,
+    Leaf,
     alias_class,
-    alias_of,
+    async_generator,
+    coroutine,
     current_session,
-    intercept,
-    intercept_stream,
+    generator,
     original_of,
+    plain,
 )
 from agenttape_langchain.integration import aapply, apply, noting_effects
 from agenttape_langgraph._compat import RunnableCallable, is_function_node, is_sequence
@@ -35,8 +39,8 @@ from agenttape_langgraph.tasks import calling
 _SERVES = "agenttape_serves"
 
 
-def serving_nodes(graph: Any, serves: Serves) -> dict[str, Any]:
-    """Return the nodes of a graph, those to be served in the place of what they are; the graph stays as it is.
+def with_served_nodes(graph: Any, serves: Serves) -> dict[str, Any]:
+    """Return the nodes of a graph, with served ones for those that are named; the graph stays as it is.
 
     Raises:
         ConfigurationError: If no node of the graph, or of a graph that is a node of it, has one of the names.
@@ -56,7 +60,7 @@ def _node(graph: Any, name: str, node: Any, serves: Serves) -> Any:
     if name != START and is_whole and is_served(serves, name):
         kind: Any = type(bound)
         whole = _sequence_class(kind)(bound=bound) if is_sequence(bound) else bound
-        return node.copy({"bound": alias_of(whole, _node_alias, again=True), "subgraphs": node.subgraphs})
+        return node.copy({"bound": NODES.tape(whole, again=True), "subgraphs": node.subgraphs})
     if isinstance(bound, Pregel):
         nodes = _served_nodes(bound, serves)
         if all(nodes[name] is node for name, node in bound.nodes.items()):
@@ -72,12 +76,12 @@ def _node(graph: Any, name: str, node: Any, serves: Serves) -> Any:
 
 @functools.cache
 def _sequence_class(kind: type) -> Any:
-    """Return a class of wholes that look like sequences of a class: LangGraph takes what is a sequence apart."""
+    """Return a class of bindings that look like a class of sequences: LangGraph takes real sequences apart."""
     return type(kind.__name__, (RunnableBinding,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
 
 
 def _calling_node(bound: Any, serves: Serves) -> Any:
-    """Return the function of an entrypoint, whose calls of tasks with these names are served."""
+    """Return the function of an entrypoint, with the calls of these tasks served."""
     kind: Any = type(bound)
     cls: Any = _calling_alias(kind)
     twin = object.__new__(cls)
@@ -89,14 +93,14 @@ def _calling_node(bound: Any, serves: Serves) -> Any:
 def _check_names(graph: Any, serves: Serves) -> None:
     if isinstance(serves, bool) or callable(serves):
         return
-    if not isinstance(graph, CompiledStateGraph):  # which tasks an entrypoint calls, only a run can tell
+    if not isinstance(graph, CompiledStateGraph):  # only a run shows which tasks an entrypoint calls
         return
     known = set(_names(graph))
     unknown = sorted(set(serves) - known)
     if unknown:
         raise ConfigurationError(
             f"serve_nodes: the graph has no node {', '.join(map(repr, unknown))}\n"
-            f"  it has {', '.join(map(repr, sorted(known)))}; a graph that a function calls is taped by itself"
+            f"  it has {', '.join(map(repr, sorted(known)))}; tape a graph that a function calls by itself"
         )
 
 
@@ -125,94 +129,46 @@ def _calling_alias(cls: type[RunnableCallable]) -> type:
     return alias_class(cls, {"invoke": invoke, "ainvoke": ainvoke}, _calling_alias)
 
 
-# -- the alias of what a node is bound to ------------------------------------------------------------------------------
+# -- the calls of a served node ----------------------------------------------------------------------------------------
 
 
-@functools.cache
-def _node_alias(cls: type) -> type:
-    methods = {"invoke": _invoke(cls), "ainvoke": _ainvoke(cls), "stream": _stream(cls), "astream": _astream(cls)}
-    return alias_class(cls, methods, _node_alias)
-
-
-def _cross(given: Any, config: RunnableConfig | None) -> Crossing | None:
+def _cross(_: Any, args: tuple[Any, ...], __: dict[str, Any]) -> Crossing | None:
+    given, config = args
     session = current_session()
     if session is None or config is None or "langgraph_node" not in (config.get("metadata") or {}):
         return None
     return cross_node(session, config["metadata"]["langgraph_node"], given, config)
 
 
-def _invoke(cls: Any) -> Callable[..., Any]:
-    @functools.wraps(cls.invoke)
-    def invoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-        crossing = _cross(input, config)
-        node = original_of(self)
-        if crossing is None:
-            return node.invoke(input, config, **kwargs)
-
-        def execute() -> Any:
-            with noting_effects(crossing) as watched:
-                return node.invoke(input, watched(config), **kwargs)
-
-        with with_config(config):
-            return intercept(crossing, execute, apply)
-
-    return invoke
-
-
-def _ainvoke(cls: Any) -> Callable[..., Any]:
-    @functools.wraps(cls.ainvoke)
-    async def ainvoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-        crossing = _cross(input, config)
-        node = original_of(self)
-        if crossing is None:
-            return await node.ainvoke(input, config, **kwargs)
-
-        async def execute() -> Any:
-            with noting_effects(crossing) as watched:
-                return await node.ainvoke(input, watched(config), **kwargs)
-
-        with with_config(config):
-            return await aintercept(crossing, execute, aapply)
-
-    return ainvoke
+def _describe(
+    real: Callable[..., Any],
+    cross: Cross,
+    self: Any,
+    /,
+    input: Any,  # noqa: A002 - LangChain's name
+    config: RunnableConfig | None = None,
+    **kwargs: Any,
+) -> Call:
+    node = original_of(self)
+    crossing = cross(self, (input, config), kwargs)
+    return Call(
+        crossing,
+        lambda: real(node, input, config, **kwargs),
+        executing=lambda: _executing(crossing, lambda watched: real(node, input, watched(config), **kwargs)),
+        around=lambda: with_config(config),
+        apply=apply,
+        aapply=aapply,
+    )
 
 
-def _stream(cls: Any) -> Callable[..., Iterator[Any]]:
-    @functools.wraps(cls.stream)
-    def stream(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: A002
-        crossing = _cross(input, config)
-        node = original_of(self)
-        if crossing is None:
-            yield from node.stream(input, config, **kwargs)
-            return
-
-        def execute() -> Iterator[Any]:
-            with noting_effects(crossing) as watched:
-                yield from node.stream(input, watched(config), **kwargs)
-
-        with with_config(config):
-            yield from intercept_stream(crossing, execute, apply)
-
-    return stream
+@contextmanager
+def _executing(crossing: Any, call: Callable[[Any], Any]) -> Iterator[Callable[[], Any]]:
+    with noting_effects(crossing) as watched:
+        yield lambda: call(watched)
 
 
-def _astream(cls: Any) -> Callable[..., AsyncIterator[Any]]:
-    @functools.wraps(cls.astream)
-    async def astream(self: Any, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: A002
-        crossing = _cross(input, config)
-        node = original_of(self)
-        if crossing is None:
-            async for part in node.astream(input, config, **kwargs):
-                yield part
-            return
-
-        async def execute() -> AsyncIterator[Any]:
-            with noting_effects(crossing) as watched:
-                async for part in node.astream(input, watched(config), **kwargs):
-                    yield part
-
-        with with_config(config):
-            async for part in aintercept_stream(crossing, execute, aapply):
-                yield part
-
-    return astream
+_SHAPES = {"invoke": plain, "ainvoke": coroutine, "stream": generator, "astream": async_generator}
+NODES = Family(
+    Runnable, {name: Leaf(shape, _cross, _describe) for name, shape in _SHAPES.items()}, defaults=frozenset(_SHAPES)
+)
+"""The runnables that nodes are bound to, where the node is served as a whole."""

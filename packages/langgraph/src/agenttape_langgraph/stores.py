@@ -1,8 +1,8 @@
 """Substitute LangGraph's long-term memory (`BaseStore`).
 
-A store that reaches outside of the process is a boundary: what it is asked is recorded and served. An `InMemoryStore`
-is not, unless it is taped: the graph that fills it fills it again on replay. What a tool or a node that is served as a
-whole wrote to the store of its graph is an effect, and is written again.
+A store that reaches outside of the process is a boundary: its calls are recorded and served. An `InMemoryStore` is not,
+unless it is taped: the graph that fills it fills it again on replay. Writes of a served tool or node to the store of
+its graph are effects, and are made again.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _WORDS: dict[type, str] = {
     ListNamespacesOp: "list_namespaces",
 }
 _ALONE = ("aget", "asearch", "aput", "adelete", "alist_namespaces")
-"""Methods of which `AsyncBatchedBaseStore` collects calls for a task in the background; how many, timing decides."""
+"""Methods whose calls `AsyncBatchedBaseStore` collects for a background task; their number depends on timing."""
 
 
 def tape_store(store: StoreT) -> StoreT:
-    """Return a taped store that stands for another one; a taped one is returned as it is."""
+    """Return a taped store that stands for the given one; a taped one is returned as it is."""
     if is_alias(store):
         return store
     cls: Any = _store_alias(type(store))
@@ -59,7 +59,7 @@ def tape_store(store: StoreT) -> StoreT:
 
 
 def reaches_outside(cls: type) -> bool:
-    """Whether the stores of a class keep what they hold outside of the process."""
+    """Return true for a class of stores that keep their items outside of the process."""
     return not issubclass(cls, InMemoryStore)
 
 
@@ -80,7 +80,7 @@ def _original(store: Any) -> Any:
 
 
 def _get(self: Any, name: str) -> Any:
-    """Return what the original has: it may keep its state in slots, which no two objects can share."""
+    """Return an attribute of the original, which may keep its state in slots that no two objects can share."""
     if name.startswith("__"):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
     return getattr(vars(self)[_ORIGINAL], name)
@@ -98,7 +98,7 @@ def _reduce(self: Any, _: Any) -> Any:
 
 
 def _is_taken(store: Any) -> bool:
-    """Whether calls of a store cross: of a taped one, and in an ambient session of one that reaches outside."""
+    """Return true if calls of a store cross: it is taped, or it reaches outside in an ambient session."""
     session = current_session()
     if session is None or not (is_alias(store) or (session.ambient and reaches_outside(type(store)))):
         return False
@@ -107,7 +107,7 @@ def _is_taken(store: Any) -> bool:
 
 
 def _is_background(store: Any) -> bool:
-    """Whether this is the task in which a store works off what was collected; who called has crossed already."""
+    """Return true in the task in which a store makes its collected calls: each has crossed already."""
     task = getattr(store, "_task", None)
     try:
         return task is not None and asyncio.current_task() is task
@@ -138,40 +138,40 @@ def _describe_batch(real: Callable[..., Any], _: Cross, self: Any, /, ops: Itera
     ops, store = list(ops), _original(self)
     crossing = _cross(self, ops)
 
-    def really() -> Any:
+    def execute() -> Any:
         results = real(store, ops)
-        _tell(store, ops)
+        _note_puts(store, ops)
         return results
 
-    return Call(crossing, really if crossing is None else lambda: real(store, ops))
+    return Call(crossing, execute if crossing is None else lambda: real(store, ops))
 
 
 def _describe_abatch(real: Callable[..., Any], _: Cross, self: Any, /, ops: Iterable[Op]) -> Call:
     ops, store = list(ops), _original(self)
     crossing = _cross(self, ops)
 
-    async def really() -> Any:
+    async def execute() -> Any:
         results = await real(store, ops)
-        _tell(store, ops)
+        _note_puts(store, ops)
         return results
 
-    return Call(crossing, really if crossing is None else lambda: real(store, ops))
+    return Call(crossing, execute if crossing is None else lambda: real(store, ops))
 
 
 def _describe_alone(  # the name is bound for each method
     name: str, real: Callable[..., Any], _: Cross, self: Any, /, *args: Any, **kwargs: Any
 ) -> Call:
-    """Let a call that would be collected go its own way, as the interface has it, where it is recorded or served."""
+    """Describe a call that would be collected: it is made on its own, as by `BaseStore`, where it crosses."""
     if _is_taken(self):
         return Call(None, lambda: getattr(BaseStore, name)(self, *args, **kwargs))
     return Call(None, lambda: real(_original(self), *args, **kwargs))
 
 
-# -- what is written inside of a call that may be served ---------------------------------------------------------------
+# -- writes inside a call that may be served ---------------------------------------------------------------
 
 
-def _tell(store: Any, ops: list[Op]) -> None:
-    """Tell all crossings around what is written to the store of their graph, if that was really done."""
+def _note_puts(store: Any, ops: list[Op]) -> None:
+    """Note writes to the store of a graph on all crossings around, unless they belong to the store's own call."""
     crossing = executing()
     if crossing is None or crossing.is_inside(state_of(store)) or store_of(current_config()) is not store:
         return
@@ -186,7 +186,7 @@ def _ops(puts: Any) -> list[Op]:
 
 
 def _times(store: Any, put: PutOp) -> dict[str, Any]:
-    """Return when an item in memory says that it was made; time is real inside of what is executed."""
+    """Return the times of an item in memory: inside an executed call the clock is real."""
     item = store.get(put.namespace, put.key) if isinstance(store, InMemoryStore) else None
     return {"times": [item.created_at, item.updated_at]} if item is not None else {}
 
@@ -199,7 +199,7 @@ def _set_times(store: Any, puts: Any) -> None:
 
 
 def put_again(puts: Any) -> None:
-    """Write again what a served call wrote to the store of its graph."""
+    """Make the writes of a served call to the store of its graph again."""
     store = store_of(current_config())
     if store is not None:
         store.batch(_ops(puts))
@@ -207,7 +207,7 @@ def put_again(puts: Any) -> None:
 
 
 async def aput_again(puts: Any) -> None:
-    """Write it again, awaited."""
+    """Do the same, awaited."""
     store = store_of(current_config())
     if store is not None:
         await store.abatch(_ops(puts))
@@ -215,7 +215,7 @@ async def aput_again(puts: Any) -> None:
 
 
 def _leaf(shape: Shape, describe: DescribeLeaf) -> Leaf:
-    """Return a leaf whose description decides what crosses: it has something to do where nothing does, too."""
+    """Return a leaf whose description begins the crossing: it notes writes where nothing crosses."""
     return Leaf(shape, lambda *_: None, describe)
 
 
@@ -227,4 +227,4 @@ STORES = Family(
         **{name: _leaf(coroutine, functools.partial(_describe_alone, name)) for name in _ALONE},
     },
 )
-"""Every store of LangGraph; LangChain's of the same name are others."""
+"""The stores of LangGraph; LangChain has an interface of the same name."""

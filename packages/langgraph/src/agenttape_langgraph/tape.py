@@ -1,4 +1,4 @@
-"""`tape`: one verb for everything of a LangGraph project that can be taped."""
+"""`tape`: one verb for every object of a LangGraph project that can be taped."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ T = TypeVar("T")
 
 
 def tape(obj: T, *, serve_nodes: Serves = ()) -> T:
-    """Return an object of the same kind that takes part in the session in force; outside of one it does nothing else.
+    """Return an object of the same kind that takes part in the session in force; without a session it behaves the same.
 
-    A taped graph executes on every replay: its nodes run, and what they call is served. It needs no ambient session.
-    The graph that was given stays as it is. Taping twice is taping once.
+    A taped graph executes on every replay: its nodes run, and their calls are served. It needs no ambient session. The
+    given graph stays as it is. Taping twice is taping once.
 
     Args:
-        obj: A compiled graph of any kind, also inside what `with_retry`, `with_fallbacks` and the like make of it; a
-            builder, whose `compile` then gives taped graphs; an `@entrypoint`; a `@task`, which is served as a whole; a
-            store. What is none of LangGraph is taped as `agenttape_langchain.tape` does.
-        serve_nodes: Which nodes are served as a whole, and not run on replay, also in graphs that are nodes of this
-            one: their names, a function that says it of a name, or `True` for all that are no graphs themselves. Of an
-            entrypoint, which tasks.
+        obj: A compiled graph of any kind, also within `with_retry`, `with_fallbacks` and the like; a builder, whose
+            `compile` then returns taped graphs; an `@entrypoint`; a `@task`, which is served as a whole; a store. An
+            object that is not LangGraph's is taped as by `agenttape_langchain.tape`.
+        serve_nodes: The nodes that are served as a whole and do not run on replay, also in graphs that are nodes of
+            this
+            one: their names, a predicate of a name, or `True` for all nodes that are no graphs. For an entrypoint, the
+            tasks.
 
     Raises:
         ConfigurationError: If `obj` cannot be taped.

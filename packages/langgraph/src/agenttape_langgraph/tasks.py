@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
-from agenttape_core.integration import Crossing, aintercept, current_session, intercept
+from agenttape_core.integration import Call, Crossing, coroutine, current_session, plain
 from agenttape_langchain.integration import aapply, apply, current_config, noting_effects
 from agenttape_langgraph._compat import CALL, TaskFunction, is_async_callable, name_of_task, writer_of
 from agenttape_langgraph.node_boundary import Serves, cross_node, is_served, with_config
@@ -23,12 +23,12 @@ _TAPED = "__agenttape_task__"
 
 
 def is_task(value: Any) -> bool:
-    """Whether something is a task of the functional API, as `@task` makes it."""
+    """Return true for a task of the functional API, as `@task` makes it."""
     return isinstance(value, TaskFunction)
 
 
 def tape_task(task: TaskT) -> TaskT:
-    """Return a task like this one, which stays as it is, whose calls are served; a taped task is returned as it is."""
+    """Return a task like this one whose calls are served; a taped task is returned as it is."""
     real: Any = task
     if hasattr(real.func, _TAPED):
         return task
@@ -38,59 +38,41 @@ def tape_task(task: TaskT) -> TaskT:
 
 
 def served_function(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that does what a task's function does, and is served."""
-    return _named(_coroutine(func) if is_async_callable(func) else _plain(func), func)
+    """Return a function that does what a task's function does, with its calls served."""
+    shape = coroutine if is_async_callable(func) else plain
+    return _named(shape(func, functools.partial(_describe, func)), func)
 
 
 def _named(task: Callable[..., Any], func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that goes by the name of the task, also where what it stands for has none itself."""
+    """Return a function under the name of its task, also if the real function has no name."""
     if not hasattr(func, "__name__"):
         task.__name__ = task.__qualname__ = name_of_task(func)
     setattr(task, _TAPED, True)
     return task
 
 
-def _plain(func: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(func)
-    def task(*args: Any, **kwargs: Any) -> Any:
-        crossing = _cross(func, args, kwargs)
-        if crossing is None:
-            return func(*args, **kwargs)
-
-        def execute() -> Any:
-            with _telling(crossing, kwargs) as watched:
-                return func(*args, **watched)
-
-        return intercept(crossing, execute, apply)
-
-    return task
-
-
-def _coroutine(func: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(func)
-    async def task(*args: Any, **kwargs: Any) -> Any:
-        crossing = _cross(func, args, kwargs)
-        if crossing is None:
-            return await func(*args, **kwargs)
-
-        async def execute() -> Any:
-            with _telling(crossing, kwargs) as watched:
-                return await func(*args, **watched)
-
-        return await aintercept(crossing, execute, aapply)
-
-    return task
+def _describe(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call:
+    crossing = _cross(func, args, kwargs)
+    return Call(
+        crossing,
+        lambda: func(*args, **kwargs),
+        executing=lambda: _executing(func, crossing, args, kwargs),
+        apply=apply,
+        aapply=aapply,
+    )
 
 
 @contextmanager
-def _telling(crossing: Crossing, kwargs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Run a real task inside, with the arguments that are yielded, so that its crossing is told what else it does."""
+def _executing(
+    func: Callable[..., Any], crossing: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Iterator[Callable[[], Any]]:
+    """Yield the real task, whose effects through its injected arguments are noted."""
     writer = writer_of(current_config())
     with noting_effects(crossing) as watched:
         own = {key: watched(value) for key, value in kwargs.items()}
         if writer is not None and own.get("writer") is writer:
             own["writer"] = writer_of(current_config())
-        yield own
+        yield lambda: func(*args, **own)
 
 
 def _cross(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Crossing | None:
@@ -99,13 +81,13 @@ def _cross(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str,
         return None
     try:
         given = dict(inspect.signature(func).bind(*args, **kwargs).arguments)
-    except (TypeError, ValueError):  # one that says nothing of its arguments, or will refuse them itself
+    except (TypeError, ValueError):  # it has no signature, or will refuse these arguments itself
         given = {**{f"argument_{n}": value for n, value in enumerate(args)}, **kwargs}
     return cross_node(session, name_of_task(func), {k: v for k, v in given.items() if not _is_injected(k, v)}, None)
 
 
 def _is_injected(name: Any, value: Any) -> bool:
-    """Whether LangGraph has given an argument to the function, by its name; the caller has not."""
+    """Return true for an argument that LangGraph has injected by its name."""
     if name == "config":
         return isinstance(value, dict) and "configurable" in value
     if name == "writer":
@@ -113,11 +95,11 @@ def _is_injected(name: Any, value: Any) -> bool:
     return isinstance(value, Runtime | BaseStore) and name in {"runtime", "store"}
 
 
-# -- tasks by their names, wherever a function calls them --------------------------------------------------------------
+# -- tasks by name, called by any function --------------------------------------------------------------
 
 
 def calling(config: Any, serves: Serves) -> Any:
-    """Return a config of a run in which calls of tasks of these names are served."""
+    """Return a config of a run in which the calls of these tasks are served."""
     call = (config.get("configurable") or {}).get(CALL)
     if call is None:
         return config
@@ -130,22 +112,22 @@ def calling(config: Any, serves: Serves) -> Any:
 
 @contextmanager
 def calling_here(serves: Serves) -> Iterator[None]:
-    """Do the same for what is inside, by the config that it executes in."""
+    """Serve the calls of these tasks while inside, by the config in force."""
     config = current_config()
     with with_config(calling(config, serves) if config is not None else None):
         yield
 
 
 def _as_called(func: Callable[..., Any], serves: Serves) -> Callable[..., Any]:
-    """Return the function of a task, served or such that the tasks that it calls in its turn are."""
+    """Return the function of a task: served, or with the calls that it makes of other tasks served."""
     if hasattr(func, _TAPED):
         return func
     if is_served(serves, name_of_task(func)):
         return served_function(func)
-    return _passing_on(func, serves)
+    return _with_served_calls(func, serves)
 
 
-def _passing_on(func: Callable[..., Any], serves: Serves) -> Callable[..., Any]:
+def _with_served_calls(func: Callable[..., Any], serves: Serves) -> Callable[..., Any]:
     if is_async_callable(func):
 
         @functools.wraps(func)
