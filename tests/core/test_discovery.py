@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agenttape_core import use_cassette
+from agenttape_core.freeze import imports
 from agenttape_core.lifecycle import entry_points
 from agenttape_core.lifecycle.entry_points import GROUP, Integrations
 
@@ -82,7 +83,7 @@ def test_imported_meanwhile() -> None:
     assert events == ["connected", "disconnected"]
     assert module.answer == 42
     assert module.__loader__ is module.__spec__.loader
-    assert not isinstance(module.__loader__, entry_points._Announcing)
+    assert not isinstance(module.__loader__, imports._ReportingLoader)
     assert sys.meta_path == before
 
 

@@ -59,7 +59,24 @@ def _milliseconds(given: dict[str, int | None]) -> int | None:
 
 
 class _Swap:
-    """A maker that is a Python function, and the code that it has in turn."""
+    """A maker that is a Python function, and the code that it has in turn.
+
+    Why its `__code__` is exchanged, and not the names that refer to it: `uuid.uuid4` is captured everywhere long
+    before a session opens, as `default_factory` of pydantic fields and dataclasses, as a default argument, in
+    `functools.partial`, in closures, in class attributes. No search of modules finds those references, and each of
+    them would draw a real id in a replay. All of them call one function object, so the one thing that reaches them
+    is what that object runs.
+
+    The code of `_asking` looks its maker up by the constant "KEY", which is replaced by the maker's key: a
+    function's code has no closure of its own to carry it (`co_freevars` must keep their number when `__code__` is
+    assigned, see https://docs.python.org/3/reference/datamodel.html#function.__code__), and its globals stay those
+    of `uuid`, so that the module of the maker must be imported by `_asking` itself. The call keeps the function's
+    identity, name and module; only `inspect` must be told its signature. The real makers are called through
+    `_copy`, a function with the old code.
+
+    It holds for functions in Python alone: `uuid` since it exists, the back-ports `uuid6`. Makers in C
+    (`uuid_utils`) have no code to exchange, and are replaced in each module that holds them.
+    """
 
     def __init__(self, maker: _Maker) -> None:
         self._function: Any = maker.real

@@ -11,9 +11,10 @@ from agenttape_core.errors import SessionStateError
 from agenttape_core.freeze import arrays, dates, ids, randomness, sleeping, time_machine, variables
 from agenttape_core.freeze.frozen import Lookup
 from agenttape_core.freeze.frozen_function import Replacement, installed
+from agenttape_core.freeze.imports import ImportFinder
 from agenttape_core.freeze.kinds import check_kinds, family
 from agenttape_core.freeze.modules import BY_IDENTITY, Places
-from agenttape_core.freeze.seams import SeamFinder, Seams
+from agenttape_core.freeze.seams import Seams
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -36,7 +37,7 @@ class _Installation:
         self._arrays: dict[str, Any] = {}
         self._seams = Seams()
         self._seams.register(*arrays.ENTROPY, "numpy", arrays.entropy)
-        self._finder = SeamFinder(self._is_wanted, _around, self._arrived)
+        self._finder = ImportFinder(self._is_wanted, self._arrived, _around)
 
     def enter(self, lookup: Lookup, *, with_variables: bool) -> None:
         with self._lock:

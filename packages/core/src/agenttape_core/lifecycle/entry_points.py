@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
-from types import ModuleType
-from typing import Any
+
+from agenttape_core.freeze.imports import ImportFinder
 
 GROUP = "agenttape.integrations"
 
@@ -41,7 +38,7 @@ class Integrations:
                 else:
                     self._waiting.setdefault(point.name, []).append(point)
             if self._waiting:
-                finder = _ImportWatch(self)
+                finder = ImportFinder(self._is_waiting_for, self._imported)
                 sys.meta_path.insert(0, finder)
                 stack.callback(sys.meta_path.remove, finder)
             self._stack = stack.pop_all()
@@ -54,63 +51,13 @@ class Integrations:
                 self._waiting.clear()
                 self._stack.close()
 
-    def is_waiting_for(self, module: str) -> bool:
-        """Whether an integration waits for this module to be imported."""
+    def _is_waiting_for(self, module: str) -> bool:
         return module in self._waiting
 
-    def imported(self, module: str) -> None:
-        """Connect what waited for a module that has just been imported."""
+    def _imported(self, module: str) -> None:
         with self._lock:
             for point in self._waiting.pop(module, []) if self._open else []:
                 self._stack.enter_context(point.load()())
-
-
-class _ImportWatch(importlib.abc.MetaPathFinder):
-    """Notices the first import of a framework, and connects its integration once the module is executed."""
-
-    def __init__(self, owner: Integrations) -> None:
-        self._owner = owner
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if not self._owner.is_waiting_for(fullname):
-            return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(fullname, path, target)
-            if spec is not None:
-                spec.loader = _Announcing(spec.loader or _namespace(spec), self._owner, fullname)  # type: ignore[assignment]
-                return spec
-        return None
-
-
-def _namespace(spec: importlib.machinery.ModuleSpec) -> importlib.machinery.NamespaceLoader:
-    """Return the loader of a package without a file, such as `llama_index`, which the import system adds only later."""
-    found = importlib.machinery.PathFinder.find_spec
-    return importlib.machinery.NamespaceLoader(spec.name, list(spec.submodule_search_locations or ()), found)
-
-
-class _Announcing:
-    """A loader that says when it is done; everything else is the loader's own business."""
-
-    def __init__(self, loader: Any, owner: Integrations, module: str) -> None:
-        self._loader = loader
-        self._owner = owner
-        self._module = module
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)  # type: ignore[no-any-return]
-
-    def exec_module(self, module: ModuleType) -> None:
-        spec = module.__spec__
-        if spec is not None:
-            spec.loader = self._loader
-        module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._owner.imported(self._module)
 
 
 @cache
