@@ -2,7 +2,7 @@
 
 from agenttape_langchain._compat import current_config, in_config
 from agenttape_langchain.bindings import tape_within
-from agenttape_langchain.callbacks.runs import OpenRun
+from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.effects import (
     Effects,
     NoteEffect,
@@ -23,7 +23,7 @@ __all__ = [
     "ChainFacts",
     "Effects",
     "NoteEffect",
-    "OpenRun",
+    "ObservedRun",
     "Run",
     "aapply",
     "apply",

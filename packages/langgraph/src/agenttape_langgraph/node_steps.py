@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.integration import Happening, Session, Texts, executing, plain_value, record_step
-from agenttape_langchain.integration import OpenRun, register_follower
+from agenttape_core.integration import Session, Texts, executing, plain_value, record_step
+from agenttape_langchain.integration import ObservedRun, register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
 from agenttape_langgraph.stable_ids import stable_ids
 from agenttape_langgraph.state_delta import StateDeltas
@@ -65,25 +65,33 @@ class GraphSteps:
         self._deltas = StateDeltas(_plain)
         self._stable_ids = stable_ids(session)
         session.texts = Texts()
-        self._open: dict[UUID, OpenRun] = {}
+        self._open: dict[UUID, ObservedRun] = {}
         self._nodes: dict[UUID, _Node] = {}
         self._graphs: set[UUID] = set()
 
     def began(self, run_id: UUID, parent_run_id: UUID | None, run: Run, facts: ChainFacts) -> None:
         """Note the beginning of a graph, a node or any other chain."""
         above = self._open.get(parent_run_id) if parent_run_id is not None else None
-        opened = OpenRun(run_id, run, facts.name, above, facts.tags, facts.metadata)
+        opened = ObservedRun(
+            key=run_id,
+            position=run.position,
+            name=facts.name,
+            above=above,
+            run=run,
+            tags=facts.tags,
+            metadata=facts.metadata,
+        )
         self._open[run_id] = opened
         opened.kind = opened.chain_kind()
         if opened.kind == "node":
             if above is not None:
-                self._graphs.add(above.run_id)
+                self._graphs.add(above.key)
             self._nodes[run_id] = self._node(opened, facts.inputs)
         elif above is None and self._session.ambient:
             self._deltas.note(facts.inputs)
             opened.input = _plain(facts.inputs)
 
-    def _node(self, run: OpenRun, inputs: Any) -> _Node:
+    def _node(self, run: ObservedRun, inputs: Any) -> _Node:
         task = _running_task.get()
         if task is not None and task.name != run.name:
             task = None
@@ -130,27 +138,18 @@ class GraphSteps:
         chosen = {"route": dict(counts) if len(counts) < len(route) else route} if route else {}
         return {"output": output or None, "data": chosen or None}
 
-    def _record(self, run: OpenRun, **facts: Any) -> None:
+    def _record(self, run: ObservedRun, **facts: Any) -> None:
         position = run.run.position
         if facts.get("error") is not None:
             facts["error_ids"] = self._stable_ids.of_error(facts["error"], position.address)
         for part in ("input", "output"):
             facts[part] = self._stable_ids.replaced(facts.get(part))
-        happening = Happening(
-            kind=run.kind,
-            name=run.name,
-            address=position.address,
-            order=position.order,
-            began=run.began,
-            tags=run.own_tags,
-            metadata=run.own_metadata,
-            **facts,
-        )
+        step = run.as_step(**facts)
         try:
-            record_step(self._session, happening)
+            record_step(self._session, step)
         except UnrecordableValueError as error:  # nested too deep, for example: no reason to end the run
             left_out = {"left_out": str(error).partition("\n")[0]}
-            record_step(self._session, replace(happening, input=None, output=None, data=left_out))
+            record_step(self._session, replace(step, input=None, output=None, data=left_out))
 
 
 def _plain(value: Any) -> Any:

@@ -37,6 +37,15 @@ from agenttape_core.integration.object_settings import (
     model_of,
     settings_of,
 )
+from agenttape_core.integration.observed import (
+    CANCELLED,
+    HOLE,
+    ObservedCall,
+    ObservedStream,
+    OpenRun,
+    Unrecorded,
+    output_facts,
+)
 from agenttape_core.integration.observer import Observer, Unseen
 from agenttape_core.integration.recorded_settings import (
     Meaning,
@@ -120,7 +129,9 @@ from agenttape_core.session import (
 from agenttape_core.storage import Cassette, Location, write_cassette
 
 __all__ = [
+    "CANCELLED",
     "EMBEDDING_SETTINGS",
+    "HOLE",
     "SEARCH_SETTINGS",
     "STORE_SETTINGS",
     "Asked",
@@ -149,7 +160,10 @@ __all__ = [
     "Matcher",
     "Meaning",
     "Observation",
+    "ObservedCall",
+    "ObservedStream",
     "Observer",
+    "OpenRun",
     "Options",
     "Outcome",
     "Pace",
@@ -165,6 +179,7 @@ __all__ = [
     "Texts",
     "Told",
     "TypeCodec",
+    "Unrecorded",
     "Unseen",
     "Usage",
     "Way",
@@ -209,6 +224,7 @@ __all__ = [
     "named_arguments",
     "open_replay",
     "original_of",
+    "output_facts",
     "plain",
     "plain_value",
     "project_settings",

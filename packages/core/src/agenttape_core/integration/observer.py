@@ -1,33 +1,38 @@
-"""What every observer of a framework has in common: what it writes when, and its own errors."""
+"""The base of every observer: the open runs, when the cassette is written, and the observer's own errors."""
 
 from __future__ import annotations
 
 import logging
 import weakref
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import RLock
+from threading import RLock, local
 from time import perf_counter
+from typing import Any, Generic, TypeVar
 
+from agenttape_core.integration.observed import ObservedCall, OpenRun, Unrecorded
 from agenttape_core.lifecycle.observed import Observation
+from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Plain
 from agenttape_core.session import Happening, Session, plain_value, record_step
+
+RunT = TypeVar("RunT", bound=OpenRun)
 
 _log = logging.getLogger("agenttape")
 
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """What a framework does not tell its observers of.
+    """The calls that a framework does not report to its observers.
 
     Args:
-        by: What they are told by.
-        kinds: The kinds of calls that they are not told of.
-        note: What a replay says of such a call, and what to do instead.
+        by: The means by which it reports: `callbacks`, `events`.
+        kinds: The kinds of calls that are not reported.
+        note: The message of a replay that meets such a call, with the remedy.
     """
 
     by: str
@@ -35,15 +40,15 @@ class Unseen:
     note: str
 
 
-class Observer:
-    """Records what a framework tells of, without ever disturbing it. Thread-safe.
+class Observer(Generic[RunT]):
+    """Records what a framework reports, without ever disturbing it. Thread-safe.
 
-    Who builds on it knows what is going on, and says so by `is_busy`, `before_writing` and `cut_off`.
+    A subclass puts each run into `open_runs` when it begins, and takes it out by `finished` when it ends.
 
     Args:
-        name: What the user calls the observer.
+        name: The user's name for the observer.
         path: The cassette.
-        unseen: What it is not told of; noted in the cassette before anything else.
+        unseen: The calls that are not reported; noted in the cassette before anything else.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
 
@@ -60,6 +65,10 @@ class Observer:
         self._unseen: Unseen | None = unseen
         self._must_flush = False
         self._gate = RLock()  # nothing begins between the end of the last thing and the writing of the file
+        self._receiving = local()
+        self._later: deque[Callable[[], None]] = deque()
+        self.root = Position()
+        self.open_runs: dict[Hashable, RunT] = {}
         self.errors: list[Exception] = []
         weakref.finalize(self, _finish, self._observation, name)
 
@@ -68,35 +77,111 @@ class Observer:
         """The cassette."""
         return self._observation.path
 
-    # -- what goes on ------------------------------------------------------------------------------------------
+    # -- runs --------------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def is_busy(self) -> bool:
-        """Whether anything that is observed goes on."""
+    def receive(self, report: Callable[[], None]) -> None:
+        """Handle a report of the framework, which would swallow our errors; here they are noted.
+
+        A finaliser may report the end of a stream from wherever its memory is freed, also from amid our own code: that
+        report waits until the one in progress is done.
+        """
+        if getattr(self._receiving, "now", False):
+            self._later.append(report)
+            return
+        self._receiving.now = True
+        try:
+            with self.noting():
+                self.before_writing()
+                report()
+            while self._later:
+                with self.noting():
+                    self._later.popleft()()
+        finally:
+            self._receiving.now = False
+
+    def begin_call(self, run: RunT, begin: Callable[[], ObservedCall | None]) -> None:
+        """Begin the call that a run is; where that fails, the run keeps the reason."""
+        try:
+            run.call = begin()
+        except Exception as error:  # noqa: BLE001 - as in `noting`
+            run.lost = self.could_not_record(error)
+
+    def answered(
+        self,
+        run: RunT,
+        answer: Callable[[Any], Unrecorded | None],
+        *,
+        output: Any = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Record a call that has ended; one of which no interaction can be made as a step that notes what is missing.
+
+        Args:
+            run: Its run.
+            answer: Records the outcome of the call that it is given.
+            output: The value that came back.
+            error: The error that it failed with.
+        """
+        lacking = self._lacking(run, answer)
+        if lacking is not None:
+            status = "failed" if error is not None else "ended"
+            self.record(run, status=status, error=error, missing=lacking.note, output=plain_value(output))
+
+    def _lacking(self, run: RunT, answer: Callable[[Any], Unrecorded | None]) -> Unrecorded | None:
+        if run.call is None:
+            return Unrecorded(run.lost)
+        try:
+            return answer(run.call)
+        except Exception as error:  # noqa: BLE001 - as in `noting`
+            return Unrecorded(self.could_not_record(error))
+
+    def finished(self, run: RunT) -> None:
+        """Take out a run that has ended. The cassette is written when it was the last one."""
+        with self._gate:
+            self.forget(run)
+            if not self.open_runs:
+                with self.noting():
+                    self.nothing_goes_on()
+
+    def abandon(self, runs: Iterable[RunT], note: str) -> None:
+        """Record runs as open whose end was not reported, and forget them.
+
+        Args:
+            runs: The runs.
+            note: The reason, for calls among them.
+        """
+        for run in list(runs):
+            self.forget(run)
+            with self.noting(again=run.lost != ""):
+                self.record(run, status="open", missing=note if run.call is not None else run.lost)
+
+    def forget(self, run: RunT) -> None:
+        """Take out a run. A subclass may know more of it to forget."""
+        self.open_runs.pop(run.key, None)
 
     def before_writing(self) -> None:
-        """Record what has ended and was not told of yet."""
+        """Record what has ended and was not reported yet."""
 
-    @abstractmethod
     def cut_off(self) -> None:
-        """Record what goes on as it stands, and forget it."""
+        """Record the open runs as they stand, and forget them: the observation is being closed."""
+        self.abandon(self.open_runs.values(), "it was not reported to have ended when the observation was closed")
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write all that was observed to the cassette: now, or when what goes on has ended.
+        """Write all that was observed to the cassette: now, or when the open runs have ended.
 
         Raises:
             CassetteError: If it cannot be written; the message says where the recording is kept.
         """
         with self._gate:
             self.before_writing()
-            self._must_flush = self.is_busy()
+            self._must_flush = bool(self.open_runs)
             if not self._must_flush:
                 self._observation.flush()
 
     def close(self) -> None:
-        """Write all that was observed to the cassette, and observe no more. What goes on is cut off here.
+        """Write all that was observed to the cassette, and observe no more. Open runs are cut off here.
 
         Raises:
             CassetteError: If it cannot be written; the message says where the recording is kept.
@@ -107,7 +192,7 @@ class Observer:
             self._observation.close()
 
     def nothing_goes_on(self) -> None:
-        """Write the cassette, if there is enough to write or somebody asked for it.
+        """Write the cassette, if there is enough to write or a `flush` waits for it.
 
         Raises:
             CassetteError: As of `flush`.
@@ -129,10 +214,27 @@ class Observer:
         return session
 
     def input_of(self, value: object) -> Plain:
-        """Return what an outermost run was given as plain data, and keep the first one for who starts it again."""
+        """Return the input of an outermost run as plain data; the first one is kept, to start the run again."""
         given = plain_value(value)
         self._observation.note_input(given)
         return given
+
+    def record(self, run: RunT, **facts: Any) -> None:
+        """Record a run as a step.
+
+        Args:
+            run: The run.
+            **facts: What else its `Happening` has.
+        """
+        record_step(self.session(), run.as_step(**facts))
+
+    def happened(self, run: RunT | None, kind: str, name: str, data: Any, error: BaseException | None = None) -> None:
+        """Record something that happens within a run, or beside all runs, and is none itself."""
+        position = run.position if run is not None else self.root
+        happening = Happening(
+            kind, name, position.address, position.moment(), perf_counter(), data=plain_value(data), error=error
+        )
+        record_step(self.session(), happening)
 
     # -- errors ------------------------------------------------------------------------------------------------
 
@@ -141,7 +243,7 @@ class Observer:
         """Keep our errors out of the observed run, and not lose them.
 
         Args:
-            again: Whether what fails here has failed before, and is known.
+            again: Whether a failure here is one that was noted before.
         """
         try:
             yield
@@ -150,7 +252,7 @@ class Observer:
                 self.could_not_record(error)
 
     def could_not_record(self, error: Exception) -> str:
-        """Note what could not be recorded, and return why in a line; what was logged says the rest."""
+        """Note what could not be recorded, and return the reason in a line; the log has the rest."""
         self.errors.append(error)
         _log.error("%s(%s) could not record a call: %s", self._shown, self.path, error)
         return f"it could not be recorded: {str(error).partition(chr(10))[0]}"
@@ -160,5 +262,5 @@ def _finish(observation: Observation, name: str) -> None:
     """Write what is left when an observer is forgotten, or at the end of the program."""
     try:
         observation.flush()
-    except Exception as error:  # noqa: BLE001 - nobody is there to be told but the log
+    except Exception as error:  # noqa: BLE001 - only the log is left to report it to
         _log.error("%s(%s) could not write its cassette: %s", name, observation.path, error)

@@ -13,19 +13,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from agenttape_core import Rule
-from agenttape_core.integration import Boundary, plain_value
+from agenttape_core.integration import Boundary, ObservedCall, Unrecorded, output_facts
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.address import model_name, run_name
 from agenttape_langchain.callbacks.calls import (
     Batch,
-    ObservedCall,
     ObservedCompletion,
     ObservedModel,
     ObservedTool,
-    Unrecorded,
 )
 from agenttape_langchain.callbacks.observing import Observing
-from agenttape_langchain.callbacks.runs import OpenRun, output_facts
+from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
@@ -79,14 +77,14 @@ class TapeCallbackHandler(Observing):
 
     def _end(self, run_id: UUID) -> Run | None:
         run = super()._end(run_id)
-        if not self._opened:
+        if not self.open_runs:
             self._batches.clear()  # of which the framework did not tell all
         return run
 
     def _cross(
-        self, run: OpenRun, boundary: Boundary, name: str, body: Callable[[], Any], call: type[ObservedCall]
+        self, run: ObservedRun, boundary: Boundary, name: str, body: Callable[[], Any], call: type[ObservedCall]
     ) -> None:
-        run.call = self._begun(run, lambda: call(self._crossing(run, boundary, name, body())))
+        self.begin_call(run, lambda: call(self._crossing(run, boundary, name, body())))
 
     # -- chains ------------------------------------------------------------------------------------------------
 
@@ -108,18 +106,18 @@ class TapeCallbackHandler(Observing):
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Record the step."""
-        run = self._opened.get(run_id)
+        run = self.open_runs.get(run_id)
         with self.noting():
             if run is not None:
-                self._record(run, **(output_facts(outputs) if run.above is None else {}))
+                self.record(run, **(output_facts(outputs) if run.above is None else {}))
         self._end(run_id)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Record the step, which failed."""
-        run = self._opened.get(run_id)
+        run = self.open_runs.get(run_id)
         with self.noting():
             if run is not None:
-                self._record(run, status="failed", error=error)
+                self.record(run, status="failed", error=error)
         self._end(run_id)
 
     # -- models ------------------------------------------------------------------------------------------------
@@ -160,38 +158,45 @@ class TapeCallbackHandler(Observing):
         if not batch.add(run_id, prompts):
             return
         del self._batches[together]
-        runs = [opened for each in batch.runs if (opened := self._opened.get(each)) is not None]
-        call = self._begun(
-            runs[0],
+        runs = [opened for each in batch.runs if (opened := self.open_runs.get(each)) is not None]
+        first = runs[0]
+        self.begin_call(
+            first,
             lambda: ObservedCompletion(
-                self._crossing(runs[0], COMPLETION, name, completion_body(batch.prompts, asked)), batch.runs
+                self._crossing(first, COMPLETION, name, completion_body(batch.prompts, asked)), batch.runs
             ),
         )
         for each in runs:
-            each.call, each.lost = call, runs[0].lost
+            each.call, each.lost = first.call, first.lost
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **kwargs: Any) -> None:
         """Note a chunk."""
-        run = self._opened.get(run_id)
+        run = self.open_runs.get(run_id)
         if run is not None and isinstance(run.call, ObservedModel):
             with self.noting():
                 run.call.arrived(chunk)
 
     def on_stream_event(self, event: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Note that the stream of a model is told in events."""
-        run = self._opened.get(run_id)
+        run = self.open_runs.get(run_id)
         if run is not None and isinstance(run.call, ObservedModel):
             run.call.sent_event()
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
         """Record what a model answered."""
-        self._returned(run_id, response)
+
+        def answer(call: ObservedModel) -> Unrecorded | None:
+            if isinstance(call, ObservedCompletion):
+                return call.returned_to(run_id, response)
+            return call.returned(response)
+
+        self._answered(run_id, answer, output=response)
 
     def on_llm_error(
         self, error: BaseException, *, run_id: UUID, response: LLMResult | None = None, **kwargs: Any
     ) -> None:
         """Record that a model failed, or that its stream was broken or closed."""
-        self._answered(run_id, lambda call: call.failed(run_id, error, response), error=error)
+        self._answered(run_id, lambda call: call.failed(error, response), error=error)
 
     # -- tools and retrievers ----------------------------------------------------------------------------------
 
@@ -243,10 +248,10 @@ class TapeCallbackHandler(Observing):
         self._failed(run_id, error)
 
     def _returned(self, run_id: UUID, value: Any) -> None:
-        self._answered(run_id, lambda call: call.returned(run_id, value), output=value)
+        self._answered(run_id, lambda call: call.returned(value), output=value)
 
     def _failed(self, run_id: UUID, error: BaseException) -> None:
-        self._answered(run_id, lambda call: call.failed(run_id, error), error=error)
+        self._answered(run_id, lambda call: call.failed(error), error=error)
 
     def _answered(
         self,
@@ -257,12 +262,10 @@ class TapeCallbackHandler(Observing):
         error: BaseException | None = None,
     ) -> None:
         """Record a call; one of which no interaction can be made is a step, which says what is missing."""
-        run = self._opened.get(run_id)
+        run = self.open_runs.get(run_id)
         with self.noting(again=run is not None and run.lost != ""):
-            lacking = self._outcome(run, answer) if run is not None else None
-            if run is not None and lacking is not None:
-                status = "failed" if error is not None else "ended"
-                self._record(run, status=status, error=error, missing=lacking.note, output=plain_value(output))
+            if run is not None:
+                self.answered(run, answer, output=output, error=error)
         self._end(run_id)
 
     # -- what happens within runs ------------------------------------------------------------------------------
@@ -291,3 +294,7 @@ class TapeCallbackHandler(Observing):
         error = retry_state.outcome.exception() if retry_state.outcome is not None and failed else None
         data = {"attempt": retry_state.attempt_number, "wait_s": retry_state.idle_for}
         self._happened(run_id, "retry", "retry", data, error=error)
+
+    def _happened(self, run_id: UUID, kind: str, name: str, data: Any, error: BaseException | None = None) -> None:
+        with self.noting():
+            self.happened(self.open_runs.get(run_id), kind, name, data, error)

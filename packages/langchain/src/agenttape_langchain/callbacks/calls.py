@@ -11,58 +11,16 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult, GenerationChunk, LLMResult
 
-from agenttape_core.integration import Crossing, value_codec
+from agenttape_core.integration import HOLE, Crossing, ObservedCall, ObservedStream, Unrecorded
 from agenttape_langchain._compat import came_from_cache, refused_arguments, returns_artifact
 
 if TYPE_CHECKING:
     from uuid import UUID
 
 FROM_CACHE = "LangChain's cache answered it: no provider was asked, and nobody knows what it would have said"
-HOLE = "a chunk of its stream could not be recorded, and a stream with a hole is none"
-CANCELLED = "it was cancelled before it had an outcome"
 ONLY_WHOLE = "it was streamed, but callbacks were shown the whole of it only, and not the chunks"
 NO_ARTIFACT = "the tool returned an artifact, which callbacks are not told of where no model asked for the call"
 _CHUNKS = (ChatGenerationChunk, GenerationChunk)
-
-
-@dataclass(frozen=True, slots=True)
-class Unrecorded:
-    """No interaction was made of a call.
-
-    Args:
-        note: What is missing of the run because of that; nothing where nothing reached outside.
-    """
-
-    note: str = ""
-
-
-class ObservedCall:
-    """A call of a tool or a retriever.
-
-    Args:
-        crossing: Its crossing.
-    """
-
-    def __init__(self, crossing: Crossing) -> None:
-        self.crossing = crossing
-
-    def returned(self, run_id: UUID, value: Any) -> Unrecorded | None:
-        """Record what came back."""
-        self.crossing.returned(value)
-        return None
-
-    def failed(self, run_id: UUID, error: BaseException, shown: LLMResult | None = None) -> Unrecorded | None:
-        """Record that it failed. What ends a program or a task is no outcome.
-
-        Args:
-            run_id: The run.
-            error: What it failed with.
-            shown: For a model: what had come before.
-        """
-        if not isinstance(error, Exception):
-            return Unrecorded(CANCELLED)
-        self.crossing.raised(error)
-        return None
 
 
 class ObservedTool(ObservedCall):
@@ -75,79 +33,67 @@ class ObservedTool(ObservedCall):
         super().__init__(crossing)
         self._lacks_artifact = not crossing.question.extra and returns_artifact()
 
-    def returned(self, run_id: UUID, value: Any) -> Unrecorded | None:
+    def returned(self, value: Any) -> Unrecorded | None:
         """Record what came back, as far as it was shown."""
         if self._lacks_artifact and not isinstance(value, ToolMessage):
             self.crossing.fidelity_note = NO_ARTIFACT
             value = (value, None)  # as the tool's own code returns it
-        return super().returned(run_id, value)
+        return super().returned(value)
 
-    def failed(self, run_id: UUID, error: BaseException, shown: LLMResult | None = None) -> Unrecorded | None:
+    def failed(self, error: BaseException | None) -> Unrecorded | None:
         """Record that it failed; one that was given wrong arguments did not run, and will fail by itself again."""
-        return Unrecorded() if refused_arguments(error) else super().failed(run_id, error)
+        return Unrecorded() if error is not None and refused_arguments(error) else super().failed(error)
 
 
-class ObservedModel(ObservedCall):
+class ObservedModel(ObservedStream):
     """A call of a chat model."""
 
     def __init__(self, crossing: Crossing) -> None:
         super().__init__(crossing)
-        self._chunks: list[Any] = []
-        self._is_whole = True
         self._has_events = False
 
     def arrived(self, chunk: Any) -> None:
-        """Keep a chunk as it is now: the run goes on to change it.
-
-        Raises:
-            UnrecordableValueError: If it has no codec.
-        """
-        if not isinstance(chunk, _CHUNKS):
-            return
-        self.crossing.chunk_arrived()
-        self._is_whole, was_whole = False, self._is_whole
-        self._chunks.append(value_codec().encode(chunk))
-        self._is_whole = was_whole
+        """Keep a chunk; other tokens are no parts of an answer."""
+        if isinstance(chunk, _CHUNKS):
+            super().arrived(chunk)
 
     def sent_event(self) -> None:
-        """Note that its stream is told in events."""
+        """Note that its stream is reported in events."""
         self._has_events = True
 
-    def returned(self, run_id: UUID, value: LLMResult) -> Unrecorded | None:
+    def returned(self, value: LLMResult) -> Unrecorded | None:
         """Record what came back."""
         if came_from_cache(value):
             return Unrecorded(FROM_CACHE)
         result = self._result(value)
-        if not self._is_whole:
-            return Unrecorded(HOLE)
-        if self._chunks:
-            self.crossing.streamed(self._chunks, "exhausted", usage=self.crossing.boundary.usage(result))
-            return None
+        if self.chunks or not self.is_whole:
+            return self.exhausted(result)
         self._note_lost_stream(value)
-        return super().returned(run_id, result)
+        return super().returned(result)
 
     def _note_lost_stream(self, shown: LLMResult | None) -> None:
         """Mark a call that has streamed although no chunk was shown: it ends with the sum of its chunks."""
         parts = [part for batch in shown.generations for part in batch] if shown is not None else []
-        if not self._chunks and (self._has_events or any(isinstance(part, _CHUNKS) for part in parts)):
+        if not self.chunks and (self._has_events or any(isinstance(part, _CHUNKS) for part in parts)):
             self.crossing.fidelity_note = ONLY_WHOLE
 
     def _result(self, value: LLMResult) -> Any:
         return ChatResult(generations=value.generations[0], llm_output=value.llm_output)
 
-    def failed(self, run_id: UUID, error: BaseException, shown: LLMResult | None = None) -> Unrecorded | None:
-        """Record that it failed, or that its stream was broken or closed."""
-        if not self._is_whole:
+    def failed(self, error: BaseException | None, shown: LLMResult | None = None) -> Unrecorded | None:
+        """Record that it failed, or that its stream was broken or closed.
+
+        Args:
+            error: What it failed with.
+            shown: What had come before.
+        """
+        if not self.is_whole:
             return Unrecorded(HOLE)
         self._note_lost_stream(shown)
         if isinstance(error, GeneratorExit):  # raised where a chunk was handed out, so there was one
-            self.crossing.fidelity_note = "" if self._chunks else ONLY_WHOLE
-            self.crossing.streamed(self._chunks, "closed")
-            return None
-        if isinstance(error, Exception) and self._chunks:
-            self.crossing.streamed(self._chunks, "raised", error)
-            return None
-        return super().failed(run_id, error)
+            self.crossing.fidelity_note = "" if self.chunks else ONLY_WHOLE
+            return self.broken(error)
+        return self.broken(error) if isinstance(error, Exception) and self.chunks else super().failed(error)
 
 
 class ObservedCompletion(ObservedModel):
@@ -164,22 +110,22 @@ class ObservedCompletion(ObservedModel):
         self._answers: dict[UUID, LLMResult] = {}
         self._has_failed = False
 
-    def returned(self, run_id: UUID, value: LLMResult) -> Unrecorded | None:
+    def returned_to(self, run_id: UUID, value: LLMResult) -> Unrecorded | None:
         """Record what came back, once it is there for all prompts."""
         self._answers[run_id] = value
-        return super().returned(run_id, value) if self._answers.keys() == self._waiting.keys() else None
+        return self.returned(value) if self._answers.keys() == self._waiting.keys() else None
 
     def _result(self, value: LLMResult) -> LLMResult:
         answers = [self._answers[run_id] for run_id in self._waiting]
         generations = [answer.generations[0] for answer in answers]
         return LLMResult(generations=generations, llm_output=answers[0].llm_output)
 
-    def failed(self, run_id: UUID, error: BaseException, shown: LLMResult | None = None) -> Unrecorded | None:
+    def failed(self, error: BaseException | None, shown: LLMResult | None = None) -> Unrecorded | None:
         """Record that it failed; every prompt is told, and it is one failure."""
         if self._has_failed:
             return None
         self._has_failed = True
-        return super().failed(run_id, error, shown)
+        return super().failed(error, shown)
 
 
 @dataclass(slots=True)

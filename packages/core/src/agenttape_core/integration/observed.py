@@ -1,0 +1,182 @@
+"""The runs and the calls that an observer has open: what is known of them, and what of it is recorded.
+
+A run is whatever the framework reports a beginning and an end of. A call is a run that reaches outside; it is kept as
+the crossing that a session would have recorded, and reports at its end whether it could be recorded.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Self
+
+from agenttape_core.matching import Position
+from agenttape_core.schema import Plain
+from agenttape_core.session import Crossing, Happening, plain_value, value_codec
+
+CANCELLED = "it was cancelled before it had an outcome"
+HOLE = "a chunk of its stream could not be recorded, and a stream with a hole is none"
+_LARGE = 64 * 1024
+"""An output of more bytes is left out."""
+
+
+def output_facts(output: Any) -> dict[str, Any]:
+    """Return the facts of a step about the output of its run; of a large output only the size.
+
+    A replay makes the output again, and the last state of an agent is its whole conversation, which its calls hold
+    already.
+    """
+    plain = plain_value(output)
+    size = len(marshal.dumps(plain, 2))
+    return {"output": plain} if size <= _LARGE else {"data": {"left_out": "output", "bytes": size}}
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecorded:
+    """The reason why no interaction was made of a call.
+
+    Args:
+        note: What is missing of the run because of that; empty where nothing reached outside.
+    """
+
+    note: str = ""
+
+
+class ObservedCall:
+    """A call whose outcome is the value of its run.
+
+    Args:
+        crossing: Its crossing.
+    """
+
+    def __init__(self, crossing: Crossing) -> None:
+        self.crossing = crossing
+
+    def returned(self, value: Any) -> Unrecorded | None:
+        """Record the value that came back."""
+        self.crossing.returned(value)
+        return None
+
+    def failed(self, error: BaseException | None) -> Unrecorded | None:
+        """Record the error. An exception that ends a program or a task is no outcome."""
+        if not isinstance(error, Exception):
+            return Unrecorded(CANCELLED)
+        self.crossing.raised(error)
+        return None
+
+
+class ObservedStream(ObservedCall):
+    """A call whose chunks are reported one by one.
+
+    Args:
+        crossing: Its crossing.
+    """
+
+    def __init__(self, crossing: Crossing) -> None:
+        super().__init__(crossing)
+        self.chunks: list[Plain] = []
+        self.is_whole = True
+
+    def arrived(self, chunk: Any) -> None:
+        """Keep a chunk as it is now: the run may change it.
+
+        Raises:
+            UnrecordableValueError: If it has no codec. The stream has a hole then.
+        """
+        self.crossing.chunk_arrived()
+        was_whole, self.is_whole = self.is_whole, False  # until the chunk is kept, it is missing
+        self.chunks.append(value_codec().encode(chunk))
+        self.is_whole = was_whole
+
+    def exhausted(self, value: Any) -> Unrecorded | None:
+        """Record the stream, which was read to its end.
+
+        Args:
+            value: What its chunks amount to, for the token counts; `None` where that is not known.
+        """
+        if not self.is_whole:
+            return Unrecorded(HOLE)
+        usage = self.crossing.boundary.usage(value) if value is not None else None
+        self.crossing.streamed(self.chunks, "exhausted", usage=usage)
+        return None
+
+    def broken(self, error: BaseException) -> Unrecorded | None:
+        """Record the stream, which its reader closed (`GeneratorExit`), or which raised."""
+        if not self.is_whole:
+            return Unrecorded(HOLE)
+        if isinstance(error, GeneratorExit):
+            self.crossing.streamed(self.chunks, "closed")
+        elif isinstance(error, Exception):
+            self.crossing.streamed(self.chunks, "raised", error)
+        else:
+            return Unrecorded(CANCELLED)
+        return None
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenRun:
+    """A run that is going on.
+
+    Args:
+        key: The framework's id of it.
+        position: Where it stands in the tree.
+        name: The framework's name for it.
+        above: The run that it belongs to, if that is observed.
+        kind: The kind of step that it is.
+        call: The call that it is, if it reaches outside.
+        lost: The reason why the recording of its call could not be begun.
+        input: The input of an outermost run, as plain data.
+    """
+
+    key: Any
+    position: Position
+    name: str
+    above: Self | None
+    kind: str = "chain"
+    call: ObservedCall | None = None
+    lost: str = ""
+    input: Plain = None
+    began: float = field(default_factory=perf_counter)
+
+    @property
+    def own_tags(self) -> list[str]:
+        """The tags that a program gave this run, and not one around it."""
+        return []
+
+    @property
+    def own_metadata(self) -> dict[str, Any]:
+        """The metadata that a program gave this run, and not one around it."""
+        return {}
+
+    @property
+    def outermost(self) -> Self:
+        """The run around it that belongs to no other."""
+        return self if self.above is None else self.above.outermost
+
+    @property
+    def crossing_around(self) -> Crossing | None:
+        """The innermost call that this run is part of."""
+        return next((run.call.crossing for run in self.around() if run.call is not None), None)
+
+    def around(self) -> Iterator[Self]:
+        """Yield the runs around it, the innermost first."""
+        run = self.above
+        while run is not None:
+            yield run
+            run = run.above
+
+    def as_step(self, **facts: Any) -> Happening:
+        """Return the run as a step, with further facts of its `Happening`."""
+        known = {
+            "kind": self.kind,
+            "name": self.name,
+            "address": self.position.address,
+            "order": self.position.order,
+            "began": self.began,
+            "tags": self.own_tags,
+            "metadata": self.own_metadata,
+            "input": self.input,
+        }
+        return Happening(**{**known, **facts})
