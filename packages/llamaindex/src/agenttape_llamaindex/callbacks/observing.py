@@ -335,7 +335,7 @@ class Observing(ReentrantObserver):
         )
         record_step(self.session(), happening)
 
-    def happened(self, span_id: str | None, name: str, data: Any) -> None:
+    def happened(self, span_id: str | None, name: str, data: Any) -> None:  # type: ignore[override]
         """Record an event of the program's own."""
         span = self._open.get(span_id) if span_id is not None else None
         position = span.position if span is not None else self._root

@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import local
+from typing import Any
 
 from agenttape_core import Rule
 from agenttape_core.integration import Observer, Unseen
 
 
-class ReentrantObserver(Observer):
+class ReentrantObserver(Observer[Any]):
     """An observer that is told of things by whatever thread, task or finaliser, also from amid its own code.
 
     Args:
