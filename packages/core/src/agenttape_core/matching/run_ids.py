@@ -8,11 +8,11 @@ are the whole of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agenttape_core.redaction.streams import place_below_tag, place_in_list
 from agenttape_core.schema import Plain
+from agenttape_core.schema.plain import Path, replaced, replaced_in_chunk
 
 RUN_SPECIFIC_ID = re.compile(
     r"(?=[0-9a-fA-F]{8})(?:(?<![0-9A-Za-z])|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))"
@@ -22,8 +22,6 @@ RUN_SPECIFIC_ID = re.compile(
 
 The look-ahead says nothing new, but says it three times as fast.
 """
-
-OnText = Callable[[tuple[Any, ...], str], str]
 
 
 class IdMap:
@@ -45,7 +43,7 @@ class IdMap:
 
     def value(self, plain: Plain) -> Plain:
         """Return plain data with the live ids in the place of the recorded ones."""
-        return _walked(plain, (), lambda _, text: self._text(text)) if self._live else plain
+        return replaced(plain, self._leaf, self._text) if self._live else plain
 
     def chunks(self, chunks: Sequence[Plain]) -> Sequence[Plain]:
         """Return the chunks of a stream likewise; an id may be split between chunks."""
@@ -58,9 +56,12 @@ class IdMap:
             return text
 
         for chunk in chunks:
-            _walked(chunk, (), note)
-        replaced = {path: iter(self._pieces(texts)) for path, texts in pieces.items()}
-        return [_walked(chunk, (), lambda path, _: next(replaced[path])) for chunk in chunks]
+            replaced_in_chunk(chunk, note)
+        pieces_of = {path: iter(self._pieces(texts)) for path, texts in pieces.items()}
+        return [replaced_in_chunk(chunk, lambda path, _: next(pieces_of[path])) for chunk in chunks]
+
+    def _leaf(self, value: Plain) -> Plain:
+        return self._text(value) if isinstance(value, str) else value
 
     def _text(self, text: str) -> str:
         if text in self._live:
@@ -101,28 +102,13 @@ def ids_held(ids: Sequence[str], values: Sequence[Plain], chunks: Sequence[Plain
         return list(ids)
     marks = [f"\0{number}\0" for number in range(len(made))]
     marked = IdMap(made, marks)
-    told: list[str] = []
+    texts: list[str] = []
 
-    def note(_: tuple[Any, ...], text: str) -> str:
-        told.append(text)
+    def note(_: Path, text: str) -> str:
+        texts.append(text)
         return text
 
-    _walked([*map(marked.value, values), *marked.chunks(chunks)], (), note)
-    text = "\n".join(told)
+    replaced_in_chunk([*map(marked.value, values), *marked.chunks(chunks)], note)
+    text = "\n".join(texts)
     unheld = {one for one, mark in zip(made, marks, strict=True) if mark not in text}
     return ["" if one in unheld else one for one in ids]
-
-
-def _walked(plain: Plain, path: tuple[Any, ...], on_text: OnText) -> Plain:
-    if isinstance(plain, str):
-        return on_text(path, plain)
-    if isinstance(plain, list):
-        return [_walked(item, (*path, place_in_list(item, n)), on_text) for n, item in enumerate(plain)]
-    if not isinstance(plain, dict):
-        return plain
-    return {
-        on_text((*path, key, None), key): _walked(
-            item, (*path, *(place_below_tag(key, item) if key.startswith("$") else (key,))), on_text
-        )
-        for key, item in plain.items()
-    }

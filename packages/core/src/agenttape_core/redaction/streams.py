@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agenttape_core.redaction.detection.data import BYTES, Data
 from agenttape_core.redaction.detection.spans import Span, render
 from agenttape_core.redaction.walk import denied_kind, redact_denied, redact_whole
+from agenttape_core.schema.plain import Path, place_below_tag, place_in_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.text_redactor import TextRedactor
     from agenttape_core.schema import Plain
 
-Path = tuple[Any, ...]
 _BYTES = "bytes"
 _MIN_CUMULATIVE = 3
 _MIN_REPEATED = 8
@@ -82,20 +82,6 @@ def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Te
         redactor.text(key): _walk(item, (*path, key), denied_kind(plain, key, redactor), on_text, redactor)
         for key, item in plain.items()
     }
-
-
-def place_below_tag(tag: str, body: Any) -> Path:
-    """Return the step of a path to what a tag holds.
-
-    A tagged text is the short form of a tagged dict with nothing but `content`; streams mix the two.
-    """
-    return (tag, "content") if isinstance(body, str) else (tag,)
-
-
-def place_in_list(item: Any, number: int) -> Any:
-    """Return what a list's item is known by: providers number the blocks of a stream themselves."""
-    index = item.get("index") if isinstance(item, dict) else None
-    return ("index", index) if isinstance(index, int | str) else number
 
 
 def _redact_pieces(pieces: list[str], kind: str | None, redactor: TextRedactor) -> list[str]:

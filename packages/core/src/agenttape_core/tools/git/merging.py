@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing, Volatile
+from agenttape_core.schema import Header, Interaction, Plain, Step, StepTiming, Timing, Volatile
+from agenttape_core.schema.plain import leaves
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import joined
 
@@ -154,7 +155,7 @@ def _outdated(slots: Mapping[Key, Slot], base: _Side, ours: _Side, theirs: _Side
             is_new = side.content(key) != base.content(key)
             if not is_new or not gone or not isinstance(record, Interaction) or slots[key].why:
                 continue
-            word = next((word for word in _leaves(record.request) if word in gone), None)
+            word = next((word for word in _texts(record.request) if word in gone), None)
             if word is not None:
                 yield key, f"it was asked with what {gone[word][1]} came to, which the other side changed"
 
@@ -163,15 +164,11 @@ def _words(record: Record | None) -> set[str]:
     """Return the texts that a call came to, which later calls may be asked with, and that it was not asked with."""
     if not isinstance(record, Interaction):
         return set()
-    return set(_leaves(joined(record.outcome))) - set(_leaves(record.request))
+    return _texts(joined(record.outcome)).keys() - _texts(record.request).keys()
 
 
-def _leaves(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(item)
+def _texts(value: Plain) -> dict[str, None]:
+    return dict.fromkeys(leaf for leaf in leaves(value) if isinstance(leaf, str))
 
 
 def _numbered(header: Header, slots: Mapping[Key, Slot], ours: _Side, theirs: _Side) -> Merged:

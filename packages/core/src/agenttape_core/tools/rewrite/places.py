@@ -10,6 +10,7 @@ from agenttape_core.format.assets import DATA_URL
 from agenttape_core.redaction import PSEUDONYM
 from agenttape_core.redaction.detection.data import Data
 from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
+from agenttape_core.schema.plain import replaced
 
 _UNKNOWN = "secret"
 """What a secret is called of which only a later piece stands at a place."""
@@ -49,13 +50,7 @@ def split_binary(text: str) -> tuple[str, str]:
 
 def changed_strings(plain: Any, change: Callable[[str], str]) -> Any:
     """Return plain data with each string, keys included, replaced by what a function makes of it."""
-    if isinstance(plain, str):
-        return change(plain)
-    if isinstance(plain, list):
-        return [changed_strings(item, change) for item in plain]
-    if isinstance(plain, dict):
-        return {change(key): changed_strings(item, change) for key, item in plain.items()}
-    return plain
+    return replaced(plain, lambda value: change(value) if isinstance(value, str) else value, change)
 
 
 def _walked(before: object, after: object, at: str) -> Iterator[Place]:

@@ -19,6 +19,7 @@ from importlib.resources import files
 from typing import Any
 
 from agenttape_core.schema import Interaction, Step
+from agenttape_core.schema.plain import replaced
 from agenttape_core.schema.readers import CallPiece
 from agenttape_core.storage import Cassette
 from agenttape_core.storage.writer import stored_records
@@ -135,15 +136,11 @@ def _without_none(piece: dict[str, Any]) -> dict[str, Any]:
 def _json(value: Any) -> str:
     text = json.dumps(value, separators=(",", ":"))
     if _LONG_NUMBER.search(text):
-        text = json.dumps(_without_great_integers(value), separators=(",", ":"))
+        text = json.dumps(replaced(value, _great_integer), separators=(",", ":"))
     return text.translate(_ESCAPES)
 
 
-def _without_great_integers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_great_integers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_great_integers(item) for item in value]
+def _great_integer(value: Any) -> Any:
     is_great = isinstance(value, int) and not isinstance(value, bool) and abs(value) > _EXACT
     return {"$integer": str(value)} if is_great else value
 
