@@ -124,6 +124,34 @@ def test_only_leaves_are_served(tmp_path: Path, *, ambient: bool) -> None:
         assert [interaction.name for interaction in cassette.interactions] == ["one"] * 3 + ["many", "many_later"]
 
 
+def test_replaced_methods_are_taped_as_they_are_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrappers are kept between sessions, but a method that was replaced meanwhile gets one of its own."""
+    before = dict(vars(Mine))
+    for answer in ("a 1", "b"):
+        with use_cassette(tmp_path / f"{answer}.yaml", mode="all") as cassette, wrapping(FAMILY):
+            assert vars(Mine)["one"] is not before["one"]
+            assert Mine().one("a") == answer
+        assert len(cassette.interactions) == 1
+        assert {**vars(Mine), "one": None} == {**before, "one": None}
+        monkeypatch.setattr(Mine, "one", lambda _, __: "b")
+
+
+def test_mixins_are_taped_where_they_are_mixed_in(tmp_path: Path) -> None:
+    """A leaf method that a class has from outside of the family is the class's own."""
+
+    class Mixin:
+        def one(self, what: str) -> str:
+            return f"mixed {what}"
+
+    class Mixed(Mixin, Mine):
+        pass
+
+    with use_cassette(tmp_path / "c.yaml", mode="all") as cassette, wrapping(FAMILY):
+        assert Mixed().one("a") == Mixin().one("a") == "mixed a"
+    assert len(cassette.interactions) == 1
+    assert "one" not in vars(Mixed)
+
+
 def test_inherited_takes_a_call_over(tmp_path: Path) -> None:
     """A leaf may take over what an alias's method calls of its base class; else that is part of the alias's call."""
     taken = []

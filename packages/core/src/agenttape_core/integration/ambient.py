@@ -8,12 +8,13 @@ Afterwards every class is what it was.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 from agenttape_core.integration.alias import is_alias_class
-from agenttape_core.integration.leaves import Family, only_ambient
+from agenttape_core.integration.leaves import Family
 
 _MISSING = object()
 
@@ -21,12 +22,14 @@ _MISSING = object()
 @contextmanager
 def wrapping(family: Family) -> Iterator[None]:
     """Wrap the leaf methods of all classes of a family while inside."""
-    with ExitStack() as undo:
-        _wrap_base(undo, family)
-        for cls in _below(family.base):
-            _wrap_class(undo, family, cls)
-        _follow(undo, family)
+    wrapped = _Wrapped(family)
+    try:
+        wrapped.wrap_base()
+        wrapped.wrap_classes(_below(family.base))
+        wrapped.follow()
         yield
+    finally:
+        wrapped.restore()
 
 
 def _below(base: type) -> list[type]:
@@ -41,57 +44,83 @@ def _below(base: type) -> list[type]:
     return list(found)
 
 
-def _wrap_base(undo: ExitStack, family: Family) -> None:
-    for name in sorted(family.defaults):
-        _wrap(undo, family, family.base, name)
+class _Wrapped:
+    """The methods of a family that are wrapped, and what stood in their place.
 
+    Every opening of a session looks at all classes of all families, hundreds in a process with a large test suite. So
+    a class costs one intersection of names unless it has leaf methods of its own.
+    """
 
-def _wrap_class(undo: ExitStack, family: Family, cls: type) -> None:
-    if is_alias_class(cls) or cls in family.delegating or not family.is_boundary(cls):
-        return
-    for name in family.leaves:
-        where = next((parent for parent in cls.__mro__ if name in vars(parent)), None)
-        if where is cls or (where is not None and not issubclass(where, family.base)):
-            _wrap(undo, family, cls, name)  # the second is a method that a class has of elsewhere
+    def __init__(self, family: Family) -> None:
+        self._family = family
+        self._names = family.leaves.keys()
+        self._before: list[tuple[type, str, Any, Any]] = []
 
+    def wrap_base(self) -> None:
+        for name in sorted(self._family.defaults):
+            self._wrap(self._family.base, name, inspect.getattr_static(self._family.base, name))
 
-def _wrap(undo: ExitStack, family: Family, cls: type, name: str) -> None:
-    real = inspect.getattr_static(cls, name)
-    if not _is_method(real) or getattr(real, "__isabstractmethod__", False):
-        return
-    before = vars(cls).get(name, _MISSING)
-    leaf = family.leaves[name]
-    wrapped = leaf.around(real, only_ambient(family, leaf))
-    setattr(cls, name, wrapped)
-    undo.callback(_restore, cls, name, wrapped, before)
+    def wrap_classes(self, classes: list[type]) -> None:
+        foreign = self._foreign(set[type]().union(*(cls.__mro__ for cls in classes)))
+        for cls in classes:
+            self._wrap_class(cls, foreign)
+
+    def follow(self) -> None:
+        """Wrap the methods of classes that are defined from now on, as soon as they are."""
+        base: Any = self._family.base
+        before = vars(base).get("__init_subclass__", _MISSING)
+
+        def __init_subclass__(cls: Any, /, **kwargs: Any) -> None:  # noqa: N807 - it becomes the method of that name
+            real: Callable[..., None]
+            real = super(base, cls).__init_subclass__ if before is _MISSING else before.__get__(None, cls)
+            real(**kwargs)
+            self._wrap_class(cls, self._foreign(cls.__mro__))
+
+        self._put(base, "__init_subclass__", classmethod(__init_subclass__), before)
+
+    def restore(self) -> None:
+        """Put every method back, the last one first, unless someone else has replaced ours and will restore it."""
+        while self._before:
+            cls, name, ours, before = self._before.pop()
+            if vars(cls).get(name) is not ours:
+                continue
+            if before is _MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, before)
+
+    def _foreign(self, classes: Iterable[type]) -> set[type]:
+        """Return the classes outside of the family that have a method of the name of a leaf."""
+        named = (cls for cls in classes if not self._names.isdisjoint(vars(cls)))
+        return {cls for cls in named if not issubclass(cls, self._family.base)}
+
+    def _wrap_class(self, cls: type, foreign: set[type]) -> None:
+        methods = self._methods(cls, foreign)
+        if methods and self._is_wanted(cls):
+            for name, real in methods.items():
+                self._wrap(cls, name, real)
+
+    def _methods(self, cls: type, foreign: set[type]) -> dict[str, Any]:
+        """Return the leaf methods that are written in a class, or that it inherits from outside of the family."""
+        own = vars(cls)
+        if foreign.isdisjoint(cls.__mro__):
+            return {name: own[name] for name in self._names & own.keys()}
+        places = {name: next((each for each in cls.__mro__ if name in vars(each)), None) for name in self._names}
+        return {name: vars(place)[name] for name, place in places.items() if place is cls or place in foreign}
+
+    def _is_wanted(self, cls: type) -> bool:
+        return not is_alias_class(cls) and cls not in self._family.delegating and self._family.is_boundary(cls)
+
+    def _wrap(self, cls: type, name: str, real: Any) -> None:
+        if _is_method(real) and not getattr(real, "__isabstractmethod__", False):
+            self._put(cls, name, self._family.ambient(cls, name, real), vars(cls).get(name, _MISSING))
+
+    def _put(self, cls: type, name: str, ours: Any, before: Any) -> None:
+        setattr(cls, name, ours)
+        self._before.append((cls, name, ours, before))
 
 
 def _is_method(value: Any) -> bool:
-    return isinstance(value, property) or (
+    return isinstance(value, FunctionType | property) or (
         inspect.isroutine(value) and not isinstance(value, staticmethod | classmethod)
     )
-
-
-def _restore(cls: type, name: str, wrapped: Any, before: Any) -> None:
-    if vars(cls).get(name) is not wrapped:  # someone else has replaced it since, and will put back what was ours
-        return
-    if before is _MISSING:
-        delattr(cls, name)
-    else:
-        setattr(cls, name, before)
-
-
-def _follow(undo: ExitStack, family: Family) -> None:
-    """Wrap the methods of classes that are defined from now on, as soon as they are."""
-    base: Any = family.base
-    before = vars(base).get("__init_subclass__", _MISSING)
-
-    def __init_subclass__(cls: Any, /, **kwargs: Any) -> None:  # noqa: N807 - it becomes the method of that name
-        real: Callable[..., None]
-        real = super(base, cls).__init_subclass__ if before is _MISSING else before.__get__(None, cls)
-        real(**kwargs)
-        _wrap_class(undo, family, cls)
-
-    hook: Any = classmethod(__init_subclass__)
-    base.__init_subclass__ = hook
-    undo.callback(_restore, base, "__init_subclass__", hook, before)

@@ -106,6 +106,7 @@ class Family:
     is_boundary: Callable[[type], bool] = field(default=lambda _: True)
     delegating: tuple[type, ...] = ()
     _aliases: dict[type, type] = field(default_factory=dict, init=False, repr=False)
+    _ambient: dict[tuple[type, str], tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Note the module that defines the family: an alias is pickled with the name of its family there."""
@@ -150,6 +151,25 @@ class Family:
             self._aliases.setdefault(cls, alias_class(cls, methods, self.alias))
         return self._aliases[cls]
 
+    def ambient(self, cls: type, name: str, real: Any) -> Any:
+        """Return the taped method that ambient sessions put in the place of a method of a class.
+
+        It is kept for the next session, which would have hundreds to make; not for a class that a function defines, as
+        that would never be freed.
+
+        Args:
+            cls: The class.
+            name: The name of the leaf.
+            real: The method as it stands in the class, or in the one that it is inherited from.
+        """
+        known, method = self._ambient.get((cls, name), (None, None))
+        if known is not real:
+            leaf = self.leaves[name]
+            method = leaf.around(real, _only_ambient(self, leaf))
+            if "<locals>" not in cls.__qualname__:
+                self._ambient[cls, name] = real, method
+        return method
+
     def leaves_of(self, cls: type) -> list[str]:
         """Return the names of the leaf methods of a class that an ambient session tapes."""
         return [name for name in self.leaves if self._has(cls, name)] if self.is_boundary(cls) else []
@@ -162,7 +182,7 @@ class Family:
         return name in self.defaults or all(method is not other for other in others)
 
 
-def only_ambient(family: Family, leaf: Leaf) -> Cross:
+def _only_ambient(family: Family, leaf: Leaf) -> Cross:
     """Return the crossing of a method of a class itself: only in ambient sessions, and not for aliases' own calls."""
 
     def crossed(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
