@@ -202,7 +202,7 @@ with freezing(lookup):
 assert "numpy" not in sys.modules
 assert run() == run()
 import numpy as np
-assert type(np.random.rand).__name__ != "StandIn"
+assert type(np.random.rand).__name__ != "FrozenFunction"
 print(np.random.rand())
 """
 

@@ -19,7 +19,7 @@ import pytest
 from agenttape_core.errors import SessionStateError
 from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing
 from agenttape_core.freeze.dates import Facade
-from agenttape_core.freeze.frozen_function import StandIn
+from agenttape_core.freeze.frozen_function import FrozenFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def left_behind() -> list[str]:
         for name, module in list(sys.modules.items())
         if issubclass(type(module), types.ModuleType) and not name.startswith("agenttape_core.")
         for attribute, value in list(object.__getattribute__(module, "__dict__").items())
-        if type(value) in (StandIn, Facade) and value not in (StandIn, Facade)
+        if type(value) in (FrozenFunction, Facade) and value not in (FrozenFunction, Facade)
     ]
 
 

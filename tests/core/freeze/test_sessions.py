@@ -17,7 +17,7 @@ import pytest
 
 from agenttape_core import ConfigurationError, Rule, open_cassette, use_cassette
 from agenttape_core.freeze.dates import Facade
-from agenttape_core.freeze.frozen_function import StandIn
+from agenttape_core.freeze.frozen_function import FrozenFunction
 from agenttape_core.integration import Boundary, current_session, intercept
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def left_behind() -> list[str]:
         for name, module in list(sys.modules.items())
         if issubclass(type(module), types.ModuleType) and not name.startswith("agenttape_core.")
         for attribute, value in list(object.__getattribute__(module, "__dict__").items())
-        if type(value) in (StandIn, Facade) and value not in (StandIn, Facade)
+        if type(value) in (FrozenFunction, Facade) and value not in (FrozenFunction, Facade)
     ]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.freeze.frozen_function import Replacement, StandIn
+from agenttape_core.freeze.frozen_function import FrozenFunction, Replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def entropy(frozen: Frozen, real: Callable[..., int]) -> Callable[[int], int]:
     return real if frozen.is_importing() else lambda bits: frozen.next_bits("numpy.random", bits)
 
 
-def look(known: dict[str, Any]) -> Iterator[tuple[Any, StandIn]]:
+def look(known: dict[str, Any]) -> Iterator[tuple[Any, FrozenFunction]]:
     """Give the functions of the hidden `RandomState` and their stand-ins, once for each time numpy is imported.
 
     Args:
@@ -50,11 +50,11 @@ def look(known: dict[str, Any]) -> Iterator[tuple[Any, StandIn]]:
     home = vars(module)
     for value in list(home.values()):
         if getattr(value, "__self__", None) is hidden:
-            yield value, StandIn(value, "numpy", _same_method)
+            yield value, FrozenFunction(value, "numpy", _same_method)
     for name, does in _PLAIN.items():
         # In some versions these are functions beside the generator's methods.
         if callable(home.get(name)) and getattr(home[name], "__self__", None) is not hidden:
-            yield home[name], StandIn(home[name], "numpy", does)
+            yield home[name], FrozenFunction(home[name], "numpy", does)
 
 
 def _legacy(frozen: Frozen) -> _Legacy:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.freeze.backoff import is_backing_off
-from agenttape_core.freeze.frozen_function import Replacement, StandIn
+from agenttape_core.freeze.frozen_function import FrozenFunction, Replacement
 
 if TYPE_CHECKING:
     from agenttape_core.freeze.frozen import Frozen
@@ -75,7 +75,7 @@ _REPLACEMENTS: dict[str, Replacement] = {
 }
 
 STAND_INS = (
-    *(StandIn(getattr(time, name), "clock", by) for name, by in _REPLACEMENTS.items() if hasattr(time, name)),
-    StandIn(time.sleep, None, _sleep),
+    *(FrozenFunction(getattr(time, name), "clock", by) for name, by in _REPLACEMENTS.items() if hasattr(time, name)),
+    FrozenFunction(time.sleep, None, _sleep),
 )
 """One stand-in for each function that this system has."""

@@ -34,7 +34,7 @@ def current() -> Frozen | None:
     return ask(lookup) if lookup is not None and not is_asking() else None
 
 
-class StandIn:
+class FrozenFunction:
     """Stands in for a function wherever a module holds it.
 
     An object instead of a plain function, because builtins do not bind as methods when a class body holds them.

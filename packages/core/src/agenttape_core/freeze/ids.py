@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.freeze.frozen_function import StandIn, active
+from agenttape_core.freeze.frozen_function import FrozenFunction, active
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ class _Makers:
         self.functions: dict[str, _Swap] = {}
         self._found: dict[str, Any] = {}
 
-    def look(self) -> Iterator[tuple[Any, StandIn]]:
+    def look(self) -> Iterator[tuple[Any, FrozenFunction]]:
         """Find the makers of the modules that came since; gives those in C with their stand-ins."""
         for module_name in MODULES:
             content = vars(sys.modules[module_name]) if module_name in sys.modules else {}
@@ -117,7 +117,7 @@ class _Makers:
                     self._found[key] = real
                     yield from self._keep(_Maker(key, real, signature, content["UUID"]))
 
-    def _keep(self, maker: _Maker) -> Iterator[tuple[Any, StandIn]]:
+    def _keep(self, maker: _Maker) -> Iterator[tuple[Any, FrozenFunction]]:
         outdated = self.functions.pop(maker.key, None)
         if outdated is not None:  # of a module that was loaded again
             outdated.take_out()
@@ -125,7 +125,7 @@ class _Makers:
             self.functions[maker.key] = _Swap(maker)
             maker = maker._replace(real=_copy(maker.real))
         else:
-            yield maker.real, StandIn(maker.real, "uuid", _replacement(maker))
+            yield maker.real, FrozenFunction(maker.real, "uuid", _replacement(maker))
         self.by_key[maker.key] = maker
 
 

@@ -13,7 +13,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.freeze.callers import MACHINERY, calling_module
-from agenttape_core.freeze.frozen_function import StandIn, active
+from agenttape_core.freeze.frozen_function import FrozenFunction, active
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def _same_method(frozen: Frozen, real: Callable[..., Any]) -> Callable[..., Any]
 _HIDDEN = getattr(random.seed, "__self__", None)
 
 STAND_INS = tuple(
-    StandIn(value, "random", _same_method)
+    FrozenFunction(value, "random", _same_method)
     for value in vars(random).values()
     if _HIDDEN is not None and getattr(value, "__self__", None) is _HIDDEN
 )

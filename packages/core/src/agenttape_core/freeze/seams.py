@@ -6,7 +6,7 @@ import sys
 import types
 from typing import Any
 
-from agenttape_core.freeze.frozen_function import Replacement, StandIn
+from agenttape_core.freeze.frozen_function import FrozenFunction, Replacement
 from agenttape_core.freeze.modules import Table, content_of
 
 
@@ -15,7 +15,7 @@ class Seams:
 
     def __init__(self) -> None:
         self._registered: dict[str, dict[str, tuple[str, Replacement]]] = {}
-        self._filled: list[tuple[dict[str, Any], str, StandIn]] = []
+        self._filled: list[tuple[dict[str, Any], str, FrozenFunction]] = []
 
     def register(self, module: str, attribute: str, kind: str, replacement: Replacement) -> None:
         """Keep a seam; the last registration of the same attribute counts."""
@@ -38,10 +38,10 @@ class Seams:
         content = content_of(module)
         for attribute, (kind, replacement) in self._registered.get(name, {}).items():
             real = content.get(attribute)
-            if isinstance(real, StandIn):
+            if isinstance(real, FrozenFunction):
                 real = real.__wrapped__
             if callable(real):
-                stand_in = StandIn(real, kind, replacement)
+                stand_in = FrozenFunction(real, kind, replacement)
                 content[attribute] = stand_in
                 self._filled.append((content, attribute, stand_in))
 

@@ -20,7 +20,6 @@ from agenttape_core.errors import register_result_attribute
 from agenttape_core.freeze import register_backoff, register_seam
 from agenttape_core.guard import register_tracer
 from agenttape_core.integration.alias import (
-    StandIn,
     alias_class,
     alias_of,
     is_alias,
@@ -68,7 +67,14 @@ from agenttape_core.integration.shapes import (
     generator,
     plain,
 )
-from agenttape_core.integration.stand_in import Exhausted, Options, Pace, RecordedPart, settings_of_method
+from agenttape_core.integration.stand_in import (
+    Options,
+    Pace,
+    RecordedModel,
+    RecordedPart,
+    StandIn,
+    settings_of_method,
+)
 from agenttape_core.integration.thread_pools import forking_pools
 from agenttape_core.lifecycle.derived import deriving
 from agenttape_core.lifecycle.header import redactor_for
@@ -79,6 +85,7 @@ from agenttape_core.lifecycle.replay_only import Recording, open_replay
 from agenttape_core.matching import (
     Asked,
     Branch,
+    Exhausted,
     IdMap,
     Ignored,
     Keyed,
@@ -169,6 +176,7 @@ __all__ = [
     "Pace",
     "Plain",
     "Position",
+    "RecordedModel",
     "RecordedPart",
     "Recording",
     "Redactor",

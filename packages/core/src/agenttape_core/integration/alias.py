@@ -19,10 +19,6 @@ _OF_PYDANTIC = frozenset({"__dict__", "__pydantic_fields_set__", "__pydantic_ext
 ObjectT = TypeVar("ObjectT")
 
 
-class StandIn:
-    """What answers from a cassette of its own. It takes no part in a session: nothing real is behind it."""
-
-
 def is_alias(value: object) -> bool:
     """Whether an object is taped already."""
     return hasattr(type(value), _MARK)

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pickle import PicklingError
 from typing import Any, TypeAlias, TypeVar
 
-from agenttape_core.integration.alias import StandIn, alias_class, alias_of, is_alias, original_of, state_of
+from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
 from agenttape_core.integration.shapes import Call, Shape, as_it_is
+from agenttape_core.integration.stand_in import StandIn
 from agenttape_core.matching import Position
 from agenttape_core.session import Boundary, Crossing, Session, below, current_session, executing
 

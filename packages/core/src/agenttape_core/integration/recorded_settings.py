@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+_OF_THE_CALL = frozenset({"messages", "prompts"})
 _SPELLED = frozenset({"tools", "tool_choice", "response_format", "format", "output_config", "stop"})
 _OF_THE_SPELLING = frozenset({"parallel_tool_calls", "strict", "functions", "function_call"})
 """What providers add to a call when they spell tools and formats."""
@@ -82,7 +83,7 @@ def distinct_settings(requests: Iterable[Mapping[str, Any]]) -> list[Setting]:
     settings: dict[str, Setting] = {}
     last: Mapping[str, Any] | None = None
     for request in requests:
-        params = {key: value for key, value in request.items() if key != "messages"}
+        params = {key: value for key, value in request.items() if key not in _OF_THE_CALL}
         if last is not None and _shares(params, last):
             continue
         last = params

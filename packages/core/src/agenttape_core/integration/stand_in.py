@@ -1,53 +1,130 @@
-"""The recordings of one part of an agent, for the object that stands for it.
+"""Stand-ins: objects that answer from a cassette of their own, with nothing real behind them.
 
-A stand-in does not know the settings of what it stands for: they are taken from the recording. What a call itself
-gives must be equal.
+A stand-in does not know the settings of the object it stands for: they are taken from the recording. Whatever a call
+itself gives must be equal.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.integration.recorded_settings import Setting, distinct_settings, meaning_of
 from agenttape_core.lifecycle.replay_only import open_replay
+from agenttape_core.matching import Exhausted
 from agenttape_core.session import Boundary, Crossing, Report, Session, value_codec
+from agenttape_core.settings import Pacing
 
-Exhausted = Literal["fail", "last", "cycle"]
-"""What to do when a request is asked more often than it was recorded."""
-
-Pace = Literal["none", "recorded"] | float | None
-"""How long an answer takes: no time, as long as it was recorded, or that times a factor; else as the settings say."""
+Pace = Pacing | float | None
+"""The time that an answer takes: none, as long as it was recorded, or that times a factor; else as in the settings."""
 
 
 class Options(TypedDict, total=False):
-    """How a stand-in replays.
+    """The options of every stand-in.
 
     Args:
-        exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last`, `cycle`.
-        pace: How long an answer takes.
+        exhausted: What to do when a request is repeated more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: The time that an answer takes.
     """
 
     exhausted: Exhausted
     pace: Pace
 
 
+class StandIn:
+    """The base of stand-ins, which take no part in a session.
+
+    Each keeps the recordings that it answers from, a `RecordedPart` or a `RecordedModel`, as `_recorded`.
+    """
+
+    @property
+    def report(self) -> Report:
+        """The report of what was served so far."""
+        recorded: Recorded = self._recorded  # type: ignore[attr-defined]  # declared by each, with its own type
+        return recorded.report
+
+
 Settings = Mapping[str, Any]
-"""What of a request belongs to the object and not to the call."""
+"""The part of a request that belongs to the object and not to the call."""
 
 
-class RecordedPart:
+class Recorded:
     """The recordings of one part of an agent. Each instance replays them once from the start.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
+        options: `exhausted` and `pace`.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+    """
+
+    def __init__(self, cassette: str | Path, **options: Unpack[Options]) -> None:
+        self._session = open_replay(cassette, **options)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Return itself: a copy of a stand-in goes on in the cassette where the original is."""
+        return self
+
+    @property
+    def report(self) -> Report:
+        """The report of what was served so far."""
+        return self._session.report
+
+    @property
+    def session(self) -> Session:
+        """The session that serves; it is never the current one."""
+        return self._session
+
+    def plain(self, value: Any) -> Any:
+        """Return a value in the form in which recorded ones are: plain and redacted."""
+        return self._session.redactor.value(value_codec().encode(value))
+
+    def requests(self, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the name and the request of each recording of a kind."""
+        source = self._session.source
+        for row in source.entries:
+            if row.kind == kind:
+                yield row.name, source.interaction(row.number).request
+
+    def cross_one_of(
+        self, boundary: Boundary, name: str, bodies: Sequence[dict[str, Any]], ids: tuple[str, ...] = ()
+    ) -> Crossing:
+        """Begin the crossing of a call that may have been recorded in several forms.
+
+        The first form that has a recording left is served, else the first that ever had one.
+
+        Args:
+            boundary: Its family.
+            name: The recorded name.
+            bodies: The request, in each form.
+            ids: Run-specific ids of the call that are not part of its request.
+
+        Raises:
+            CassetteMissError: If there is no recording of it.
+        """
+        body = bodies[0] if len(bodies) == 1 else self._recorded_one_of(boundary, bodies)
+        return self._session.cross(boundary, name, body, owner=self, ids=ids)
+
+    def _recorded_one_of(self, boundary: Boundary, bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        known = [body for body in bodies if self._session.times_recorded(boundary, body)]
+        left = (body for body in known if self._session.times_left(boundary, body))
+        return next(left, (known or bodies)[0])
+
+
+class RecordedPart(Recorded):
+    """The recordings of a part whose settings are plain values: a retriever, a store, a tool, an embedding model.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
         kinds: The kinds of its interactions.
-        settings_in: Reads the settings of a recorded request; gives nothing for one of another sort of object.
+        settings_in: Reads the settings of a recorded request; `None` for one of another sort of object.
         name: Its recorded name, where the cassette holds several.
-        choice: What else chooses among several: settings that must be equal.
-        options: How it replays.
+        choice: Settings that must be equal, where the cassette holds several.
+        options: `exhausted` and `pace`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
@@ -64,7 +141,7 @@ class RecordedPart:
         choice: Settings | None = None,
         **options: Unpack[Options],
     ) -> None:
-        self._session = open_replay(cassette, **options)
+        super().__init__(cassette, **options)
         self._kinds = kinds
         found = list(self._found(settings_in))
         wanted = {key: value for key, value in (choice or {}).items() if value is not None}
@@ -76,17 +153,12 @@ class RecordedPart:
         self.settings = list({json.dumps(held, sort_keys=True): held for _, held in mine}.values())
         """Each distinct set of settings, in recorded order."""
 
-    def __deepcopy__(self, memo: dict[int, object]) -> RecordedPart:
-        """Return itself: a copy of a stand-in goes on in the cassette where the original is."""
-        return self
-
     def _found(self, settings_in: Callable[[Mapping[str, Any]], Settings | None]) -> Iterator[tuple[str, Settings]]:
-        source = self._session.source
-        for row in source.entries:
-            if row.kind in self._kinds:
-                settings = settings_in(source.interaction(row.number).request)
+        for kind in self._kinds:
+            for name, request in self.requests(kind):
+                settings = settings_in(request)
                 if settings is not None:
-                    yield row.name, settings
+                    yield name, settings
 
     def _nothing(self, found: list[tuple[str, Settings]], name: str | None, wanted: Settings) -> ConfigurationError:
         kinds = " or ".join(sorted(self._kinds))
@@ -102,16 +174,6 @@ class RecordedPart:
             "  name one of them"
         )
 
-    @property
-    def report(self) -> Report:
-        """What was served so far."""
-        return self._session.report
-
-    @property
-    def session(self) -> Session:
-        """The session that serves; it is never the current one."""
-        return self._session
-
     def cross(
         self,
         boundary: Boundary,
@@ -125,7 +187,7 @@ class RecordedPart:
             boundary: Its family.
             body: Makes the request of settings.
             given: The settings that the call itself gives.
-            ids: Run-specific ids of the call that are not part of what is asked.
+            ids: Run-specific ids of the call that are not part of its request.
 
         Raises:
             CassetteMissError: If there is no recording of it.
@@ -133,15 +195,105 @@ class RecordedPart:
         asked = self.plain(given or {})
         fitting = [held for held in self.settings if asked.items() <= held.items()]
         bodies = [body(held) for held in fitting or [{**self.settings[0], **asked}]]
-        known = [each for each in bodies if self._session.times_recorded(boundary, each)]
-        left = (each for each in known if self._session.times_left(boundary, each))
-        return self._session.cross(boundary, self.name, next(left, (known or bodies)[0]), owner=self, ids=ids)
+        return self.cross_one_of(boundary, self.name, bodies, ids)
 
-    def plain(self, value: Any) -> Any:
-        """Return a value in the form in which recorded ones are: plain and redacted."""
-        return self._session.redactor.value(value_codec().encode(value))
+
+class RecordedModel(Recorded):
+    """The recordings of one model, whose tools and response formats may be spelled in any provider's way.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        boundaries: The families of its calls: chats, completions.
+        model: Its name, where the cassette holds several models.
+        options: `exhausted` and `pace`.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no call of a model, or none of that one.
+    """
+
+    def __init__(
+        self,
+        cassette: str | Path,
+        boundaries: Sequence[Boundary],
+        model: str | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(cassette, **options)
+        recorded = {
+            each.kind: distinct_settings(request for _, request in self.requests(each.kind)) for each in boundaries
+        }
+        self._settings = {
+            kind: [setting for setting in settings if model in {None, setting.model}]
+            for kind, settings in recorded.items()
+        }
+        if not any(self._settings.values()):
+            raise self._nothing([setting for settings in recorded.values() for setting in settings], model)
+
+    def _nothing(self, recorded: list[Setting], model: str | None) -> ConfigurationError:
+        kinds = " and no ".join(self._settings)
+        if not recorded:
+            return ConfigurationError(
+                f"{self._session.path} holds no {kinds}, so nothing can stand for a model\n"
+                "  record a run that calls a model, or name another cassette"
+            )
+        models = ", ".join(sorted({repr(setting.model) for setting in recorded}))
+        return ConfigurationError(
+            f"{self._session.path} holds no {kinds} of the model {model!r}; it holds calls of {models}\n"
+            "  name one of them as the `model`"
+        )
+
+    def settings(self, boundary: Boundary) -> list[Setting]:
+        """Return the distinct settings in which the model was called."""
+        return self._settings[boundary.kind]
+
+    @property
+    def model(self) -> str | None:
+        """The recorded name of the model, if it has one."""
+        return next((each.model for settings in self._settings.values() for each in settings if each.model), None)
+
+    def was_forced(self, boundary: Boundary, tools: Sequence[Any]) -> bool | None:
+        """Return whether the model was ever forced to call one of these tools; not every provider can do that.
+
+        Args:
+            boundary: The family of its calls.
+            tools: The tools, as dicts in any provider's spelling.
+
+        Returns:
+            `None` where it never had these tools.
+        """
+        wanted = meaning_of({"tools": tools}).tools
+        choices = [each.meaning.choice for each in self.settings(boundary) if each.meaning.tools == wanted]
+        return any(choices) if choices else None
+
+    def cross(
+        self, boundary: Boundary, body: Callable[[Mapping[str, Any]], dict[str, Any]], given: Mapping[str, Any]
+    ) -> Crossing:
+        """Begin the crossing of a call, in the spelling of the recording that means the same.
+
+        Args:
+            boundary: Its family.
+            body: Makes the request of parameters.
+            given: The parameters that the call itself gives.
+
+        Raises:
+            CassetteMissError: If there is no recording of it.
+        """
+        asked = self.plain(given)
+        meaning = meaning_of(asked)
+        settings = self.settings(boundary)
+        fitting = [setting.params for setting in settings if setting.fits(asked, meaning)]
+        base = settings[0].base if settings else {}
+        bodies = [body(params) for params in fitting or [{**base, **asked}]]
+        return self.cross_one_of(boundary, self._name(boundary), bodies)
+
+    def _name(self, boundary: Boundary) -> str:
+        """Return the recorded name; of a family of which nothing was recorded, that of another one."""
+        entries = self._session.source.entries
+        names = {row.kind: row.name for row in reversed(entries) if row.kind in self._settings}
+        return names.get(boundary.kind) or next(iter(names.values()))
 
 
 def settings_of_method(methods: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Settings | None]:
-    """Return what reads the settings of a request of one of several methods."""
+    """Return a reader of the settings of a request, for requests of one of several methods."""
     return lambda request: request.get("settings", {}) if request.get("method") in methods else None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -18,24 +18,22 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from langchain_core.utils.pydantic import is_basemodel_subclass
 from pydantic import BaseModel, PrivateAttr
 
-from agenttape_core import ConfigurationError, Report
 from agenttape_core.integration import (
     Crossing,
-    Session,
+    Exhausted,
+    Pace,
+    RecordedModel,
     Setting,
     StandIn,
     aserve,
     aserve_stream,
-    distinct_settings,
     formats_agree,
-    open_replay,
     serve,
     serve_stream,
-    value_codec,
 )
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
-from agenttape_langchain.model_settings import format_meaning, meaning_of
+from agenttape_langchain.model_settings import format_meaning
 from agenttape_langchain.requests import chat_body
 
 
@@ -62,42 +60,20 @@ class ReplayChatModel(StandIn, BaseChatModel):
 
     cassette: str | Path
     model: str | None = None
-    exhausted: Literal["fail", "last", "cycle"] = "fail"
-    pace: Literal["none", "recorded"] | float | None = None
+    exhausted: Exhausted = "fail"
+    pace: Pace = None
 
-    _session: Session = PrivateAttr()
-    _settings: list[Setting] = PrivateAttr()
+    _recorded: RecordedModel = PrivateAttr()
 
     def __init__(self, cassette: str | Path, **options: Any) -> None:
         super().__init__(cassette=cassette, **options)
-        self._session = open_replay(self.cassette, exhausted=self.exhausted, pace=self.pace)
-        self._settings = self._recorded_settings()
+        self._recorded = RecordedModel(self.cassette, (CHAT,), self.model, exhausted=self.exhausted, pace=self.pace)
         if self.profile is None and any(setting.meaning.response_format for setting in self._settings):
             self.profile = {"structured_output": True}
 
-    def _recorded_settings(self) -> list[Setting]:
-        """Read each recorded chat once, and keep what they say besides their messages."""
-        source = self._session.source
-        requests = (source.interaction(row.number).request for row in source.entries if row.kind == CHAT.kind)
-        settings = distinct_settings(requests)
-        mine = [setting for setting in settings if self.model in {None, setting.model}]
-        if not settings:
-            raise ConfigurationError(
-                f"{self._session.path} holds no chat, so no model can be made of it\n"
-                "  record a run that calls a chat model, or name another cassette"
-            )
-        if not mine:
-            models = ", ".join(sorted({repr(setting.model) for setting in settings}))
-            raise ConfigurationError(
-                f"{self._session.path} holds no chat of the model {self.model!r}; it holds chats of {models}\n"
-                f"  name one of them: ReplayChatModel({str(self.cassette)!r}, model=...)"
-            )
-        return mine
-
     @property
-    def report(self) -> Report:
-        """What was served so far."""
-        return self._session.report
+    def _settings(self) -> list[Setting]:
+        return self._recorded.settings(CHAT)
 
     @property
     def _llm_type(self) -> str:
@@ -107,33 +83,11 @@ class ReplayChatModel(StandIn, BaseChatModel):
     def _identifying_params(self) -> dict[str, Any]:
         return self._settings[0].base
 
-    @property
-    def _name(self) -> str:
-        """The class of the recorded model."""
-        return next(row.name for row in self._session.source.entries if row.kind == CHAT.kind)
-
     def _cross(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]) -> Crossing:
-        """Begin the crossing of a call, asked in the spelling of the recording that means the same."""
-        asked = self._plain({**kwargs, "stop": stop} if stop else kwargs)
-        meaning = meaning_of(asked)
-        fitting = [setting.params for setting in self._settings if setting.fits(asked, meaning)]
+        given = chat_body((), {**kwargs, "stop": stop} if stop else kwargs)
+        del given["messages"]
         seen = as_provider_sees(messages, traced=False)
-        bodies = [chat_body(seen, params) for params in fitting or [{**self._settings[0].base, **asked}]]
-        body = bodies[0] if len(bodies) == 1 else self._recorded(bodies)
-        return self._session.cross(CHAT, self._name, body, owner=self)
-
-    def _plain(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters of a call in the form in which recorded ones are: plain and redacted."""
-        body = chat_body((), asked)
-        del body["messages"]
-        plain: dict[str, Any] = self._session.redactor.value(value_codec().encode(body)) if body else body
-        return plain
-
-    def _recorded(self, bodies: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the spelling of a request that has a recording left, or one that ever had."""
-        known = [body for body in bodies if self._session.times_recorded(CHAT, body)]
-        left = (body for body in known if self._session.times_left(CHAT, body))
-        return next(left, (known or bodies)[0])
+        return self._recorded.cross(CHAT, lambda params: chat_body(seen, params), given)
 
     def _generate(
         self,
@@ -189,15 +143,9 @@ class ReplayChatModel(StandIn, BaseChatModel):
         """Bind tools as the recorded model did, in whatever spelling they are given."""
         spelled = [_spelled(tool) for tool in tools]
         by_framework = "ls_structured_output_format" in kwargs  # it forces a tool, for want of a response format
-        if tool_choice is not None and not (by_framework and self._was_not_forced(spelled)):
+        if tool_choice is not None and not (by_framework and self._recorded.was_forced(CHAT, spelled) is False):
             kwargs["tool_choice"] = tool_choice
         return self.bind(**({"tools": spelled} if spelled else {}), **kwargs)
-
-    def _was_not_forced(self, tools: Sequence[Any]) -> bool:
-        """Whether the recorded model had these tools and was never told to call one: not every provider can be."""
-        wanted = meaning_of({"tools": tools}).tools
-        choices = [setting.meaning.choice for setting in self._settings if setting.meaning.tools == wanted]
-        return bool(choices) and not any(choices)
 
     def with_structured_output(
         self,

@@ -10,7 +10,6 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import PrivateAttr
 
-from agenttape_core import Report
 from agenttape_core.integration import (
     Crossing,
     Exhausted,
@@ -55,11 +54,6 @@ class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
         self._recorded = RecordedPart(
             cassette, kinds, settings_in, name=self.name, exhausted=self.exhausted, pace=self.pace
         )
-
-    @property
-    def report(self) -> Report:
-        """What was served so far."""
-        return self._recorded.report
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None

@@ -8,7 +8,6 @@ from typing import Any, Unpack
 
 from langchain_core.embeddings import Embeddings
 
-from agenttape_core import Report
 from agenttape_core.integration import Crossing, Options, RecordedPart, StandIn, aserve, serve
 from agenttape_langchain.embeddings import EMBEDDING
 from agenttape_langchain.requests import embedding_body
@@ -31,11 +30,6 @@ class ReplayEmbeddings(StandIn, Embeddings):
         self._recorded = RecordedPart(
             cassette, frozenset({EMBEDDING.kind}), _settings_in, choice={"model": model}, **options
         )
-
-    @property
-    def report(self) -> Report:
-        """What was served so far."""
-        return self._recorded.report
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return the recorded vectors of texts."""

@@ -11,7 +11,6 @@ from langchain_core.language_models import BaseLLM
 from langchain_core.outputs import GenerationChunk, LLMResult
 from pydantic import PrivateAttr
 
-from agenttape_core import Report
 from agenttape_core.integration import (
     Crossing,
     Exhausted,
@@ -59,11 +58,6 @@ class ReplayLLM(StandIn, BaseLLM):
             pace=self.pace,
             choice={"model": self.model},
         )
-
-    @property
-    def report(self) -> Report:
-        """What was served so far."""
-        return self._recorded.report
 
     @property
     def _llm_type(self) -> str:

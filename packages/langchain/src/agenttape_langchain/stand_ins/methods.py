@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core import Report
 from agenttape_core.integration import Boundary, Crossing, RecordedPart, StandIn, aserve, kept, named_arguments, serve
 from agenttape_langchain.requests import method_body
 
@@ -14,11 +13,6 @@ class Replaying(StandIn):
     """An object whose methods are served from a recording."""
 
     _recorded: RecordedPart
-
-    @property
-    def report(self) -> Report:
-        """What was served so far."""
-        return self._recorded.report
 
     def _cross(self, boundary: Boundary, method: str, **arguments: Any) -> Crossing:
         """Begin the crossing of a call of a method."""

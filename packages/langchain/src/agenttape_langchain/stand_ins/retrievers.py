@@ -11,7 +11,6 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import PrivateAttr
 
-from agenttape_core import Report
 from agenttape_core.integration import Crossing, Exhausted, Pace, RecordedPart, StandIn, aserve, serve
 from agenttape_langchain.requests import retrieval_body
 from agenttape_langchain.retrievers import RETRIEVAL
@@ -49,11 +48,6 @@ class ReplayRetriever(StandIn, BaseRetriever):
             pace=self.pace,
         )
         self.name = self._recorded.name
-
-    @property
-    def report(self) -> Report:
-        """What was served so far."""
-        return self._recorded.report
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any

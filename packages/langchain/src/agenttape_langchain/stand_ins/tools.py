@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
-from agenttape_core import ConfigurationError, Report
+from agenttape_core import ConfigurationError
 from agenttape_core.integration import Crossing, Exhausted, Options, Pace, RecordedPart, Session, StandIn, aserve, serve
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.effects import aapply, apply
@@ -54,11 +54,6 @@ class ReplayTool(StandIn, BaseTool):
         options.setdefault("response_format", _response_format(recorded.session, name))
         super().__init__(cassette=cassette, name=name, **options)
         self._recorded = recorded
-
-    @property
-    def report(self) -> Report:
-        """What was served so far."""
-        return self._recorded.report
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Run as every tool does."""
