@@ -16,7 +16,7 @@ from agenttape_core import (
     open_cassette,
     use_cassette,
 )
-from agenttape_core.integration import Boundary, Happening, current_session, intercept, record_step
+from agenttape_core.integration import Boundary, StepEvent, current_session, intercept, record_step
 from agenttape_core.lifecycle.derived import deriving
 from agenttape_core.schema import Outcome
 
@@ -42,7 +42,7 @@ def ask(question: str, kind: str = "tool") -> Any:
 def note(name: str, **facts: Any) -> None:
     """Record a step."""
     session = current_session()
-    record_step(session, Happening("node", name, name, session.root.moment(), session.began, **facts))
+    record_step(session, StepEvent("node", name, name, session.root.moment(), session.began, **facts))
 
 
 @pytest.fixture

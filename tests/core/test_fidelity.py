@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -15,7 +18,7 @@ from agenttape_core import (
     open_cassette,
     use_cassette,
 )
-from agenttape_core.integration import Happening, Observation, open_replay, record_step
+from agenttape_core.integration import Observation, StepEvent, open_replay, record_step
 
 from .session.world import World, call
 
@@ -39,8 +42,8 @@ def seen(request: pytest.FixtureRequest) -> str:
         crossing = session.cross(Boundary("tool"), name, {"fidelity": "lossy", "x": {"fidelity": "lossy"}})
         crossing.fidelity_note = note
         intercept(crossing, lambda name=name: f"recorded {name}")
-    record_step(session, Happening("tool", "gone", "gone", session.root.moment(), 0.0, missing="it was cancelled"))
-    gap = Happening("gap", "observer", "", (), 0.0, missing="nobody tells of embeddings", data=["embeddings"])
+    record_step(session, StepEvent("tool", "gone", "gone", session.root.moment(), 0.0, missing="it was cancelled"))
+    gap = StepEvent("gap", "observer", "", (), 0.0, missing="nobody tells of embeddings", data=["embeddings"])
     record_step(session, gap)
     observation.close()
     return path
@@ -95,6 +98,53 @@ def test_refused_without_raising(seen: str) -> None:
         with pytest.raises(DriftError, match="its chunks were not seen"):
             ask("half")
     assert len(cassette.report.drift) == 1
+
+
+def refused(name: str) -> str:
+    """Ask for a call that is refused, and return what it gets."""
+    with pytest.raises(DriftError) as caught:
+        ask(name)
+    return str(caught.value)
+
+
+def test_refused_is_not_used_up(seen: str) -> None:
+    """A lossy recording that is refused stays: each request for it gets the reason, and in the end it is unused."""
+    with use_cassette(seen, on_miss="return", unused="ignore") as cassette:
+        ask("sound")
+        first, second = refused("half"), refused("half")
+    assert "recording 2 of it is lossy: its chunks were not seen" in first
+    assert second == first.replace(" at half:", " at half#2:")
+    assert [crossed.number for crossed in cassette.report.unused] == [2]
+    with pytest.raises(UnusedInteractionsError, match="half"), use_cassette(seen, on_miss="return", unused="fail"):
+        ask("sound")
+        refused("half")
+
+
+def test_refused_again_with_the_remedy(seen: str) -> None:
+    """Where a miss is raised and eaten, the next one names the remedy as well."""
+    with pytest.raises(CassetteMissError), use_cassette(seen):
+        ask("sound")
+        for _ in range(2):
+            with pytest.raises(
+                CassetteMissError, match=r'accept what was recorded:  use_cassette\(..., lossy="serve"\)'
+            ):
+                ask("half")
+
+
+def test_refused_to_every_thread(seen: str) -> None:
+    """Of two threads that ask at once, both get the reason."""
+    start = Barrier(2)
+
+    def half() -> str:
+        start.wait()
+        return refused("half")
+
+    with use_cassette(seen, on_miss="return", unused="ignore") as cassette, ThreadPoolExecutor(2) as pool:
+        ask("sound")
+        asked = [pool.submit(copy_context().run, half) for _ in range(2)]
+        assert all("is lossy: its chunks were not seen" in one.result() for one in asked)
+    assert len(cassette.report.drift) == 2
+    assert [crossed.number for crossed in cassette.report.unused] == [2]
 
 
 def test_not_asked_for_is_unused(seen: str) -> None:

@@ -241,7 +241,7 @@ def test_drift_as_a_value(world: World) -> None:
     """A boundary can say what its callers take for an error result, whole and streamed."""
 
     def missed(crossing: Crossing, drift: DriftError) -> str:
-        return f"error {crossing.question.name}"
+        return f"error {crossing.request.name}"
 
     boundary = Boundary("tool", missed=missed, split=lambda text: text.split(" "))
     with use_cassette("c", mode="once"):

@@ -18,8 +18,8 @@ from agenttape_core import (
 )
 from agenttape_core.integration import (
     Boundary,
-    Happening,
     Observation,
+    StepEvent,
     as_observed,
     current_session,
     executing,
@@ -146,7 +146,7 @@ def test_steps_are_redacted() -> None:
     observation = Observation("runs/one.yaml")
     session = observation.session
     secret = "sk-proj-" + "a1B2" * 12
-    happening = Happening(
+    event = StepEvent(
         "event",
         "told",
         "told",
@@ -158,7 +158,7 @@ def test_steps_are_redacted() -> None:
         missing=secret,
         data=plain_value([secret, object()]),
     )
-    record_step(session, happening)
+    record_step(session, event)
     observation.close()
     text = Path("runs/one.yaml").read_text()
     assert secret not in text

@@ -12,7 +12,7 @@ import pytest
 from agenttape_core import CassetteMissError, open_cassette, use_cassette
 from agenttape_core.integration import (
     Boundary,
-    Happening,
+    StepEvent,
     Texts,
     current_session,
     intercept,
@@ -75,10 +75,8 @@ def test_texts_that_interactions_hold(tmp_path: Path) -> None:
         intercept(session.cross(Boundary("call"), "ask", {"n": 1}), lambda: {"answer": [LONG, "short"]})
         for retells in (True, False):
             place = session.root.child("node")
-            happening = Happening(
-                "node", "n", place.address, place.order, perf_counter(), output=output, retells=retells
-            )
-            record_step(session, happening)
+            event = StepEvent("node", "n", place.address, place.order, perf_counter(), output=output, retells=retells)
+            record_step(session, event)
     named, whole = [step.output for step in open_cassette(path).steps()]
     assert named == {"said": [{"$said": {"at": "ask", "chars": len(LONG)}}, "short", LONG + "?"]}
     assert whole == output

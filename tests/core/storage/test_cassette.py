@@ -17,8 +17,8 @@ from agenttape_core.errors import (
     ConfigurationError,
 )
 from agenttape_core.format import limits
-from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Usage
-from agenttape_core.storage import Entry, open_cassette, write_cassette
+from agenttape_core.schema import Header, IndexRow, Interaction, Outcome, RecordedError, Usage
+from agenttape_core.storage import open_cassette, write_cassette
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,7 @@ def test_all_that_was_written_is_read(
     assert list(cassette.interactions()) == three
     assert [cassette.outcome(n) for n in (1, 2, 3)] == [interaction.outcome for interaction in three]
     assert [cassette.ids(n) for n in (1, 2, 3)] == [["run-1", "call_2"], [], []]
-    assert cassette.entries[1] == Entry(2, "tool", "wetter-übersicht", "agent/model#2", three[1].fingerprint, 1)
+    assert cassette.entries[1] == IndexRow(2, "tool", "wetter-übersicht", "agent/model#2", three[1].fingerprint, 1)
 
 
 def test_the_preface_is_the_header_without_timings(tmp_path: Path, full_header: Header) -> None:
@@ -136,7 +136,7 @@ def test_a_record_edited_into_another_shape_is_still_read(tmp_path: Path) -> Non
     cassette = open_cassette(path)
 
     assert cassette.header == Header(name="edited")
-    assert cassette.entries == (Entry(4, "chat", "m", "a", "f", None),)
+    assert cassette.entries == (IndexRow(4, "chat", "m", "a", "f", None),)
     assert (cassette.outcome(4).value, cassette.ids(4), cassette.interaction(4).request) == ("x", ["i"], {})
 
 

@@ -251,13 +251,13 @@ def test_steps_survive_the_process(tmp_path: Path) -> None:
     """After a kill, what had ended is recovered, steps and interactions in their order."""
     program = """
         import os, signal, sys
-        from agenttape_core.integration import Boundary, Happening, Observation, intercept, record_step
+        from agenttape_core.integration import Boundary, StepEvent, Observation, intercept, record_step
         observation = Observation(sys.argv[1])
         session = observation.session
         above = session.root.child("agent")
         crossing = session.cross(Boundary("tool"), "t", {"x": 1}, position=above.child("t"))
         intercept(crossing, lambda: "done")
-        record_step(session, Happening("agent", "agent", above.address, above.order, 0.0, output="all"))
+        record_step(session, StepEvent("agent", "agent", above.address, above.order, 0.0, output="all"))
         os.kill(os.getpid(), signal.SIGKILL)
     """
     target = tmp_path / "tape.jsonl"

@@ -34,10 +34,10 @@ ToolT = TypeVar("ToolT", bound=BaseTool)
 
 def _missed(crossing: Crossing, drift: DriftError) -> Any:
     """Return the error as the result of the tool, for the model to read."""
-    extra = crossing.question.extra
+    extra = crossing.request.extra
     if not extra:
         return str(drift)
-    return ToolMessage(str(drift), status="error", name=crossing.question.name, tool_call_id=crossing.question.ids[-1])
+    return ToolMessage(str(drift), status="error", name=crossing.request.name, tool_call_id=crossing.request.ids[-1])
 
 
 TOOL = Boundary("tool", missed=_missed)

@@ -14,7 +14,7 @@ from llama_index_instrumentation.span_handlers import NullSpanHandler
 from workflows import Workflow
 
 from agenttape_core import AgentTapeError
-from agenttape_core.integration import Happening, Session, current_session, plain_value, record_step
+from agenttape_core.integration import Session, StepEvent, current_session, plain_value, record_step
 from agenttape_llamaindex._compat import current_span_id, span_name
 from agenttape_llamaindex.callbacks.runs import output_facts, readable, sort_of_workflow
 from agenttape_llamaindex.run_tree import Span, spans_of
@@ -106,7 +106,7 @@ def _ended(id_: str, *, result: Any = None, error: BaseException | None = None) 
     is_outermost = begun.kind != "node"
     with begun.session.latching():
         facts = output_facts(result) if is_outermost and error is None else {}
-        happening = Happening(
+        event = StepEvent(
             begun.kind,
             begun.name,
             begun.span.position.address,
@@ -117,7 +117,7 @@ def _ended(id_: str, *, result: Any = None, error: BaseException | None = None) 
             input=begun.input,
             **facts,
         )
-        record_step(begun.session, happening)
+        record_step(begun.session, event)
 
 
 # -- ticks -----------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ ToolT = TypeVar("ToolT", bound=BaseTool)
 
 
 def _missed_output(crossing: Crossing, drift: DriftError) -> Any:
-    name = crossing.question.name
+    name = crossing.request.name
     return ToolOutput(tool_name=name, content=str(drift), raw_input={}, raw_output=str(drift), is_error=True)
 
 

@@ -26,7 +26,7 @@ from samples import SAMPLES  # type: ignore[import-not-found]
 
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError
-from agenttape_core.matching import NOTHING, Found, recorded_question
+from agenttape_core.matching import NOTHING, Candidate, recorded_request
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing, class_name
 from agenttape_core.session import Boundary, Session
@@ -142,11 +142,11 @@ class Reader:
 
     def _served(self, session: Session, item: Interaction) -> Crossing:
         """A call that a recording answers, with other run-specific ids than it was recorded with."""
-        asked = recorded_question(item.kind, item.name, item.request, NOTHING)
-        question = dataclasses.replace(asked, ids=(uuid.UUID(int=1).hex, "call_1"))
+        asked = recorded_request(item.kind, item.name, item.request, NOTHING)
+        request = dataclasses.replace(asked, ids=(uuid.UUID(int=1).hex, "call_1"))
         position = session.root.child(item.name)
         boundary = Boundary("call", split=lambda value: [value])
-        return Crossing(session, boundary, question, position, number=1, found=Found(item.number, "exact"))
+        return Crossing(session, boundary, request, position, number=1, found=Candidate(item.number, "exact"))
 
     def _written(self, cassette: Cassette, records: list[Interaction | Step], index: int) -> None:
         """What was read can be written, in either layout, and read again."""

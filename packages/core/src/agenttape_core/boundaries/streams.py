@@ -80,5 +80,5 @@ def with_return_value(generator: Generator[Any, Any, Any]) -> Iterator[Any]:
 
 def _refuse(crossing: Crossing, sent: Any) -> NoReturn:
     with crossing.session.latching():
-        why = f"the stream of {crossing.question.name} is recorded in one direction; ask each question by a call"
+        why = f"the stream of {crossing.request.name} is recorded in one direction; ask each question by a call"
         raise UnrecordableValueError("send()", type(sent), why)

@@ -2,83 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
-from agenttape_core.engine.mode import Mode
-from agenttape_core.errors import ConfigurationError
-from agenttape_core.matching import STRICT, WAYS, Exhausted, Found, MatchOn, Question, Recordings
-
-OnMiss = Literal["raise", "return"]
-"""What a call gets that can be neither served nor executed: the miss, or an error result that the run lives with."""
-
-
-Lossy = Literal["refuse", "serve"]
-"""What to do with a recording that is not exactly what came back: treat it as a miss, or serve it all the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What one session allows.
-
-    Args:
-        mode: The mode it was opened in.
-        recorded: Whether a cassette was there when it was opened.
-        live: Kinds and names that are executed for real in any mode.
-        frozen: Kinds and names that are only ever served, in any mode.
-        exhausted: What to do when a sequence of equal requests runs out.
-        match_on: How a recording is found, tried in turn.
-        on_miss: What a call gets that has no recording.
-        lossy: Whether recordings that are not exact are served.
-    """
-
-    mode: Mode
-    recorded: bool
-    live: frozenset[str] = frozenset()
-    frozen: frozenset[str] = frozenset()
-    exhausted: Exhausted = "fail"
-    match_on: MatchOn = STRICT
-    on_miss: OnMiss = "raise"
-    lossy: Lossy = "refuse"
-    executable: frozenset[str] | None = None
-    """The kinds and names that may be executed for want of a recording; nothing if the mode alone decides."""
-
-    @property
-    def replaces(self) -> bool:
-        """Whether what is executed takes the place of the whole old cassette."""
-        return self.mode is Mode.ALL or (self.mode is Mode.ONCE and not self.recorded)
-
-    @property
-    def records(self) -> bool:
-        """Whether calls without a recording may be executed."""
-        return self.replaces or self.mode is Mode.NEW_EPISODES
-
-    @property
-    def offline(self) -> bool:
-        """Whether nothing at all may be executed."""
-        return not self.records and not self.live
-
-    @property
-    def serves(self) -> bool:
-        """Whether anything may be served."""
-        return not self.replaces or (self.recorded and bool(self.frozen))
-
-    def is_frozen(self, kind: str, name: str) -> bool:
-        """Whether a boundary is only ever served."""
-        barred = self.executable is not None and not {kind, name} & self.executable
-        return barred or kind in self.frozen or name in self.frozen
-
-    def is_live(self, kind: str, name: str) -> bool:
-        """Whether a boundary is executed in any mode. What is named as both is frozen."""
-        return (kind in self.live or name in self.live) and not self.is_frozen(kind, name)
+from agenttape_core.engine.policy import Policy
+from agenttape_core.matching import Candidate
 
 
 @dataclass(frozen=True, slots=True)
 class Serve:
     """Answer from the cassette."""
 
-    found: Found
+    found: Candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,70 +27,26 @@ class Execute:
 class Refuse:
     """Neither: it is a miss."""
 
-    reason: str
-    lossy: bool = False
-    """Whether there is a recording, which may not be served because it is lossy."""
-
-
-def parse_match_on(chosen: object) -> MatchOn:
-    """Return the ways that an option names: a word, a function, or several of them.
-
-    Raises:
-        ConfigurationError: If one is neither.
-    """
-    several = tuple(chosen) if isinstance(chosen, list | tuple) else (chosen,)
-    for way in several:
-        if not callable(way) and way not in WAYS:
-            raise ConfigurationError(
-                f"match_on={way!r}: expected one of {', '.join(WAYS)}, or a function of (asked, recorded)"
-            )
-    if not several:
-        raise ConfigurationError(f"match_on=() can find no recording; expected one or more of {', '.join(WAYS)}")
-    return several
+    found: Candidate | None
+    """The recording that may not be served because it is lossy, if there is one."""
 
 
 Decision = Serve | Execute | Refuse
 
 
-def _exact(_: int) -> str:
-    return ""
-
-
-def decide(
-    policy: Policy,
-    question: Question,
-    address: str,
-    recordings: Recordings,
-    fidelity_note: Callable[[int], str] = _exact,
-) -> Decision:
-    """Decide what happens on a call, and take the recording that serves it.
+def decide(policy: Policy, kind: str, name: str, candidate: Candidate | None) -> Decision:
+    """Decide what happens on a call. Pure: to use up the recording that serves it is the session's business.
 
     Args:
         policy: What the session allows.
-        question: What is asked.
-        address: Where it is asked.
-        recordings: What the cassette holds; a recording that is served is marked as used.
-        fidelity_note: Says why the recording of a number is not exact; empty when it is.
+        kind: The kind of boundary.
+        name: The name of the boundary.
+        candidate: The recording that would answer the call, if there is one.
     """
-    frozen = policy.is_frozen(question.kind, question.name)
-    if policy.is_live(question.kind, question.name):
-        return Execute(live=True)
-    if policy.replaces and not frozen:
+    if not policy.may_serve(kind, name):
+        return Execute(live=policy.is_live(kind, name))
+    if candidate is not None:
+        return Serve(candidate) if policy.lossy == "serve" or not candidate.lossy else Refuse(candidate)
+    if policy.records and not policy.is_frozen(kind, name):
         return Execute(live=False)
-    found = recordings.take(question, address, policy.exhausted)
-    if found is not None:
-        note = fidelity_note(found.number) if policy.lossy == "refuse" else ""
-        return Serve(found) if not note else Refuse(f"recording {found.number} of it is lossy: {note}", lossy=True)
-    if policy.records and not frozen:
-        return Execute(live=False)
-    return Refuse(_reason(recordings, question, frozen=frozen))
-
-
-def _reason(recordings: Recordings, question: Question, *, frozen: bool) -> str:
-    known = recordings.recorded(question.fingerprint)
-    if known:
-        times = "once" if known == 1 else f"{known} times"
-        return f"this request was recorded {times} and is now asked once more"
-    if frozen:
-        return "it is frozen, and the cassette holds no recording of this request"
-    return "the cassette holds no recording of this request"
+    return Refuse(None)

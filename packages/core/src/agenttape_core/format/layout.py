@@ -1,24 +1,14 @@
-"""What the two layouts of a cassette file have in common: spans of bytes, and index rows."""
+"""What the two layouts of a cassette file have in common: spans of bytes, and the first keys of records."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agenttape_core.format.malformed import Malformed
+from agenttape_core.schema import IndexRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-class Entry(NamedTuple):
-    """A row of the index: what is known of an interaction without parsing its record."""
-
-    number: int
-    kind: str
-    name: str
-    address: str
-    fingerprint: str
-    parent: int | None
 
 
 Span = tuple[int, int]
@@ -40,7 +30,7 @@ class Layout(Protocol):
     def may_be_marked(self, data: bytes, span: Span) -> bool:
         """Whether a record may have the key `fidelity`; it has not when this says so."""
 
-    def entry(self, data: bytes, span: Span) -> Entry:
+    def row(self, data: bytes, span: Span) -> IndexRow:
         """Read the first keys of a record."""
 
     def after_head(self, data: bytes, span: Span) -> int:
@@ -62,7 +52,7 @@ class Layout(Protocol):
         """The bytes of a file, piece by piece: the header, the records, the end mark."""
 
 
-def entry_from_dict(record: dict[str, Any]) -> Entry:
+def row_from_dict(record: dict[str, Any]) -> IndexRow:
     """The index row of a record that had to be parsed."""
     number, parent = record.get("interaction"), record.get("parent")
     if type(number) is not int or number < 1:
@@ -73,7 +63,7 @@ def entry_from_dict(record: dict[str, Any]) -> Entry:
     kind, name, address, fingerprint = (text if isinstance(text, str) else None for text in texts)
     if kind is None or name is None or address is None or fingerprint is None:
         raise Malformed("a record needs `kind`, `name`, `address` and `fingerprint`, each a string")
-    return Entry(number, kind, name, address, fingerprint, parent)
+    return IndexRow(number, kind, name, address, fingerprint, parent)
 
 
 def as_dict(value: Any, what: str) -> dict[str, Any]:

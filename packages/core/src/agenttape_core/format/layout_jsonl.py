@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.format.json_text import dump_line, load_line, load_prefix
-from agenttape_core.format.layout import Entry, Span, as_dict, entry_from_dict
+from agenttape_core.format.layout import Span, as_dict, row_from_dict
 from agenttape_core.format.malformed import Malformed
+from agenttape_core.schema import IndexRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,13 +54,13 @@ class JsonlLayout:
         """Look for the key, at whatever level."""
         return data.find(b'"fidelity"', *span) != -1
 
-    def entry(self, data: bytes, span: Span) -> Entry:
+    def row(self, data: bytes, span: Span) -> IndexRow:
         """Read the first keys, by pattern when they stand as they were written."""
         match = _match_head(data, *span)
         if match is None:
-            return entry_from_dict(self.record(data[span[0] : span[1]]))
+            return row_from_dict(self.record(data[span[0] : span[1]]))
         number, kind, name, address, fingerprint, parent = match.groups()
-        return Entry(
+        return IndexRow(
             int(number),
             kind.decode(),
             name.decode(),

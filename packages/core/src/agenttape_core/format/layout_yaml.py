@@ -11,11 +11,12 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.format.layout import Entry, Span, as_dict, entry_from_dict
+from agenttape_core.format.layout import Span, as_dict, row_from_dict
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import HEAD, STEP_HEAD
 from agenttape_core.format.yaml_fast import NotCanonical, load_canonical
 from agenttape_core.format.yaml_text import dump_mapping, inline, quote
+from agenttape_core.schema import IndexRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,13 +67,13 @@ class YamlLayout:
         """Look for the key; text is always indented."""
         return data.find(b"\nfidelity:", *span) != -1
 
-    def entry(self, data: bytes, span: Span) -> Entry:
+    def row(self, data: bytes, span: Span) -> IndexRow:
         """Read the first keys, by pattern when they stand as they were written."""
         match = _match_head(data, *span)
         if match is None:
-            return entry_from_dict(self._head(data, span))
+            return row_from_dict(self._head(data, span))
         number, kind, name, address, fingerprint, parent = match.groups()
-        return Entry(
+        return IndexRow(
             int(number),
             _repeated_text(kind),
             _repeated_text(name),

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from agenttape_core.matching import Position
 from agenttape_core.schema import Plain
-from agenttape_core.session import Crossing, Happening, plain_value, value_codec
+from agenttape_core.session import Crossing, StepEvent, plain_value, value_codec
 
 CANCELLED = "it was cancelled before it had an outcome"
 HOLE = "a chunk of its stream could not be recorded, and a stream with a hole is none"
@@ -167,8 +167,8 @@ class OpenRun:
             yield run
             run = run.above
 
-    def as_step(self, **facts: Any) -> Happening:
-        """Return the run as a step, with further facts of its `Happening`."""
+    def as_step(self, **facts: Any) -> StepEvent:
+        """Return the run as a step, with further facts of its `StepEvent`."""
         known = {
             "kind": self.kind,
             "name": self.name,
@@ -179,4 +179,4 @@ class OpenRun:
             "metadata": self.own_metadata,
             "input": self.input,
         }
-        return Happening(**{**known, **facts})
+        return StepEvent(**{**known, **facts})

@@ -18,7 +18,7 @@ from agenttape_core.lifecycle.observed import Observation
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Plain
-from agenttape_core.session import Happening, Session, plain_value, record_step
+from agenttape_core.session import Session, StepEvent, plain_value, record_step
 
 RunT = TypeVar("RunT", bound=OpenRun)
 
@@ -209,7 +209,7 @@ class Observer(Generic[RunT]):
         with self._gate:
             unseen, self._unseen = self._unseen, None
         if unseen is not None:
-            gap = Happening("gap", unseen.by, "", (), perf_counter(), missing=unseen.note, data=list(unseen.kinds))
+            gap = StepEvent("gap", unseen.by, "", (), perf_counter(), missing=unseen.note, data=list(unseen.kinds))
             record_step(session, gap)
         return session
 
@@ -224,17 +224,17 @@ class Observer(Generic[RunT]):
 
         Args:
             run: The run.
-            **facts: What else its `Happening` has.
+            **facts: What else its `StepEvent` has.
         """
         record_step(self.session(), run.as_step(**facts))
 
     def happened(self, run: RunT | None, kind: str, name: str, data: Any, error: BaseException | None = None) -> None:
         """Record something that happens within a run, or beside all runs, and is none itself."""
         position = run.position if run is not None else self.root
-        happening = Happening(
+        event = StepEvent(
             kind, name, position.address, position.moment(), perf_counter(), data=plain_value(data), error=error
         )
-        record_step(self.session(), happening)
+        record_step(self.session(), event)
 
     # -- errors ------------------------------------------------------------------------------------------------
 

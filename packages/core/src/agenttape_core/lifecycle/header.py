@@ -16,6 +16,7 @@ from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.schema import (
     Freeze,
     Header,
+    IndexRow,
     Interaction,
     Outcome,
     Redaction,
@@ -25,7 +26,7 @@ from agenttape_core.schema import (
     Volatile,
 )
 from agenttape_core.settings import Settings
-from agenttape_core.storage import Entry, Location, stem_of
+from agenttape_core.storage import Location, stem_of
 
 _PACKAGES = {
     "agenttape_core": "agenttape-core",
@@ -44,7 +45,7 @@ _PACKAGES = {
 class _Empty:
     """The recordings of a cassette that does not exist yet."""
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[IndexRow] = ()
 
     def outcome(self, number: int) -> Outcome:
         raise LookupError(number)

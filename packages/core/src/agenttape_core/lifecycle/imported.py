@@ -18,7 +18,7 @@ from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Fidelity
-from agenttape_core.session import Boundary, Crossing, Happening, record_step
+from agenttape_core.session import Boundary, Crossing, StepEvent, record_step
 from agenttape_core.session.steps import GAP
 from agenttape_core.settings import explicit
 from agenttape_core.storage import Location, open_cassette
@@ -200,8 +200,8 @@ class Importing:
             return
         self._missing.add((kind, reason))
         order, began = self.root.moment(), perf_counter()
-        happening = Happening(GAP, "import", "", order, began, missing=reason, data=[kind])
-        record_step(self._session, happening)
+        event = StepEvent(GAP, "import", "", order, began, missing=reason, data=[kind])
+        record_step(self._session, event)
 
     def __enter__(self) -> Self:
         return self

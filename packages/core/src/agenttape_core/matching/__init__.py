@@ -1,4 +1,4 @@
-"""When two requests are the same: canonical form, fingerprint, address, lookup, and the explanation of a miss."""
+"""Sameness of requests: canonical form, fingerprint, address, lookup, and the explanation of a miss."""
 
 from agenttape_core.matching.address import (
     Branch,
@@ -13,18 +13,18 @@ from agenttape_core.matching.address import (
     task_branch,
 )
 from agenttape_core.matching.difference import ABSENT, Difference, differences, differing_leaves, spelled
-from agenttape_core.matching.fingerprint import Canonicaliser, Keyed, Question, canonical_json, recorded_question
+from agenttape_core.matching.fingerprint import Canonicaliser, CanonicalRequest, Keyed, canonical_json, recorded_request
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
-from agenttape_core.matching.nearest import Candidate, Nearest, nearest
+from agenttape_core.matching.nearest import Nearest, nearest
 from agenttape_core.matching.recording_index import (
     STRICT,
     WAYS,
     Asked,
+    Candidate,
     Exhausted,
-    Found,
     Matcher,
     MatchOn,
-    Recordings,
+    RecordingIndex,
     Rung,
     Way,
 )
@@ -39,10 +39,10 @@ __all__ = [
     "Asked",
     "Branch",
     "Candidate",
+    "CanonicalRequest",
     "Canonicaliser",
     "Difference",
     "Exhausted",
-    "Found",
     "IdMap",
     "Ignored",
     "Keyed",
@@ -52,8 +52,7 @@ __all__ = [
     "Order",
     "Place",
     "Position",
-    "Question",
-    "Recordings",
+    "RecordingIndex",
     "Rung",
     "Way",
     "canonical_json",
@@ -66,7 +65,7 @@ __all__ = [
     "new_branch",
     "places_above",
     "rank_name",
-    "recorded_question",
+    "recorded_request",
     "spelled",
     "task_branch",
 ]

@@ -62,7 +62,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CanonicalRequest:
     """A request in canonical form: what is asked, free of where and when.
 
     Args:
@@ -104,7 +104,7 @@ class Canonicaliser:
         self._cache: OrderedDict[Hashable, Part] = OrderedDict()
         self._lock = Lock()
 
-    def question(self, kind: str, name: str, body: Mapping[str, Any], ids: tuple[str, ...] = ()) -> Question:
+    def request(self, kind: str, name: str, body: Mapping[str, Any], ids: tuple[str, ...] = ()) -> CanonicalRequest:
         """Return the canonical form of a request.
 
         Args:
@@ -126,7 +126,7 @@ class Canonicaliser:
                 parts[key] = [self._part(key, item, _below_item(rest, n)) for n, item in enumerate(value)]
             else:
                 parts[key] = [self._part(key, item, ()) for item in value]
-        return _question(kind, name, parts, self.ignored, ids)
+        return _request(kind, name, parts, self.ignored, ids)
 
     def _part(self, name: str, value: Any, paths: Paths) -> Part:
         keyed = type(value) is Keyed
@@ -163,7 +163,7 @@ def _content_key(value: Any) -> bytes | None:
         return None
 
 
-def recorded_question(kind: str, name: str, request: Mapping[str, Plain], ignored: Ignored) -> Question:
+def recorded_request(kind: str, name: str, request: Mapping[str, Plain], ignored: Ignored) -> CanonicalRequest:
     """Return the canonical form of a recorded request: it is plain and redacted already."""
     parts: dict[str, Part | list[Part]] = {}
     for key in sorted(request):
@@ -172,22 +172,22 @@ def recorded_question(kind: str, name: str, request: Mapping[str, Plain], ignore
             parts[key] = [_digest(item, _below_item(rest, n)) for n, item in enumerate(value)]
         else:
             parts[key] = _digest(value, rest)
-    return _question(kind, name, parts, ignored)
+    return _request(kind, name, parts, ignored)
 
 
 def _below_item(paths: Paths, index: int) -> Paths:
     return paths if ignores(paths) else below(paths, index)
 
 
-def _question(
+def _request(
     kind: str, name: str, parts: Mapping[str, Part | list[Part]], ignored: Ignored, ids: tuple[str, ...] = ()
-) -> Question:
+) -> CanonicalRequest:
     numbers: dict[str, int] = {}
     compared = parts
     if ignored.paths:
         compared = {key: part for key, part in parts.items() if not ignores(below(ignored.paths, key))}
     fingerprint = sha256("\n".join(_lines(kind, compared, numbers)).encode()).hexdigest()[:32]
-    return Question(kind, name, fingerprint, (*numbers, *ids), parts, len(ids))
+    return CanonicalRequest(kind, name, fingerprint, (*numbers, *ids), parts, len(ids))
 
 
 def _digest(plain: Plain, paths: Paths = ()) -> Part:

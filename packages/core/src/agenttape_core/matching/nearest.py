@@ -1,4 +1,4 @@
-"""Why a call has no recording: the nearest one, and only what differs from it."""
+"""The recording nearest to a call that has none, and only the differences."""
 
 from __future__ import annotations
 
@@ -6,23 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from agenttape_core.matching.difference import Difference, differences, likeness
-from agenttape_core.matching.fingerprint import Question
+from agenttape_core.matching.fingerprint import CanonicalRequest
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
-from agenttape_core.schema import Plain
+from agenttape_core.schema import IndexRow, Plain
 
 _MAX_CANDIDATES = 200
 _MAX_SHOWN = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A recording that might have been meant."""
-
-    number: int
-    kind: str
-    name: str
-    address: str
-    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +19,20 @@ class Nearest:
     """The recording that comes closest to a call.
 
     Args:
-        candidate: The recording.
+        row: The recording.
         why: In which respect it is near.
         same: Whether it has the fingerprint of the call.
-        found: Where it differs from what was asked.
+        found: The differences of its request from that of the call.
     """
 
-    candidate: Candidate
+    row: IndexRow
     why: str
     same: bool
     found: Sequence[Difference]
 
     def lines(self) -> list[str]:
         """Return the explanation, a line each."""
-        lines = [f"nearest   interaction {self.candidate.number} at {self.candidate.address}: {self.why}"]
+        lines = [f"nearest   interaction {self.row.number} at {self.row.address}: {self.why}"]
         if not self.found and self.same:
             return [*lines, "differs   in nothing: every recording of this request is already used"]
         if not self.found:
@@ -63,42 +52,39 @@ class Nearest:
 
 
 def nearest(
-    question: Question,
+    request: CanonicalRequest,
     address: str,
-    candidates: Iterable[Candidate],
-    request: Callable[[int], Plain],
+    rows: Iterable[IndexRow],
+    recorded: Callable[[int], Plain],
     ignored: Ignored = NOTHING,
 ) -> Nearest | None:
     """Return the recording nearest to a call: by address first, then by content.
 
     Args:
-        question: What was asked.
-        address: Where it was asked.
-        candidates: The recordings.
-        request: Reads the recorded request of a number.
+        request: The request of the call.
+        address: Where the call was made.
+        rows: The recordings.
+        recorded: Reads the recorded request of a number.
         ignored: What is left out of the comparison.
     """
 
-    def recorded(number: int) -> Plain:
-        return ignored.stripped(request(number))
+    def compared(row: IndexRow) -> Plain:
+        return ignored.stripped(recorded(row.number))
 
-    same_kind = [candidate for candidate in candidates if candidate.kind == question.kind]
-    asked = ignored.stripped(question.body)
-    for candidate in same_kind:
-        if candidate.address == address and candidate.fingerprint != question.fingerprint:
-            return _compared(candidate, "the same place in the run", recorded, question, asked)
-    for candidate in same_kind:
-        if candidate.fingerprint == question.fingerprint:
-            return _compared(candidate, "the same request", recorded, question, asked)
-    named = [candidate for candidate in same_kind if candidate.name == question.name] or same_kind
+    def near(row: IndexRow, why: str) -> Nearest:
+        found = tuple(differences(compared(row), asked))
+        return Nearest(row, why, same=row.fingerprint == request.fingerprint, found=found)
+
+    same_kind = [row for row in rows if row.kind == request.kind]
+    asked = ignored.stripped(request.body)
+    for row in same_kind:
+        if row.address == address and row.fingerprint != request.fingerprint:
+            return near(row, "the same place in the run")
+    for row in same_kind:
+        if row.fingerprint == request.fingerprint:
+            return near(row, "the same request")
+    named = [row for row in same_kind if row.name == request.name] or same_kind
     if not named:
         return None
-    best = max(named[:_MAX_CANDIDATES], key=lambda candidate: likeness(recorded(candidate.number), asked))
-    return _compared(best, "the most similar request", recorded, question, asked)
-
-
-def _compared(
-    candidate: Candidate, why: str, recorded: Callable[[int], Plain], question: Question, asked: Plain
-) -> Nearest:
-    found = tuple(differences(recorded(candidate.number), asked))
-    return Nearest(candidate, why, same=candidate.fingerprint == question.fingerprint, found=found)
+    best = max(named[:_MAX_CANDIDATES], key=lambda row: likeness(compared(row), asked))
+    return near(best, "the most similar request")

@@ -1,21 +1,25 @@
-"""The recordings of a cassette, looked up by what is asked and where. O(1) in their number."""
+"""The recordings of a cassette, looked up by request and address. O(1) in their number.
+
+Looking up (`find`) and using up (`use`) are two steps, so that a recording which is found and then refused is still
+there for the next call.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from threading import Lock
-from typing import Literal, Protocol, get_args
+from threading import RLock
+from typing import Literal, get_args
 
-from agenttape_core.matching.fingerprint import Question
-from agenttape_core.schema import Interaction, Plain
+from agenttape_core.matching.fingerprint import CanonicalRequest
+from agenttape_core.schema import IndexRow, Interaction, Plain
 
 Exhausted = Literal["fail", "last", "cycle"]
 """What to do when a sequence of equal requests is longer than recorded: fail, repeat the last, start over."""
 
 Way = Literal["exact", "request", "address", "ordered"]
 """A way to find a recording: the same request at the same address, the same request elsewhere, another request at the
-same address, or the next one of the same kind and name whatever it asks; the last three in recorded order."""
+same address, or the next one of the same kind and name whatever its request; the last three in recorded order."""
 
 WAYS: tuple[Way, ...] = get_args(Way)
 
@@ -30,8 +34,8 @@ class Asked:
     Args:
         kind: The kind of boundary.
         name: The name of the boundary.
-        address: Where it is asked.
-        request: What is asked: redacted plain data, as a cassette holds it.
+        address: Where the call is made.
+        request: The request: redacted plain data, as a cassette holds it.
     """
 
     kind: str
@@ -49,52 +53,44 @@ MatchOn = tuple[Way | Matcher, ...]
 STRICT: MatchOn = ("exact", "request")
 
 
-class Row(Protocol):
-    """What must be known of a recording to find it."""
-
-    @property
-    def number(self) -> int: ...  # noqa: D102
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def address(self) -> str: ...  # noqa: D102
-    @property
-    def fingerprint(self) -> str: ...  # noqa: D102
-    @property
-    def parent(self) -> int | None: ...  # noqa: D102
-
-
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A recording that answers a call, and how it was found."""
+class Candidate:
+    """A recording that would answer a call, and how it was found.
+
+    Args:
+        number: The number of the recording.
+        rung: How it was found.
+        same: Whether it is the answer to the same request.
+        lossy: Why it is not exactly what came back; empty if it is exact.
+        sequence: For one that is repeated: the sequence of equal requests that has run out.
+    """
 
     number: int
     rung: Rung
     same: bool = True
-    """Whether it is the answer to the same request."""
+    lossy: str = ""
+    sequence: Hashable = None
 
 
 class _Index:
     """The numbers of recordings by a key, those of one key in recorded order."""
 
-    __slots__ = ("_next", "_repeats", "numbers")
+    __slots__ = ("_next", "numbers")
 
     def __init__(self) -> None:
         self.numbers: dict[Hashable, list[int]] = {}
         self._next: dict[Hashable, int] = {}
-        self._repeats: dict[Hashable, int] = {}
+        """For each key, the place before which all recordings are used: a sequence is walked through only once."""
 
     def add(self, key: Hashable, number: int) -> None:
         self.numbers.setdefault(key, []).append(number)
 
-    def first_free(self, key: Hashable, taken: set[int]) -> int | None:
+    def first_free(self, key: Hashable, used: set[int]) -> int | None:
         numbers = self.numbers.get(key, ())
-        for at in range(self._next.get(key, 0), len(numbers)):
-            if numbers[at] not in taken:
-                self._next[key] = at + 1
-                return numbers[at]
+        for place in range(self._next.get(key, 0), len(numbers)):
+            if numbers[place] not in used:
+                self._next[key] = place
+                return numbers[place]
         self._next[key] = len(numbers)
         return None
 
@@ -102,31 +98,30 @@ class _Index:
         """Look from the start again for what is free."""
         self._next.clear()
 
-    def repeat(self, key: Hashable, exhausted: Exhausted) -> int | None:
-        numbers = self.numbers.get(key)
-        if not numbers:
-            return None
-        if exhausted == "last":
-            return numbers[-1]
-        times = self._repeats.get(key, 0)
-        self._repeats[key] = times + 1
-        return numbers[times % len(numbers)]
 
+class RecordingIndex:
+    """Finds the recording that answers a call, and serves each to one call only.
 
-class Recordings:
-    """Hands out each recording once, to the caller it belongs to. Thread-safe.
+    Hold `lock` from `find` to `use`: between the two, another thread could find the same recording.
 
     Args:
         rows: The recordings in the order of the file.
         match_on: How a recording is found for a call, tried in turn.
-        read: Reads the whole interaction of a number, for matchers.
+        read: Reads the whole interaction of a number, for matchers: a user's own function sees more than the index.
+        fidelity_note: Reads why the recording of a number is not exact; empty if it is.
     """
 
     def __init__(
-        self, rows: Iterable[Row], match_on: MatchOn = STRICT, read: Callable[[int], Interaction] | None = None
+        self,
+        rows: Iterable[IndexRow],
+        match_on: MatchOn = STRICT,
+        read: Callable[[int], Interaction] | None = None,
+        fidelity_note: Callable[[int], str] | None = None,
     ) -> None:
+        self.lock = RLock()  # a user's matcher runs inside of it, and may itself make a call of the session
         self._match_on = match_on
         self._read = read
+        self._fidelity_note = fidelity_note
         self._rows = {row.number: row for row in rows}
         self._by_fingerprint = _Index()
         self._exact = _Index()
@@ -134,9 +129,9 @@ class Recordings:
         """The fingerprints that the exact index covers: it grows with what is asked, so that opening stays quick."""
         self._others: dict[Way, _Index] = {way: _Index() for way in ("address", "ordered") if way in match_on}
         self._parents: dict[int, int] = {}
-        self._taken: set[int] = set()
+        self._used: set[int] = set()
         self._given_back: set[int] = set()
-        self._lock = Lock()
+        self._repeats: dict[Hashable, int] = {}
         for row in self._rows.values():
             self._by_fingerprint.add(row.fingerprint, row.number)
             if row.parent is not None:
@@ -147,103 +142,104 @@ class Recordings:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def take(self, question: Question, address: str, exhausted: Exhausted = "fail") -> Found | None:
-        """Return the recording for a call and mark it as used, or nothing if there is none left.
+    # -- a call ------------------------------------------------------------------------------------------------
+
+    def find(self, request: CanonicalRequest, address: str, exhausted: Exhausted = "fail") -> Candidate | None:
+        """Return the recording that would answer a call, or `None` if there is none left. It stays unused.
 
         Args:
-            question: What is asked.
-            address: Where it is asked.
+            request: The request of the call.
+            address: Where the call is made.
             exhausted: What to do when all recordings that fit are used.
         """
         for way in self._match_on:
-            found = self._matched(way, question, address) if callable(way) else self._taken_by(way, question, address)
-            if found is not None:
-                return found
-        return self._repeated(question, address, exhausted) if exhausted != "fail" else None
+            number = self._accepted(way, request, address) if callable(way) else self._free(way, request, address)
+            if number is not None:
+                return self._candidate(number, "matcher" if callable(way) else way, request)
+        return self._repeated(request, address, exhausted) if exhausted != "fail" else None
 
-    def _taken_by(self, way: Way, question: Question, address: str) -> Found | None:
-        with self._lock:
-            index, key = self._place(way, question, address)
-            number = index.first_free(key, self._taken)
-            if number is None:
-                return None
-            self._taken.add(number)
-        return self._found(number, way, question)
+    def use(self, candidate: Candidate) -> None:
+        """Mark a recording that was found as used: no other call gets it."""
+        if candidate.rung == "repeated":
+            self._repeats[candidate.sequence] = self._repeats.get(candidate.sequence, 0) + 1
+        else:
+            self._used.add(candidate.number)
 
-    def _found(self, number: int, rung: Rung, question: Question) -> Found:
-        return Found(number, rung, self._rows[number].fingerprint == question.fingerprint)
+    def give_back(self, numbers: Iterable[int]) -> None:
+        """Let recordings be found again: the run goes back to before it asked for them. They count as used."""
+        with self.lock:
+            again = self._used & set(numbers)
+            self._given_back |= again
+            self._used -= again
+            for index in (self._by_fingerprint, self._exact, *self._others.values()):
+                index.start_over()
 
-    def _place(self, way: Way, question: Question, address: str) -> tuple[_Index, Hashable]:
+    def _candidate(self, number: int, rung: Rung, request: CanonicalRequest, sequence: Hashable = None) -> Candidate:
+        lossy = self._fidelity_note(number) if self._fidelity_note is not None else ""
+        return Candidate(number, rung, self._rows[number].fingerprint == request.fingerprint, lossy, sequence)
+
+    def _free(self, way: Way, request: CanonicalRequest, address: str) -> int | None:
+        index, key = self._place(way, request, address)
+        return index.first_free(key, self._used)
+
+    def _place(self, way: Way, request: CanonicalRequest, address: str) -> tuple[_Index, Hashable]:
         if way == "request":
-            return self._by_fingerprint, question.fingerprint
+            return self._by_fingerprint, request.fingerprint
         if way != "exact":
-            return self._others[way], _key(way, question.kind, question.name, address)
-        fingerprint = question.fingerprint
+            return self._others[way], _key(way, request.kind, request.name, address)
+        fingerprint = request.fingerprint
         if fingerprint not in self._indexed:  # the first time that this request is asked
             self._indexed.add(fingerprint)
             for number in self._by_fingerprint.numbers.get(fingerprint, ()):
                 self._exact.add((fingerprint, self._rows[number].address), number)
         return self._exact, (fingerprint, address)
 
-    def _matched(self, matcher: Matcher, question: Question, address: str) -> Found | None:
-        """Return the first free recording that the user's own code accepts; it runs without the lock."""
+    def _accepted(self, matcher: Matcher, request: CanonicalRequest, address: str) -> int | None:
+        """Return the first free recording that the user's own code accepts."""
         assert self._read is not None
-        asked = Asked(question.kind, question.name, address, question.body)
+        asked = Asked(request.kind, request.name, address, request.body)
         for number, row in self._rows.items():
-            if row.kind != question.kind or number in self._taken or not matcher(asked, self._read(number)):
+            if row.kind != request.kind or number in self._used or not matcher(asked, self._read(number)):
                 continue
-            with self._lock:
-                if number not in self._taken:
-                    self._taken.add(number)
-                    return self._found(number, "matcher", question)
+            if number not in self._used:  # the matcher may itself have made a call that got it
+                return number
         return None
 
-    def _repeated(self, question: Question, address: str, exhausted: Exhausted) -> Found | None:
-        with self._lock:
-            for way in self._match_on:
-                if not callable(way):
-                    index, key = self._place(way, question, address)
-                    number = index.repeat(key, exhausted)
-                    if number is not None:
-                        return self._found(number, "repeated", question)
+    def _repeated(self, request: CanonicalRequest, address: str, exhausted: Exhausted) -> Candidate | None:
+        for way in self._match_on:
+            if not callable(way):
+                index, key = self._place(way, request, address)
+                if numbers := index.numbers.get(key):
+                    times = self._repeats.get((way, key), 0)
+                    number = numbers[-1] if exhausted == "last" else numbers[times % len(numbers)]
+                    return self._candidate(number, "repeated", request, (way, key))
         return None
 
-    def give_back(self, numbers: Iterable[int]) -> None:
-        """Let recordings be handed out again: the run goes back to before it asked for them. They count as used."""
-        with self._lock:
-            again = self._taken & set(numbers)
-            self._given_back |= again
-            self._taken -= again
-            for index in (self._by_fingerprint, self._exact, *self._others.values()):
-                index.start_over()
-
-    def recorded(self, fingerprint: str) -> int:
-        """Return how many recordings there are of the fingerprint, used or not."""
-        return len(self._by_fingerprint.numbers.get(fingerprint, ()))
+    # -- what is left ------------------------------------------------------------------------------------------
 
     def numbers(self, fingerprint: str) -> list[int]:
         """Return the recordings of the fingerprint, used or not, in recorded order."""
         return list(self._by_fingerprint.numbers.get(fingerprint, ()))
 
     def left(self, fingerprint: str) -> int:
-        """Return how many of them were not handed out yet."""
-        return sum(number not in self._taken for number in self._by_fingerprint.numbers.get(fingerprint, ()))
+        """Return how many of them are not used yet."""
+        return sum(number not in self._used for number in self._by_fingerprint.numbers.get(fingerprint, ()))
 
     def unused(self, numbers: Iterable[int]) -> list[int]:
-        """Return those that were not handed out and are not below one that was.
+        """Return those that were not used and are not below one that was.
 
         What a served tool once called is neither executed nor unused: it lies inside what was served.
         """
-        return [number for number in numbers if not (self._is_used(number) or self._inside_used(number))]
+        return [number for number in numbers if not (self._was_used(number) or self._is_inside_used(number))]
 
-    def _is_used(self, number: int) -> bool:
-        return number in self._taken or number in self._given_back
+    def _was_used(self, number: int) -> bool:
+        return number in self._used or number in self._given_back
 
-    def _inside_used(self, number: int) -> bool:
+    def _is_inside_used(self, number: int) -> bool:
         above: set[int] = set()
         parent = self._parents.get(number)
         while parent is not None and parent not in above:  # a file edited by hand may go in circles
-            if self._is_used(parent):
+            if self._was_used(parent):
                 return True
             above.add(parent)
             parent = self._parents.get(parent)

@@ -1,6 +1,7 @@
 """What a cassette is: inert records, the format version, and plain data."""
 
 from agenttape_core.schema.header import FORMAT_VERSION, Freeze, Header, Redaction, Volatile
+from agenttape_core.schema.index_row import IndexRow
 from agenttape_core.schema.interaction import KINDS, Fidelity, Interaction, Kind, Timing
 from agenttape_core.schema.opaque import OPAQUE, Opaque
 from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
@@ -17,6 +18,7 @@ __all__ = [
     "Fidelity",
     "Freeze",
     "Header",
+    "IndexRow",
     "Interaction",
     "Kind",
     "Opaque",

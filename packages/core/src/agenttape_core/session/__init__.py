@@ -21,7 +21,7 @@ from agenttape_core.session.intercept import (
     serve_stream,
 )
 from agenttape_core.session.pacing import Pace
-from agenttape_core.session.ports import IndexRow, Sink, Source
+from agenttape_core.session.ports import Sink, Source
 from agenttape_core.session.positions import (
     below,
     current_scope,
@@ -35,7 +35,7 @@ from agenttape_core.session.report import Crossed, Report
 from agenttape_core.session.session import Session
 from agenttape_core.session.shared_texts import Texts
 from agenttape_core.session.sources import Edited, compared_by
-from agenttape_core.session.steps import Happening, plain_value, record_step
+from agenttape_core.session.steps import StepEvent, plain_value, record_step
 from agenttape_core.session.turns import Turns
 
 __all__ = [
@@ -43,13 +43,12 @@ __all__ = [
     "Crossed",
     "Crossing",
     "Edited",
-    "Happening",
-    "IndexRow",
     "Pace",
     "Report",
     "Session",
     "Sink",
     "Source",
+    "StepEvent",
     "Texts",
     "Turns",
     "aintercept",

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from agenttape_core.errors import DriftError
-from agenttape_core.matching import Found, IdMap, Position, Question, ids_held
+from agenttape_core.matching import Candidate, CanonicalRequest, IdMap, Position, ids_held
 from agenttape_core.schema import Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
 from agenttape_core.session.context import _executing, _watchers
 from agenttape_core.session.pacing import Paced
@@ -58,7 +58,7 @@ class Crossing:
     Args:
         session: The session it belongs to.
         boundary: The family of the call.
-        question: What is asked.
+        request: What is asked.
         position: Where it is asked.
         number: Its provisional number: the order of its start.
         owner: The object whose call it is; calls that the same object makes inside are part of this one.
@@ -84,7 +84,7 @@ class Crossing:
         "owner",
         "parent",
         "position",
-        "question",
+        "request",
         "session",
         "tags",
     )
@@ -93,18 +93,18 @@ class Crossing:
         self,
         session: Session,
         boundary: Boundary,
-        question: Question,
+        request: CanonicalRequest,
         position: Position,
         *,
         number: int,
         owner: Any = None,
         parent: Crossing | None = None,
-        found: Found | None = None,
+        found: Candidate | None = None,
         drift: DriftError | None = None,
     ) -> None:
         self.session = session
         self.boundary = boundary
-        self.question = question
+        self.request = request
         self.position = position
         self.number = number
         self.owner = owner
@@ -200,7 +200,7 @@ class Crossing:
             raise self._error(outcome.error)
         if outcome.ended == "closed":
             reason = f"the recorded stream was closed by its reader after {read} chunks"
-            raise self.session.miss(self.question, self.position, reason)
+            raise self.session.miss(self.request, self.position, reason)
 
     def _outcome(self) -> Outcome:
         assert self.found is not None
@@ -211,11 +211,11 @@ class Crossing:
 
     def _ids(self) -> IdMap:
         assert self.found is not None
-        live = self.question.ids
+        live = self.request.ids
         if not live:
             return _NO_IDS
         recorded = self.session.source.ids(self.found.number)
-        return IdMap(recorded, live, only_last=None if self.found.same else self.question.extra)
+        return IdMap(recorded, live, only_last=None if self.found.same else self.request.extra)
 
     def _value(self, plain: Plain) -> Any:
         """Return a recorded value with the ids and the secrets of this run in the place of the recorded ones."""
@@ -333,7 +333,7 @@ class Crossing:
         return RecordedError.model_validate(self.session.redactor.value(plain))
 
     def _ids_kept(self, outcome: Outcome) -> list[str]:
-        ids, extra = self.question.ids, self.question.extra
+        ids, extra = self.request.ids, self.request.extra
         if not self.drops_ids or not extra:
             return list(ids)
         error = [dict(outcome.error)] if outcome.error is not None else []
@@ -341,22 +341,22 @@ class Crossing:
         return [*ids[:-extra], *ids_held(ids[-extra:], values, outcome.chunks or ())]
 
     def _record(self, outcome: Outcome) -> None:
-        question, redactor = self.question, self.session.redactor
+        request, redactor = self.request, self.session.redactor
         if self._effects:
             outcome = outcome.model_copy(update={"effects": redacted_effects(self._effects, redactor)})
         interaction = Interaction.model_construct(
             number=self.number,
-            kind=question.kind,
-            name=question.name,
+            kind=request.kind,
+            name=request.name,
             address=self.position.address,
-            fingerprint=question.fingerprint,
+            fingerprint=request.fingerprint,
             parent=self.parent.number if self.parent is not None else None,
             ids=self._ids_kept(outcome),
             tags=plain_tags(self.tags, redactor) if self.tags else [],
             metadata=plain_metadata(self.metadata, redactor) if self.metadata else {},
             fidelity="lossy" if self.fidelity_note else "exact",
             fidelity_note=redactor.text(self.fidelity_note),
-            request=question.body,
+            request=request.body,
             outcome=outcome,
         )
         now = perf_counter()

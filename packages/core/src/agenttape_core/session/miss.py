@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from agenttape_core.engine import Refuse
 from agenttape_core.errors import CassetteError
-from agenttape_core.matching import Candidate, Ignored, Question, nearest
-from agenttape_core.session.ports import IndexRow, Source
+from agenttape_core.matching import CanonicalRequest, Ignored, nearest
+from agenttape_core.session.ports import Source
 from agenttape_core.session.positions import in_words
 from agenttape_core.session.steps import is_gap_of
 
 
+def refusal_reason(refusal: Refuse, known: int, *, frozen: bool) -> str:
+    """Return in a few words why a call may be neither served nor executed.
+
+    Args:
+        refusal: The decision.
+        known: How many recordings of the request there are, used or not.
+        frozen: Whether the boundary is only ever served.
+    """
+    if refusal.found is not None:
+        return f"recording {refusal.found.number} of it is lossy: {refusal.found.lossy}"
+    if known:
+        times = "once" if known == 1 else f"{known} times"
+        return f"this request was recorded {times} and is now asked once more"
+    if frozen:
+        return "it is frozen, and the cassette holds no recording of this request"
+    return "the cassette holds no recording of this request"
+
+
 def explanation(
     source: Source,
-    question: Question,
+    request: CanonicalRequest,
     address: str,
     ignored: Ignored,
     remedy: Callable[[], Sequence[str]],
@@ -24,7 +43,7 @@ def explanation(
 
     Args:
         source: The recordings.
-        question: What was asked.
+        request: What was asked.
         address: Where.
         ignored: What of requests is not compared.
         remedy: Says how to record what is missing, a line each.
@@ -35,8 +54,8 @@ def explanation(
     words = in_words(address)
     return [
         *([f"{'place':<10}{words}"] if words is not None else []),
-        *_nearest(source, question, address, ignored),
-        *_missing(source, question, address),
+        *_nearest(source, request, address, ignored),
+        *_missing(source, request, address),
         *_to_fix(remedy()),
     ]
 
@@ -45,25 +64,20 @@ def _to_fix(lines: Sequence[str]) -> list[str]:
     return [f"{'to fix' if number == 0 else '':<10}{line}" for number, line in enumerate(lines)]
 
 
-def _nearest(source: Source, question: Question, address: str, ignored: Ignored) -> list[str]:
+def _nearest(source: Source, request: CanonicalRequest, address: str, ignored: Ignored) -> list[str]:
     try:
-        candidates = map(_candidate, source.entries)
-        near = nearest(question, address, candidates, lambda number: source.interaction(number).request, ignored)
+        near = nearest(request, address, source.entries, lambda number: source.interaction(number).request, ignored)
     except CassetteError as error:  # a record that cannot be read must not hide the miss
         return [f"nearest   unknown: {error}"]
-    return near.lines() if near is not None else [f"nearest   none: no {question.kind} was recorded"]
+    return near.lines() if near is not None else [f"nearest   none: no {request.kind} was recorded"]
 
 
-def _missing(source: Source, question: Question, address: str) -> list[str]:
+def _missing(source: Source, request: CanonicalRequest, address: str) -> list[str]:
     """Say what the cassette knows to be missing of it: the call at this place, or all calls of a kind."""
     try:
         steps = [step for step in source.steps() if step.fidelity == "missing"]
     except CassetteError as error:  # as in `_nearest`
         return [f"missing   unknown: {error}"]
-    here = (address, question.name)
-    named = [step for step in steps if (step.address, step.name) == here or is_gap_of(step, question.kind)]
+    here = (address, request.name)
+    named = [step for step in steps if (step.address, step.name) == here or is_gap_of(step, request.kind)]
     return [f"missing   {step.fidelity_note}" for step in named]
-
-
-def _candidate(row: IndexRow) -> Candidate:
-    return Candidate(row.number, row.kind, row.name, row.address, row.fingerprint)

@@ -6,24 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from agenttape_core.matching import Order
-from agenttape_core.schema import Interaction, Outcome, Step, StepTiming, Timing
-
-
-class IndexRow(Protocol):
-    """What is known of a recording without reading it."""
-
-    @property
-    def number(self) -> int: ...  # noqa: D102
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def address(self) -> str: ...  # noqa: D102
-    @property
-    def fingerprint(self) -> str: ...  # noqa: D102
-    @property
-    def parent(self) -> int | None: ...  # noqa: D102
+from agenttape_core.schema import IndexRow, Interaction, Outcome, Step, StepTiming, Timing
 
 
 class Source(Protocol):

@@ -10,7 +10,7 @@ from threading import Lock, RLock
 from time import perf_counter
 from typing import Any, NoReturn
 
-from agenttape_core.engine import Execute, Mode, Policy, Refuse, decide
+from agenttape_core.engine import Decision, Execute, Mode, Policy, Refuse, Serve, decide
 from agenttape_core.errors import (
     AgentTapeError,
     AgentTapeHalt,
@@ -23,24 +23,24 @@ from agenttape_core.matching import (
     NOTHING,
     Branch,
     Canonicaliser,
+    CanonicalRequest,
     Ignored,
     Order,
     Position,
-    Question,
-    Recordings,
+    RecordingIndex,
     current_branch,
     enter_branch,
     new_branch,
     task_branch,
 )
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import KINDS, Interaction, Outcome, Step, StepTiming, Timing, ValueCodec
+from agenttape_core.schema import KINDS, IndexRow, Interaction, Outcome, Step, StepTiming, Timing, ValueCodec
 from agenttape_core.session import context
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.crossing import Boundary, Crossing
-from agenttape_core.session.miss import explanation
+from agenttape_core.session.miss import explanation, refusal_reason
 from agenttape_core.session.pacing import Pace
-from agenttape_core.session.ports import IndexRow, Sink, Source
+from agenttape_core.session.ports import Sink, Source
 from agenttape_core.session.report import Crossed, Report
 from agenttape_core.session.shared_texts import Texts
 from agenttape_core.session.turns import Turns
@@ -118,7 +118,8 @@ class Session:
         self._sink = sink
         self._revise = revise
         self._remedy = remedy
-        self._recordings = Recordings(source.entries, policy.match_on, source.interaction)
+        note = source.fidelity_note if policy.lossy == "refuse" else None
+        self._recordings = RecordingIndex(source.entries, policy.match_on, source.interaction, note)
         self._opaque = opaque
         self._canonical = Canonicaliser(lambda value: redactor.value(self.codec.encode(value)), ignored)
         self._named = policy.live | policy.frozen
@@ -264,7 +265,7 @@ class Session:
             UnrecordableValueError: If the body cannot be written.
         """
         with self.latching():
-            question = self._canonical.question(boundary.kind, name, body, ids)
+            request = self._canonical.request(boundary.kind, name, body, ids)
         parent = parent or context.executing() or self._executing_elsewhere(position)
         if parent is not None and parent.session is not self:
             parent = None
@@ -273,18 +274,30 @@ class Session:
             position = base.child(name, branch=task_branch(base))
         if self._named:
             self._met.update((boundary.kind, name))
-        decision = decide(self.policy, question, position.address, self._recordings, self._fidelity_note)
+        decision = self._decide(request, position.address)
         number = next(self._numbers)
         if isinstance(decision, Refuse):
-            drift = self.miss(question, position, decision.reason, lossy=decision.lossy)
-            return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent, drift=drift)
+            drift = self._refused(request, position, decision)
+            return Crossing(self, boundary, request, position, number=number, owner=owner, parent=parent, drift=drift)
         if isinstance(decision, Execute):
             self.report.add(executed=Crossed(boundary.kind, name, position.address, number))
-            return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent)
+            return Crossing(self, boundary, request, position, number=number, owner=owner, parent=parent)
         found = decision.found
         self.report.add(served=Crossed(boundary.kind, name, position.address, found.number, found.rung))
         self.served_at.setdefault(found.number, position.order)
-        return Crossing(self, boundary, question, position, number=number, owner=owner, parent=parent, found=found)
+        return Crossing(self, boundary, request, position, number=number, owner=owner, parent=parent, found=found)
+
+    def _decide(self, request: CanonicalRequest, address: str) -> Decision:
+        """Find, decide, then use: a recording that is found and refused stays for the next call that asks for it."""
+        kind, name = request.kind, request.name
+        if not self.policy.may_serve(kind, name):
+            return decide(self.policy, kind, name, None)
+        with self._recordings.lock, self.latching():
+            candidate = self._recordings.find(request, address, self.policy.exhausted)
+            decision = decide(self.policy, kind, name, candidate)
+            if isinstance(decision, Serve):
+                self._recordings.use(decision.found)
+        return decision
 
     def _executing_elsewhere(self, position: Position | None) -> Crossing | None:
         """Return the boundary that a thread without a context most likely works for: the innermost, if there is one.
@@ -303,7 +316,7 @@ class Session:
 
     def times_recorded(self, boundary: Boundary, body: Mapping[str, Any]) -> int:
         """Return how often a request was recorded, whether or not its recordings are used already."""
-        return self._recordings.recorded(self._canonical.question(boundary.kind, "", body).fingerprint)
+        return len(self._recordings.numbers(self._canonical.request(boundary.kind, "", body).fingerprint))
 
     def outcomes_of(self, boundary: Boundary, body: Mapping[str, Any]) -> list[Outcome]:
         """Return what came back each time that a request was recorded, in recorded order.
@@ -311,36 +324,37 @@ class Session:
         Raises:
             CassetteError: If one of them cannot be read.
         """
-        fingerprint = self._canonical.question(boundary.kind, "", body).fingerprint
+        fingerprint = self._canonical.request(boundary.kind, "", body).fingerprint
         return [self.source.outcome(number) for number in self._recordings.numbers(fingerprint)]
 
     def times_left(self, boundary: Boundary, body: Mapping[str, Any]) -> int:
         """Return how many recordings of a request are not used yet."""
-        return self._recordings.left(self._canonical.question(boundary.kind, "", body).fingerprint)
+        return self._recordings.left(self._canonical.request(boundary.kind, "", body).fingerprint)
 
-    def miss(self, question: Question, position: Position, reason: str, *, lossy: bool = False) -> DriftError:
+    def _refused(self, request: CanonicalRequest, position: Position, refusal: Refuse) -> DriftError:
+        known = len(self._recordings.numbers(request.fingerprint))
+        reason = refusal_reason(refusal, known, frozen=self.policy.is_frozen(request.kind, request.name))
+        return self.miss(request, position, reason, lossy=refusal.found is not None)
+
+    def miss(self, request: CanonicalRequest, position: Position, reason: str, *, lossy: bool = False) -> DriftError:
         """Raise the miss, or return the error that stands for it where the run is to live on."""
         what = "no exact recording" if lossy else "no recording"
-        summary = f"{what} for {question.kind} {question.name} at {position.address}: {reason}"
+        summary = f"{what} for {request.kind} {request.name} at {position.address}: {reason}"
         if self.policy.on_miss == "raise":
-            self._refuse(question, position, summary, lossy=lossy)
+            self._raise_miss(request, position, summary, lossy=lossy)
         self.report.add_failure(drift=summary)
         return DriftError(summary)
 
-    def _refuse(self, question: Question, position: Position, summary: str, *, lossy: bool) -> NoReturn:
+    def _raise_miss(self, request: CanonicalRequest, position: Position, summary: str, *, lossy: bool) -> NoReturn:
         """Raise a miss that explains itself, and remember it even if someone eats it."""
         lines = [
             f"cassette  {shown_path(self.path)} ({len(self._recordings)} interactions, mode {self.policy.mode.value})",
-            *explanation(self.source, question, position.address, self._canonical.ignored, self._remedy, lossy=lossy),
+            *explanation(self.source, request, position.address, self._canonical.ignored, self._remedy, lossy=lossy),
         ]
         miss = CassetteMissError(summary, "\n".join(f"  {line}" for line in lines))
         self.report.add_failure(missed=summary)
         self.latch(miss)
         raise miss
-
-    def _fidelity_note(self, number: int) -> str:
-        with self.latching():
-            return self.source.fidelity_note(number)
 
     # -- recording ---------------------------------------------------------------------------------------------
 

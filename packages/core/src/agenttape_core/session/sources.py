@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
-from agenttape_core.matching import Ignored, Question, recorded_question
-from agenttape_core.schema import Interaction, Outcome, Step
-from agenttape_core.session.ports import IndexRow, Source
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    number: int
-    kind: str
-    name: str
-    address: str
-    fingerprint: str
-    parent: int | None
+from agenttape_core.matching import CanonicalRequest, Ignored, recorded_request
+from agenttape_core.schema import IndexRow, Interaction, Outcome, Step
+from agenttape_core.session.ports import Source
 
 
 class Refingerprinted:
@@ -38,10 +27,7 @@ class Refingerprinted:
     @cached_property
     def entries(self) -> Sequence[IndexRow]:
         """An index row for each recording, in the order of the file."""
-        return [
-            _Row(row.number, row.kind, row.name, row.address, self._question(row.number).fingerprint, row.parent)
-            for row in self._source.entries
-        ]
+        return [row._replace(fingerprint=self._request(row.number).fingerprint) for row in self._source.entries]
 
     def outcome(self, number: int) -> Outcome:
         """Read what came back."""
@@ -50,13 +36,13 @@ class Refingerprinted:
     def ids(self, number: int) -> Sequence[str]:
         """Read the run-specific ids of the request that are not ignored, and those of the call."""
         item = self._source.interaction(number)
-        before = recorded_question(item.kind, item.name, item.request, self._recorded)
-        return [*self._question(number).ids, *item.ids[len(before.ids) :]]
+        before = recorded_request(item.kind, item.name, item.request, self._recorded)
+        return [*self._request(number).ids, *item.ids[len(before.ids) :]]
 
     def interaction(self, number: int) -> Interaction:
         """Read all of it."""
-        question = self._question(number)
-        update = {"fingerprint": question.fingerprint, "ids": list(self.ids(number))}
+        request = self._request(number)
+        update = {"fingerprint": request.fingerprint, "ids": list(self.ids(number))}
         return self._source.interaction(number).model_copy(update=update)
 
     def fidelity_note(self, number: int) -> str:
@@ -67,9 +53,9 @@ class Refingerprinted:
         """Read the steps of the run."""
         return self._source.steps()
 
-    def _question(self, number: int) -> Question:
+    def _request(self, number: int) -> CanonicalRequest:
         item = self._source.interaction(number)
-        return recorded_question(item.kind, item.name, item.request, self._ignored)
+        return recorded_request(item.kind, item.name, item.request, self._ignored)
 
 
 def compared_by(source: Source, recorded: Ignored, ignored: Ignored) -> Source:

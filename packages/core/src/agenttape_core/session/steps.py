@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class StepEvent:
     """A step that has ended, as it is handed in; it is redacted when it is recorded.
 
     Args:
@@ -57,7 +57,7 @@ class Happening:
     retells: bool = False
 
 
-def record_step(session: Session, happening: Happening) -> None:
+def record_step(session: Session, event: StepEvent) -> None:
     """Record a step in a session that records. Thread-safe.
 
     Raises:
@@ -65,25 +65,25 @@ def record_step(session: Session, happening: Happening) -> None:
         CassetteWriteError: If it cannot be written.
     """
     redactor = session.redactor
-    named = session.texts.named if happening.retells and session.texts is not None else _as_it_is
+    named = session.texts.named if event.retells and session.texts is not None else _as_it_is
     step = Step(
         number=0,  # steps are numbered when the cassette is written
-        kind=happening.kind,
-        name=happening.name,
-        address=happening.address,
-        tags=plain_tags(happening.tags, redactor),
-        metadata=plain_metadata(happening.metadata, redactor),
-        status=happening.status,
-        error=_plain_error(happening.error, redactor, happening.error_ids),
-        fidelity="missing" if happening.missing else "exact",
-        fidelity_note=redactor.text(happening.missing),
-        input=named(redactor.value(happening.input)),
-        output=named(redactor.value(happening.output)),
-        data=redactor.value(happening.data),
+        kind=event.kind,
+        name=event.name,
+        address=event.address,
+        tags=plain_tags(event.tags, redactor),
+        metadata=plain_metadata(event.metadata, redactor),
+        status=event.status,
+        error=_plain_error(event.error, redactor, event.error_ids),
+        fidelity="missing" if event.missing else "exact",
+        fidelity_note=redactor.text(event.missing),
+        input=named(redactor.value(event.input)),
+        output=named(redactor.value(event.output)),
+        data=redactor.value(event.data),
     )
-    start = (happening.began - session.began) * 1000
-    duration = (perf_counter() - happening.began) * 1000
-    session.keep_step(step, StepTiming(start_ms=start, duration_ms=duration), happening.order)
+    start = (event.began - session.began) * 1000
+    duration = (perf_counter() - event.began) * 1000
+    session.keep_step(step, StepTiming(start_ms=start, duration_ms=duration), event.order)
 
 
 def _as_it_is(value: Plain) -> Plain:

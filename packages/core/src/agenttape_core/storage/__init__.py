@@ -1,6 +1,5 @@
 """Files: opening, writing and recovering cassettes. The format is docs/design/0001-cassette-format.md."""
 
-from agenttape_core.format.layout import Entry
 from agenttape_core.format.limits import (
     MAX_DEPTH,
     MAX_FILE_BYTES,
@@ -27,7 +26,6 @@ __all__ = [
     "Carried",
     "Cassette",
     "CassetteUrl",
-    "Entry",
     "Journal",
     "Location",
     "cassette_path",

@@ -12,7 +12,7 @@ from agenttape_core.errors import CassetteFormatError, CassetteVersionError
 from agenttape_core.format import limits
 from agenttape_core.format.assets import attach
 from agenttape_core.format.continuation import Delta, resolve
-from agenttape_core.format.layout import entry_from_dict
+from agenttape_core.format.layout import row_from_dict
 from agenttape_core.format.layout_jsonl import JsonlLayout
 from agenttape_core.format.layout_yaml import YamlLayout
 from agenttape_core.format.malformed import Malformed
@@ -29,7 +29,7 @@ from agenttape_core.format.records import (
     with_timings,
 )
 from agenttape_core.format.timings import load_step_timings, load_timings
-from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Outcome, Step
+from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Step
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.files import BROKEN, file_kind, read_bytes
 from agenttape_core.storage.location import CassetteUrl, location_of
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from agenttape_core.format.layout import Entry, Layout, Span
+    from agenttape_core.format.layout import Layout, Span
     from agenttape_core.storage.location import Location
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class Cassette:
         self._spans = [span for span in spans if span not in steps] if steps else spans
         self._assets: AssetFolder | None = None
         self.preface, self._timings, self._step_timings = self._parse_preface()
-        self.entries: Sequence[Entry] = self._index()
+        self.entries: Sequence[IndexRow] = self._index()
         self._positions = {entry.number: position for position, entry in enumerate(self.entries)}
         self._resolved: OrderedDict[int, dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
@@ -175,7 +175,7 @@ class Cassette:
         """All interactions and steps in the order of the file, one at a time. Raises as `outcome` and `steps` do."""
         return self._in_order(self.interactions(), self.steps())
 
-    def rows(self) -> Iterator[Entry | Step]:
+    def rows(self) -> Iterator[IndexRow | Step]:
         """What stands for each record in the order of the file: an index row or the step. Raises as `steps` does."""
         return self._in_order(iter(self.entries), self.steps())
 
@@ -209,7 +209,7 @@ class Cassette:
         span = self._spans[position]
         try:
             record = self._layout.record(self._data[slice(*span)])
-            indexed = entry_from_dict(record) == self.entries[position]
+            indexed = row_from_dict(record) == self.entries[position]
         except Malformed as error:
             self._refuse(error, span[0])
         if not indexed:  # the index reads no further than these keys
@@ -311,8 +311,8 @@ class Cassette:
         """A request or an outcome with its assets where they were."""
         return attach(part, self._assets.read) if self._assets is not None and isinstance(part, dict) else part
 
-    def _index(self) -> Sequence[Entry]:
-        data, read, last, entries = self._data, self._layout.entry, 0, []
+    def _index(self) -> Sequence[IndexRow]:
+        data, read, last, entries = self._data, self._layout.row, 0, []
         for span in self._spans:
             try:
                 entry = read(data, span)

@@ -31,7 +31,7 @@ class ObservedTool(ObservedCall):
 
     def __init__(self, crossing: Crossing) -> None:
         super().__init__(crossing)
-        self._lacks_artifact = not crossing.question.extra and returns_artifact()
+        self._lacks_artifact = not crossing.request.extra and returns_artifact()
 
     def returned(self, value: Any) -> Unrecorded | None:
         """Record what came back, as far as it was shown."""

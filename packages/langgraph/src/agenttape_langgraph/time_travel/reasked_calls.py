@@ -19,7 +19,7 @@ from agenttape_core.integration import (
     Plain,
     Way,
     project_settings,
-    recorded_question,
+    recorded_request,
 )
 from agenttape_langgraph.effects import asks
 from agenttape_langgraph.time_travel.recorded_run import RecordedRun
@@ -73,7 +73,7 @@ class ReaskedCall:
 
     def _without_answers(self, name: str, request: dict[str, Plain]) -> str:
         rest: dict[str, Any] = {key: value for key, value in request.items() if key != ANSWERS}
-        return recorded_question("tool", name, rest, self._ignored).fingerprint
+        return recorded_request("tool", name, rest, self._ignored).fingerprint
 
 
 def match_on(run: RecordedRun) -> tuple[Way | Matcher, ...]:

@@ -24,9 +24,9 @@ from workflows import Workflow
 from agenttape_core import Rule
 from agenttape_core.integration import (
     Crossing,
-    Happening,
     Leaf,
     Position,
+    StepEvent,
     Unseen,
     as_observed,
     plain_value,
@@ -322,8 +322,8 @@ class Observing(ReentrantObserver):
             self._record(span, status=status, error=error, missing=lacking.note, output=shown)
 
     def _record(self, span: OpenSpan, **facts: Any) -> None:
-        """Record a step; the facts are those of a `Happening`."""
-        happening = Happening(
+        """Record a step; the facts are those of a `StepEvent`."""
+        event = StepEvent(
             kind=span.kind,
             name=span.name,
             address=span.position.address,
@@ -333,16 +333,14 @@ class Observing(ReentrantObserver):
             input=span.input,
             **facts,
         )
-        record_step(self.session(), happening)
+        record_step(self.session(), event)
 
     def happened(self, span_id: str | None, name: str, data: Any) -> None:  # type: ignore[override]
         """Record an event of the program's own."""
         span = self._open.get(span_id) if span_id is not None else None
         position = span.position if span is not None else self._root
-        happening = Happening(
-            "event", name, position.address, position.moment(), perf_counter(), data=plain_value(data)
-        )
-        record_step(self.session(), happening)
+        event = StepEvent("event", name, position.address, position.moment(), perf_counter(), data=plain_value(data))
+        record_step(self.session(), event)
 
 
 def _call_of(crossing: Crossing, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:

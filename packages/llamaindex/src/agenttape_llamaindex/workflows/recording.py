@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
 
-from agenttape_core.integration import Happening, Position, Session, record_step
+from agenttape_core.integration import Position, Session, StepEvent, record_step
 from agenttape_core.integration.codecs import NOTHING, changes
 from agenttape_llamaindex.workflows.times import shifted
 
@@ -111,7 +111,7 @@ class RunRecord:
             events = redact.chunks([redact.value(event) for event in self.published])
             data["published"] = [self._published(event) for event in events]
             self.published = []
-        happening = Happening(
+        event = StepEvent(
             INTERRUPT if heard.waits else CHECKPOINT,
             heard.name,
             self.position.address,
@@ -120,7 +120,7 @@ class RunRecord:
             missing=heard.lost,
             data={key: item for key, item in data.items() if item is not NOTHING},
         )
-        record_step(session, happening)
+        record_step(session, event)
 
     def _changed(self, key: str, after: Any) -> Any:
         """Return what is new: a workflow hands its whole conversation from step to step."""

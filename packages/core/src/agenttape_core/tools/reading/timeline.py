@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from agenttape_core.schema import Step, StepTiming, Timing
-from agenttape_core.storage import Cassette, Entry
+from agenttape_core.schema import IndexRow, Step, StepTiming, Timing
+from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.call_tree import CallTree
 
 
@@ -110,7 +110,7 @@ def timeline_of(cassette: Cassette) -> Timeline:
     return Timeline(tuple(_rows(cassette, records, tree)), tree)
 
 
-def _rows(cassette: Cassette, records: Sequence[Entry | Step], tree: CallTree) -> Iterator[Row]:
+def _rows(cassette: Cassette, records: Sequence[IndexRow | Step], tree: CallTree) -> Iterator[Row]:
     volatile = cassette.header.volatile
     starts = [timing.start_ms for timing in volatile.timings.values() if timing.start_ms is not None]
     origin = min([*starts, *(timing.start_ms for timing in volatile.steps.values())], default=0.0)
@@ -131,7 +131,7 @@ def _below(outer: str, address: str) -> str:
     return address.removeprefix(f"{outer}/") if address != outer else address.rpartition("/")[2]
 
 
-def _row(cassette: Cassette, record: Entry | Step, label: str, depth: int, *, origin: float, free: float) -> Row:
+def _row(cassette: Cassette, record: IndexRow | Step, label: str, depth: int, *, origin: float, free: float) -> Row:
     timing = _timing_of(cassette, record)
     start_ms = timing.start_ms if timing is not None else None
     return Row(
@@ -150,12 +150,12 @@ def _row(cassette: Cassette, record: Entry | Step, label: str, depth: int, *, or
     )
 
 
-def _timing_of(cassette: Cassette, record: Entry | Step) -> Timing | StepTiming | None:
+def _timing_of(cassette: Cassette, record: IndexRow | Step) -> Timing | StepTiming | None:
     volatile = cassette.header.volatile
     return (volatile.steps if isinstance(record, Step) else volatile.timings).get(record.number)
 
 
-def _has_failed(cassette: Cassette, record: Entry | Step) -> bool:
+def _has_failed(cassette: Cassette, record: IndexRow | Step) -> bool:
     if isinstance(record, Step):
         return record.status == "failed"
     return cassette.outcome(record.number).error is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from agenttape_core.matching import Canonicaliser, Ignored, recorded_question
+from agenttape_core.matching import Canonicaliser, Ignored, recorded_request
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Step
 from agenttape_core.session import redacted_effects
@@ -59,7 +59,7 @@ class Replacing:
         return self._step(record) if isinstance(record, Step) else self._interaction(record)
 
     def _interaction(self, item: Interaction) -> Interaction:
-        body = self._canonical.question(item.kind, item.name, item.request).body
+        body = self._canonical.request(item.kind, item.name, item.request).body
         request = self._values.gone({key: body[key] for key in item.request})
         fields = {
             **self._named(item),
@@ -68,8 +68,8 @@ class Replacing:
             "outcome": self._outcome(item.outcome),
         }
         if request != item.request:
-            before = recorded_question(item.kind, item.name, item.request, self._ignored)
-            question = recorded_question(item.kind, item.name, request, self._ignored)
+            before = recorded_request(item.kind, item.name, item.request, self._ignored)
+            question = recorded_request(item.kind, item.name, request, self._ignored)
             ids = [*question.ids, *item.ids[len(before.ids) :]]
             fields |= {"fingerprint": question.fingerprint, "ids": self._values.gone(ids)}
         return item.model_copy(update=fields)

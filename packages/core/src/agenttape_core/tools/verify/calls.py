@@ -24,7 +24,7 @@ class Calls:
 
     def note(self, crossing: Crossing) -> None:
         """Note a call when it begins, where it is made."""
-        question, address, strand = crossing.question, crossing.position.address, _strand()
+        question, address, strand = crossing.request, crossing.position.address, _strand()
         asked = _shortened(canonical_json(question.body))
         served = "not served"
         if crossing.found is not None:

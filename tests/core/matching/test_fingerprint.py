@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.matching import Canonicaliser, Keyed, Question, canonical_json
+from agenttape_core.matching import Canonicaliser, CanonicalRequest, Keyed, canonical_json
 from agenttape_core.schema import PYTHON_VALUES, Plain
 
 A, B = "3f2b8c1e-9a4d-4c7b-8e5f-0a1b2c3d4e5f", "77777777-9a4d-4c7b-8e5f-0a1b2c3d4e5f"
@@ -36,9 +36,9 @@ keys = st.text("abcdefg_", min_size=1, max_size=4)
 bodies = st.dictionaries(keys, values, max_size=4)
 
 
-def asked(body: dict[str, Any], kind: str = "chat", canonicaliser: Canonicaliser | None = None) -> Question:
+def asked(body: dict[str, Any], kind: str = "chat", canonicaliser: Canonicaliser | None = None) -> CanonicalRequest:
     """Ask a question, of somebody who has never been asked before unless told otherwise."""
-    return (canonicaliser or Canonicaliser(PYTHON_VALUES.encode)).question(kind, "name", body)
+    return (canonicaliser or Canonicaliser(PYTHON_VALUES.encode)).request(kind, "name", body)
 
 
 def shuffled(value: Any) -> Any:
@@ -126,7 +126,7 @@ def test_what_else_tells_questions_apart() -> None:
         asked({"a": [["x", "y"]]}).fingerprint,
     ]
     assert len(set(fingerprints)) == len(fingerprints)
-    named = [Canonicaliser(PYTHON_VALUES.encode).question("chat", name, {"a": "x"}) for name in ("one", "two")]
+    named = [Canonicaliser(PYTHON_VALUES.encode).request("chat", name, {"a": "x"}) for name in ("one", "two")]
     assert named[0].fingerprint == named[1].fingerprint
 
 
@@ -164,9 +164,9 @@ def test_ids_in_keys() -> None:
 def test_ids_of_the_call() -> None:
     """Ids that the caller names are kept after those of the request, and are not part of what is asked."""
     canonicaliser = Canonicaliser(PYTHON_VALUES.encode)
-    question = canonicaliser.question("tool", "t", {"a": A}, ids=("call_1",))
+    question = canonicaliser.request("tool", "t", {"a": A}, ids=("call_1",))
     assert question.ids == (A, "call_1")
-    assert question.fingerprint == canonicaliser.question("tool", "t", {"a": A}, ids=("call_2",)).fingerprint
+    assert question.fingerprint == canonicaliser.request("tool", "t", {"a": A}, ids=("call_2",)).fingerprint
 
 
 @given(bodies)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core import ConfigurationError
-from agenttape_core.matching import Canonicaliser, Ignored, recorded_question
+from agenttape_core.matching import Canonicaliser, Ignored, recorded_request
 from agenttape_core.schema import PYTHON_VALUES
 
 REQUEST = {
@@ -75,15 +75,15 @@ def test_equal_to_a_request_without_it(request: dict[str, Any], spelled: list[st
     """Two requests have one fingerprint if and only if they are equal without what is ignored."""
     ignored = Ignored.of(spelled)
     stripped = ignored.stripped(request)
-    fingerprint = Canonicaliser(PYTHON_VALUES.encode, ignored).question("tool", "t", request).fingerprint
-    assert fingerprint == Canonicaliser(PYTHON_VALUES.encode).question("tool", "t", stripped).fingerprint
+    fingerprint = Canonicaliser(PYTHON_VALUES.encode, ignored).request("tool", "t", request).fingerprint
+    assert fingerprint == Canonicaliser(PYTHON_VALUES.encode).request("tool", "t", stripped).fingerprint
 
 
 @given(requests, paths)
 def test_recorded_and_asked_agree(request: dict[str, Any], spelled: list[str]) -> None:
     """A recorded request is fingerprinted as it was when it was asked, its ids included, and is kept whole."""
     ignored = Ignored.of(spelled)
-    asked = Canonicaliser(PYTHON_VALUES.encode, ignored).question("tool", "t", request)
-    recorded = recorded_question("tool", "t", asked.body, ignored)
+    asked = Canonicaliser(PYTHON_VALUES.encode, ignored).request("tool", "t", request)
+    recorded = recorded_request("tool", "t", asked.body, ignored)
     assert (recorded.fingerprint, recorded.ids) == (asked.fingerprint, asked.ids)
     assert asked.body == request

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core.matching import Candidate, Canonicaliser, Nearest, Question, differences, nearest
+from agenttape_core.matching import Canonicaliser, CanonicalRequest, Nearest, differences, nearest
 from agenttape_core.matching.difference import differing_words, likeness
-from agenttape_core.schema import PYTHON_VALUES
+from agenttape_core.schema import PYTHON_VALUES, IndexRow
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6),
@@ -20,24 +20,24 @@ plain = st.recursive(
 )
 
 
-def question(kind: str, name: str, **body: Any) -> Question:
+def request(kind: str, name: str, **body: Any) -> CanonicalRequest:
     """Ask something."""
-    return Canonicaliser(PYTHON_VALUES.encode).question(kind, name, body)
+    return Canonicaliser(PYTHON_VALUES.encode).request(kind, name, body)
 
 
-def explained(asked: Question, address: str, *recorded: tuple[Question, str]) -> Nearest | None:
+def explained(asked: CanonicalRequest, address: str, *recorded: tuple[CanonicalRequest, str]) -> Nearest | None:
     """Explain a miss against recordings, numbered from 1."""
-    candidates = [Candidate(n, q.kind, q.name, at, q.fingerprint) for n, (q, at) in enumerate(recorded, start=1)]
-    return nearest(asked, address, candidates, lambda number: recorded[number - 1][0].body)
+    rows = [IndexRow(n, q.kind, q.name, at, q.fingerprint) for n, (q, at) in enumerate(recorded, start=1)]
+    return nearest(asked, address, rows, lambda number: recorded[number - 1][0].body)
 
 
 def test_by_address_first() -> None:
     """What was recorded at the same place is meant, even if another recording is more alike."""
     near = explained(
-        question("chat", "m", prompt="the weather in Paris"),
+        request("chat", "m", prompt="the weather in Paris"),
         "agent/m#2",
-        (question("chat", "m", prompt="the weather in Rome"), "agent/m"),
-        (question("chat", "m", prompt="something else"), "agent/m#2"),
+        (request("chat", "m", prompt="the weather in Rome"), "agent/m"),
+        (request("chat", "m", prompt="something else"), "agent/m#2"),
     )
     assert near is not None
     assert near.lines()[0] == "nearest   interaction 2 at agent/m#2: the same place in the run"
@@ -46,12 +46,12 @@ def test_by_address_first() -> None:
 def test_by_content() -> None:
     """Without one at the same place the most similar recording is meant, of the same name if there is one."""
     near = explained(
-        question("tool", "search", query="cheap flights to Rome", limit=3),
+        request("tool", "search", query="cheap flights to Rome", limit=3),
         "nowhere",
-        (question("tool", "search", query="weather", limit=3), "a"),
-        (question("tool", "search", query="cheap flights to Paris", limit=3), "b"),
-        (question("tool", "other", query="cheap flights to Rome", limit=3, more=1), "c"),
-        (question("chat", "search", query="cheap flights to Rome", limit=3), "d"),
+        (request("tool", "search", query="weather", limit=3), "a"),
+        (request("tool", "search", query="cheap flights to Paris", limit=3), "b"),
+        (request("tool", "other", query="cheap flights to Rome", limit=3, more=1), "c"),
+        (request("chat", "search", query="cheap flights to Rome", limit=3), "d"),
     )
     assert near is not None
     assert near.lines() == [
@@ -64,7 +64,7 @@ def test_by_content() -> None:
 
 def test_used_up() -> None:
     """A request whose recordings are all used says so: nothing differs."""
-    asked = question("tool", "t", a=1)
+    asked = request("tool", "t", a=1)
     near = explained(asked, "t#2", (asked, "t"))
     assert near is not None
     assert near.lines() == [
@@ -75,8 +75,8 @@ def test_used_up() -> None:
 
 def test_an_edited_request() -> None:
     """A recorded request that reads like the asked one, but has another fingerprint, was edited by hand."""
-    recorded, asked = question("tool", "t", a=1), question("tool", "t", a=2)
-    row = Candidate(1, "tool", "t", "t", recorded.fingerprint)
+    recorded, asked = request("tool", "t", a=1), request("tool", "t", a=2)
+    row = IndexRow(1, "tool", "t", "t", recorded.fingerprint)
     near = nearest(asked, "t", [row], lambda _: asked.body)
     assert near is not None
     assert (
@@ -87,15 +87,15 @@ def test_an_edited_request() -> None:
 
 def test_nothing_of_the_kind() -> None:
     """Another kind of boundary is never the nearest."""
-    assert explained(question("tool", "t"), "t", (question("chat", "t"), "t")) is None
+    assert explained(request("tool", "t"), "t", (request("chat", "t"), "t")) is None
 
 
 def test_many_places() -> None:
     """Only some of many differing places are shown, and the rest is counted."""
     near = explained(
-        question("chat", "m", **{f"p{n}": n for n in range(10)}),
+        request("chat", "m", **{f"p{n}": n for n in range(10)}),
         "m",
-        (question("chat", "m", **{f"p{n}": -n - 1 for n in range(10)}), "m"),
+        (request("chat", "m", **{f"p{n}": -n - 1 for n in range(10)}), "m"),
     )
     assert near is not None
     assert near.lines()[-1] == "          … and 4 more places"

@@ -1,0 +1,93 @@
+"""What a session allows: its mode and the options that bend it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agenttape_core.engine.mode import Mode
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.matching import STRICT, WAYS, Exhausted, MatchOn
+
+OnMiss = Literal["raise", "return"]
+"""What a call gets that can be neither served nor executed: the miss, or an error result that the run lives with."""
+
+Lossy = Literal["refuse", "serve"]
+"""What to do with a recording that is not exactly what came back: treat it as a miss, or serve it all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What one session allows.
+
+    Args:
+        mode: The mode it was opened in.
+        recorded: Whether a cassette was there when it was opened.
+        live: Kinds and names that are executed for real in any mode.
+        frozen: Kinds and names that are only ever served, in any mode.
+        exhausted: What to do when a sequence of equal requests runs out.
+        match_on: How a recording is found, tried in turn.
+        on_miss: What a call gets that has no recording.
+        lossy: Whether recordings that are not exact are served.
+    """
+
+    mode: Mode
+    recorded: bool
+    live: frozenset[str] = frozenset()
+    frozen: frozenset[str] = frozenset()
+    exhausted: Exhausted = "fail"
+    match_on: MatchOn = STRICT
+    on_miss: OnMiss = "raise"
+    lossy: Lossy = "refuse"
+    executable: frozenset[str] | None = None
+    """The kinds and names that may be executed for want of a recording; `None` if the mode alone decides."""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether what is executed takes the place of the whole old cassette."""
+        return self.mode is Mode.ALL or (self.mode is Mode.ONCE and not self.recorded)
+
+    @property
+    def records(self) -> bool:
+        """Whether calls without a recording may be executed."""
+        return self.replaces or self.mode is Mode.NEW_EPISODES
+
+    @property
+    def offline(self) -> bool:
+        """Whether nothing at all may be executed."""
+        return not self.records and not self.live
+
+    @property
+    def serves(self) -> bool:
+        """Whether anything may be served."""
+        return not self.replaces or (self.recorded and bool(self.frozen))
+
+    def may_serve(self, kind: str, name: str) -> bool:
+        """Whether a recording would be served if there is one; else there is no need to look for it."""
+        return self.is_frozen(kind, name) or not (self.replaces or self.is_live(kind, name))
+
+    def is_frozen(self, kind: str, name: str) -> bool:
+        """Whether a boundary is only ever served."""
+        barred = self.executable is not None and not {kind, name} & self.executable
+        return barred or kind in self.frozen or name in self.frozen
+
+    def is_live(self, kind: str, name: str) -> bool:
+        """Whether a boundary is executed in any mode. What is named as both is frozen."""
+        return (kind in self.live or name in self.live) and not self.is_frozen(kind, name)
+
+
+def parse_match_on(chosen: object) -> MatchOn:
+    """Return the ways that an option names: a word, a function, or several of them.
+
+    Raises:
+        ConfigurationError: If one is neither.
+    """
+    several = tuple(chosen) if isinstance(chosen, list | tuple) else (chosen,)
+    for way in several:
+        if not callable(way) and way not in WAYS:
+            raise ConfigurationError(
+                f"match_on={way!r}: expected one of {', '.join(WAYS)}, or a function of (asked, recorded)"
+            )
+    if not several:
+        raise ConfigurationError(f"match_on=() can find no recording; expected one or more of {', '.join(WAYS)}")
+    return several
