@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from agenttape_core.tools.reading import prices
+
 from .conftest import record
 
 WEATHER = "cassettes/weather.yaml"
@@ -75,3 +77,10 @@ def test_prices_of_the_project(command: Any, folder: Path, kinds: Mapping[str, P
     assert total["dollars"] == total["input_tokens"] + total["output_tokens"] > 0
     if verb == "view":
         assert f'"dollars":{total["dollars"]}' in Path(told["written"]).read_text("utf-8")
+
+
+@pytest.mark.parametrize("verb", ["ls", "stats"])
+def test_without_prices(command: Any, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no prices are installed, verbs that show costs say how to get some; tokens are counted all the same."""
+    monkeypatch.setattr(prices, "_installed", prices.NoPrices)
+    assert "pip install 'agenttape-core[prices]'" in command(verb, "cassettes").out

@@ -11,7 +11,6 @@ import pytest
 
 from agenttape_core.schema import Header, Interaction, Outcome, Volatile
 from agenttape_core.storage import write_cassette
-from agenttape_core.tools.upkeep.retirements import load_retirements
 
 CALM = "You are a librarian. Be calm, be polite, and say what we have."
 SHORT = "You are a librarian. Be short, be polite, and say what we have."
@@ -91,12 +90,9 @@ def test_models(command: Any, stale: Any, folder: Path, monkeypatch: pytest.Monk
     assert (ended.code, "no table of retirements" in ended.err) == (2, True)
 
 
-def test_the_table_that_comes_along() -> None:
-    """It knows models and their dated snapshots, and nothing of those that it does not name."""
-    table = load_retirements()
-    assert str(table.of("claude-3-5-sonnet-20241022")) == "2025-10-28"
-    assert str(table.of("gpt-4o-2024-05-13")) < str(table.of("gpt-4o-2024-08-06")) == str(table.of("gpt-4o"))
-    assert table.of("claude-sonnet-4-5-20250929") is None
+def test_without_a_table(stale: Any, folder: Path) -> None:
+    """Nothing is known of retirements unless the project has a table of them."""
+    assert stale(aged(folder / "old.yaml", 1, model="gpt-4")) == (0, [])
 
 
 @pytest.mark.parametrize(

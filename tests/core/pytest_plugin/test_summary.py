@@ -2,47 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core import ConfigurationError
+from agenttape_core import use_cassette
 from agenttape_core.pytest_plugin.naming import cassette_of, safe
-from agenttape_core.schema import Usage
-from agenttape_core.tools.reading.prices import load_prices
+from agenttape_core.pytest_plugin.verdict import Verdict
+from agenttape_core.pytest_plugin.whole_run import summary
+from agenttape_core.schema import Interaction, Outcome, Usage
+from agenttape_core.tools.reading import prices
 
 from .conftest import Project
 
-PAID = """
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
 
-class Model(GenericFakeChatModel):
-    model: str
-
-    @property
-    def _identifying_params(self):
-        return {"model": self.model}
-
-@pytest.mark.cassette
-@pytest.mark.parametrize("model", ["gpt-5-2025-08-07", "nobody-knows"])
-def test_it(model, cassette):
-    usage = {"input_tokens": 1000, "output_tokens": 200, "total_tokens": 1200}
-    Model(model=model, messages=iter([AIMessage("Hello", usage_metadata=usage)])).invoke("hi")
-    cassette.assert_final_output("Hello")
-"""
+def asked(number: int, model: str) -> Interaction:
+    """Return a call of a model."""
+    usage = Usage(input_tokens=1000, output_tokens=200)
+    outcome = Outcome(status="returned", value="Hello", usage=usage)
+    return Interaction(
+        number=number,
+        kind="chat",
+        name="m",
+        address=f"m#{number}",
+        fingerprint="0",
+        request={"model": model},
+        outcome=outcome,
+    )
 
 
-def test_money(project: Project) -> None:
+def test_money(tmp_path: Path) -> None:
     """What served calls of models with a known price cost when recorded is what was saved; others are counted."""
-    project.tests(PAID)
-    run = project.pytester.runpytest_subprocess  # a process of its own loads the integration anew
-    run("--cassette-mode=once").assert_outcomes(passed=2)
-    result = run()
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["2 calls served, 0 executed; saved 0.0 s and about $0.0032 (1 call of models *"])
+    with use_cassette(tmp_path / "c.yaml", mode="all") as session:
+        pass
+    verdict = Verdict.of(session, [asked(1, "gpt-5-2025-08-07"), asked(2, "nobody-knows")], 0.0, tmp_path)
+    assert (verdict.dollars, verdict.unpriced) == (0.00325, 1)
+    (line,) = summary([replace(verdict, served=2)], everything=False)[1:]
+    assert line == (
+        "2 calls served, 0 executed; saved 0.0 s and about $0.0032 (1 call of models without a known price)"
+    )
+
+
+def test_no_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without prices, the summary does not speak of money."""
+    monkeypatch.setattr(prices, "_installed", prices.NoPrices)
+    with use_cassette(tmp_path / "c.yaml", mode="all") as session:
+        pass
+    verdict = Verdict.of(session, [asked(1, "gpt-5")], 0.0, tmp_path)
+    assert (verdict.dollars, verdict.unpriced) == (0.0, 0)
 
 
 def test_many(project: Project) -> None:
@@ -138,48 +148,3 @@ def test_beside_the_module() -> None:
     """The cassette of a test is in a folder of its module's name, beside the module."""
     expected = Path("a/cassettes/test_b/TestC.test_d[1].yaml")
     assert cassette_of(Path("a/test_b.py"), ("TestC", "test_d[1]")) == expected
-
-
-@pytest.mark.parametrize(
-    ("model", "cost"),
-    [
-        ("gpt-5", 1.25),
-        ("gpt-5-2025-08-07", 1.25),
-        ("openai/gpt-5-mini", 0.25),
-        ("claude-sonnet-4-20250514", 3.0),
-        ("gpt-4-0613", 30.0),
-        ("claude-3-5-sonnet-latest", 3.0),
-    ],
-)
-def test_prices(model: str, cost: float) -> None:
-    """A dated snapshot costs what its model costs, and a smaller model does not cost what its bigger sister does."""
-    price = load_prices().of(model)
-    assert price is not None
-    assert price.of(Usage(input_tokens=1_000_000, output_tokens=0)) == cost
-
-
-@pytest.mark.parametrize("model", ["gpt-5-turbo-max", "llama3", "", None])
-def test_unknown_models(model: str | None) -> None:
-    """A model that the table does not name has no price, rather than none to pay."""
-    assert load_prices().of(model) is None
-
-
-def test_own_prices(tmp_path: Path) -> None:
-    """A project's own table takes the place of the built-in one."""
-    path = tmp_path / "prices.json"
-    path.write_text('{"llama3": {"input": 0, "output": 2}}')
-    price = load_prices(path).of("llama3")
-    assert price is not None
-    assert price.of(Usage(input_tokens=5, output_tokens=1_000_000)) == 2.0
-    assert load_prices(path).of("gpt-5") is None
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", '{"a": 1}', '{"a": {"in": 1}}', '{"a": {"input": "1"}}', '{"a": {"input": -1}}']
-)
-def test_broken_prices(tmp_path: Path, text: str) -> None:
-    """A file that is no table of prices is refused with its name and an example."""
-    path = tmp_path / "prices.json"
-    path.write_text(text)
-    with pytest.raises(ConfigurationError, match=r"prices\.json: no table of prices"):
-        load_prices(path)

@@ -59,7 +59,7 @@ class Settings(BaseModel):
     redaction_rules: tuple[Rule, ...] = ()
     """What else is secret in this project."""
     prices: str | None = None
-    """A JSON file with prices of models, in the place of the built-in ones."""
+    """A JSON file with prices of models, in the place of list prices."""
     retirements: str | None = None
     """A JSON file that says when models are retired, in the place of the built-in one."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Session
 from agenttape_core.settings import load_settings
-from agenttape_core.tools.reading.prices import Prices, load_prices
+from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of
 
 _PREFIX = "cassette."
@@ -68,7 +68,7 @@ class Verdict:
             "drifted": len(report.drift),
             "unused": len(report.unused),
         }
-        costs = [cost_of(item, _prices()) for item in served if item.kind in MODELS]
+        costs = _costs(served)
         return cls(
             path=_relative(session.path, root),
             word=_word(counts, session),
@@ -130,5 +130,10 @@ def _relative(path: Path | str, root: Path) -> str:
     return str(path)
 
 
-def _prices() -> Prices:
-    return load_prices(load_settings().prices)
+def _costs(served: Sequence[Interaction]) -> list[float | None]:
+    """Return what the calls of models cost; nothing at all where there are no prices, so that nobody misses any."""
+    calls = [item for item in served if item.kind in MODELS]
+    if not calls:
+        return []
+    prices = load_prices(load_settings().prices)
+    return [cost_of(item, prices) for item in calls] if prices.are_there else []

@@ -69,7 +69,7 @@ class WholeRun:
         """Tell what became of the cassettes."""
         if self._verdicts:
             terminalreporter.section("cassettes")
-            for line in _told(self._verdicts, everything=self._config.option.verbose > 0):
+            for line in summary(self._verdicts, everything=self._config.option.verbose > 0):
                 terminalreporter.line(line)
         if self._orphans:
             terminalreporter.section("cassettes of no test", red=True)
@@ -77,7 +77,13 @@ class WholeRun:
                 terminalreporter.line(path)
 
 
-def _told(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
+def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
+    """Return the lines of the summary.
+
+    Args:
+        verdicts: What became of the cassette of each test.
+        everything: Whether each test has a line, however many there are.
+    """
     few = everything or len(verdicts) <= _SHOWN
     shown = [verdict for verdict in verdicts if few or verdict.word != "served"]
     lines = [str(verdict) for verdict in shown]

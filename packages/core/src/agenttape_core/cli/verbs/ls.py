@@ -9,7 +9,7 @@ from agenttape_core.cli.cassettes import Found, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_table, print_text, progress, size_of, verb
 from agenttape_core.errors import CassetteError
 from agenttape_core.settings import load_settings
-from agenttape_core.tools.reading.prices import load_prices
+from agenttape_core.tools.reading.prices import INSTALL, Prices, load_prices
 from agenttape_core.tools.reading.summary import Overview, overview_of
 from agenttape_core.tools.upkeep.age import age_of
 
@@ -38,6 +38,7 @@ def ls(paths: tuple[str, ...], *, as_json: bool) -> int:
         print_table(columns, [_cells(*row) for row in rows], right=_NUMBERS)
         for _, problem in broken:
             print_text(problem, "red")
+        tell_missing_prices(prices, sum(overview.unpriced for _, overview in rows))
     return CASSETTE if broken else OK
 
 
@@ -70,6 +71,12 @@ def ago(seconds: float) -> str:
     if seconds < _HOUR:
         return f"{max(0, round(seconds / 60))} min".rjust(6)
     return (f"{round(seconds / _HOUR)} h" if seconds < _DAY else f"{round(seconds / _DAY)} d").rjust(6)
+
+
+def tell_missing_prices(prices: Prices, unpriced: int) -> None:
+    """Print how to see what calls cost, if there are calls of models and no prices at all."""
+    if unpriced and not prices.are_there:
+        print_text(INSTALL, "dim")
 
 
 def money(dollars: float, unpriced: int) -> str:

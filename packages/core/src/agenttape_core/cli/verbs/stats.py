@@ -8,7 +8,7 @@ from typing import Any
 
 from agenttape_core.cli.cassettes import found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_table, progress, verb
-from agenttape_core.cli.verbs.ls import money
+from agenttape_core.cli.verbs.ls import money, tell_missing_prices
 from agenttape_core.settings import load_settings
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.reading.summary import Overview, overview_of
@@ -33,6 +33,7 @@ def stats(paths: tuple[str, ...], *, as_json: bool) -> None:
     for table in _TABLES:
         rows += [(f"{table[:-1]} {name or 'unknown'}", str(count)) for name, count in total[table].items()]
     print_table(("what", "how much"), rows, right=frozenset({"how much"}))
+    tell_missing_prices(prices, total["unpriced"])
 
 
 def _sum(overviews: Sequence[Overview]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What tokens cost: a table of list prices, which a project can replace.
+"""The prices of tokens: list prices from the library genai-prices, or a table of the project's own.
 
-Prices change, and what a provider bills depends on contracts, caches and tiers: a sum made of them is an estimate. A
-model that the table does not name costs *unknown*, never nothing.
+Prices change, and the bill depends on contracts, caches and tiers: a sum of them is an estimate. A model without a
+known price costs *unknown*, never nothing.
 """
 
 from __future__ import annotations
@@ -10,16 +10,36 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from functools import lru_cache
-from importlib.resources import files
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.schema import Usage
 
+INSTALL = (
+    "costs are unknown without prices\n"
+    "  pip install 'agenttape-core[prices]', or name a table of your own as `prices` in [tool.agenttape]"
+)
 _PER = 1_000_000
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4}|latest)$")
+
+
+class Prices(Protocol):
+    """The prices of models."""
+
+    @property
+    def are_there(self) -> bool:
+        """Whether there are any."""
+
+    def cost(self, model: str, provider: str, usage: Usage) -> float | None:
+        """Return the cost of a call in US dollars; None if the model has no known price.
+
+        Args:
+            model: Its name as the provider is asked for it, also with the provider before it: `openai/gpt-5`.
+            provider: The class of the model, whose name tells the provider where that of the model does not.
+            usage: The tokens of the call.
+        """
 
 
 class Price(NamedTuple):
@@ -27,18 +47,18 @@ class Price(NamedTuple):
 
     Args:
         input: For what it reads.
-        output: For what it writes; nothing for embeddings.
+        output: For what it writes; zero for embeddings.
     """
 
     input: float
     output: float = 0.0
 
-    def of(self, usage: Usage) -> float:
-        """Return what a call costs, in US dollars."""
+    def cost(self, usage: Usage) -> float:
+        """Return the cost of a call, in US dollars."""
         return (self.input * (usage.input_tokens or 0) + self.output * (usage.output_tokens or 0)) / _PER
 
 
-class Prices:
+class PriceTable:
     """A table of prices by model.
 
     Args:
@@ -46,34 +66,55 @@ class Prices:
             `gpt-5-2025-08-07`, and not that of `gpt-5-mini`, which is another model.
     """
 
+    are_there = True
+
     def __init__(self, table: Mapping[str, Price]) -> None:
-        self._table = dict(table)
+        self._table = {name.lower(): price for name, price in table.items()}
 
-    def of(self, model: str | None) -> Price | None:
-        """Return the price of a model; nothing if the table does not name it.
+    def cost(self, model: str, provider: str, usage: Usage) -> float | None:  # noqa: ARG002 - a model has one price
+        """Return the cost of a call. See `Prices`."""
+        price = next((self._table[name] for name in names_of(model) if name in self._table), None)
+        return price.cost(usage) if price is not None else None
 
-        Args:
-            model: Its name as the provider is asked for it, also with the provider before it: `openai/gpt-5`.
-        """
-        if model is None:
-            return None
-        return next((self._table[name] for name in names_of(model) if name in self._table), None)
+
+class ListPrices:
+    """The list prices of genai-prices, which comes with the extra `prices`. It holds its data, and asks no network."""
+
+    are_there = True
+
+    def cost(self, model: str, provider: str, usage: Usage) -> float | None:
+        """Return the cost of a call. See `Prices`."""
+        counts = (usage.input_tokens or 0, usage.output_tokens or 0)
+        hints = (None, provider)  # most models are known by their names; a wrong hint would hide them
+        costs = (_list_cost(name, hint, *counts) for hint in hints for name in names_of(model))
+        return next((cost for cost in costs if cost is not None), None)
+
+
+class NoPrices:
+    """The prices of a project that has none."""
+
+    are_there = False
+
+    def cost(self, model: str, provider: str, usage: Usage) -> float | None:  # noqa: ARG002 - there is no price
+        """Return None. See `Prices`."""
+        return None
 
 
 def load_prices(path: Path | str | None = None) -> Prices:
-    """Return a table of prices.
+    """Return the prices of a project.
 
     Args:
         path: A JSON file that maps models to `{"input": 1.25, "output": 10.0}`, in US dollars per million tokens; by
-            default the table that comes with this version.
+            default the list prices of genai-prices, if that is installed.
 
     Raises:
-        ConfigurationError: The file cannot be read, or is no such table.
+        ConfigurationError: If the file cannot be read, or is no such table.
     """
     if path is None:
-        return _built_in()
+        return _installed()
     try:
-        return _parsed(Path(path).read_text(encoding="utf-8"))
+        table = json.loads(Path(path).read_text(encoding="utf-8"))
+        return PriceTable({name: _price(price) for name, price in table.items()})
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ConfigurationError(
             f"{path}: no table of prices: {error}\n"
@@ -81,13 +122,35 @@ def load_prices(path: Path | str | None = None) -> Prices:
         ) from None
 
 
-@lru_cache(1)
-def _built_in() -> Prices:
-    return _parsed(files("agenttape_core.tools.reading").joinpath("prices.json").read_text(encoding="utf-8"))
+def names_of(model: str) -> tuple[str, str]:
+    """Return the names that a table may list a model under: its own, and the one without the date of a snapshot.
+
+    Args:
+        model: Its name as the provider is asked for it, also with the provider before it.
+    """
+    name = model.rpartition("/")[2].lower()
+    return name, _SNAPSHOT.sub("", name)
 
 
-def _parsed(text: str) -> Prices:
-    return Prices({name.lower(): _price(price) for name, price in json.loads(text).items()})
+@cache
+def _installed() -> Prices:
+    try:
+        import genai_prices  # noqa: F401 - whether it is there
+    except ImportError:
+        return NoPrices()
+    return ListPrices()
+
+
+@cache
+def _list_cost(model: str, provider: str | None, input_tokens: int, output_tokens: int) -> float | None:
+    from genai_prices import Usage as Counts
+    from genai_prices import calc_price
+
+    try:
+        counts = Counts(input_tokens=input_tokens, output_tokens=output_tokens)
+        return float(calc_price(counts, model, provider_id=provider).total_price)
+    except (LookupError, ValueError):  # the model is unknown, or the counts are none
+        return None
 
 
 def _price(entry: Any) -> Price:
@@ -96,13 +159,3 @@ def _price(entry: Any) -> Price:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise ValueError(f"{value!r} is no price")
     return price
-
-
-def names_of(model: str) -> tuple[str, str]:
-    """Return under which names a table may know a model: its own, and without the date of a snapshot.
-
-    Args:
-        model: As the provider is asked for it, also with the provider before it.
-    """
-    name = model.rpartition("/")[2].lower()
-    return name, _SNAPSHOT.sub("", name)

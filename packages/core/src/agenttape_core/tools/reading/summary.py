@@ -59,14 +59,14 @@ class Overview:
 
 
 def cost_of(item: Interaction, prices: Prices) -> float | None:
-    """Return what a call cost in US dollars; nothing if its model has no known price or its tokens were not counted.
+    """Return what a call cost in US dollars; None if its model has no known price or its tokens were not counted.
 
     Args:
         item: A call of one of the kinds `MODELS`.
         prices: The prices.
     """
-    price, usage = prices.of(model_of(item)), item.outcome.usage
-    return price.of(usage) if price is not None and usage is not None else None
+    model, usage = model_of(item), item.outcome.usage
+    return prices.cost(model, item.name, usage) if model is not None and usage is not None else None
 
 
 def model_of(item: Interaction) -> str | None:
