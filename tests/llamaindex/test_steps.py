@@ -27,7 +27,7 @@ from .scripted import Outside, Reply, ScriptedLLM
 
 pytestmark = FRAMEWORK_WARNINGS
 
-NO_STEPS = r"record it with TapeEventHandler, or give the workflow runtime=TapeRuntime\(\.\.\.\)"
+NO_STEPS = r"observe the workflow with TapeEventHandler, or record it with runtime=TapeRuntime\(\.\.\.\)"
 
 
 class Named(Event):
@@ -364,7 +364,7 @@ async def test_an_event_that_cannot_be_written(tmp_path: Path) -> None:
     assert handler.errors == []
     steps = steps_of(tmp_path / "seen.yaml")
     assert "cannot be written" in steps[1].note
-    with pytest.raises(ConfigurationError, match="no way back to step 2"):
+    with pytest.raises(ConfigurationError, match="cannot go back to step 2"):
         context_at(tmp_path / "seen.yaml", Careless(), step=2)
     assert await Careless().run(ctx=context_at(tmp_path / "seen.yaml", Careless(), step=1)) == "ended"
 

@@ -1,4 +1,4 @@
-"""How tools read LlamaIndex's recorded streams. It imports no LlamaIndex, so that the command line need not.
+"""The readers of LlamaIndex's recorded streams for tools. It imports no LlamaIndex, so that the command line need not.
 
 The chunks are those of `agenttape_llamaindex.codec.streams`: what is new in each response of a stream.
 """

@@ -83,7 +83,7 @@ def test_deviation_that_holds_is_told() -> None:
 
     (result,) = run_conformance(Modest, {"test_chunks_are_cumulative"})
     assert result.outcome == "failed"
-    assert "it holds: take it out" in str(result.error)
+    assert "it holds: remove it there" in str(result.error)
 
 
 def test_deviation_must_be_a_point() -> None:

@@ -20,4 +20,4 @@ __all__ = [
     "tape",
 ]
 
-register_codecs(CODECS)  # here and not where sessions connect: a handler or a stand-in may be alone
+register_codecs(CODECS)  # not when the first session opens: a handler or a stand-in may be used without any

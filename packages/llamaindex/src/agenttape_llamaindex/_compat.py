@@ -1,4 +1,4 @@
-"""What this package uses of LlamaIndex that is not public; the only file that touches it."""
+"""Everything that this package uses of LlamaIndex that is not public; no other file does."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def current_span_id() -> str | None:
 
 
 def span_name(span_id: str) -> str:
-    """Return what a span is called: its id is that and a UUID."""
+    """Return the name of a span: its id is the name and a UUID."""
     return span_id[:-_ID] if len(span_id) > _ID else span_id
 
 
 def hook_span_handler(handler: BaseSpanHandler[Any]) -> Callable[[], None]:
-    """Tell a handler of every span of this process, before any other; return what undoes it.
+    """Add a handler of every span of this process, before all others, and return a function that removes it.
 
-    The lists are changed in place: a dispatcher may be walking them.
+    The list is changed in place: a dispatcher may be iterating over it.
     """
     root_dispatcher.span_handlers.insert(0, handler)
     return lambda: root_dispatcher.span_handlers.remove(handler)
 
 
 def within_decorators(method: Any, make: Callable[[Any], Any]) -> Any:
-    """Return a method decorated as another one is, around a function that is made of the one inside.
+    """Return a method with the decorators of another one, around a function made of the one inside.
 
-    The decorators of the framework, `dispatcher.span` and those of `llms.callbacks`, begin spans, tell events and ask
-    rate limiters. All that stays as it is, for what is served too.
+    The decorators of the framework, `dispatcher.span` and those of `llms.callbacks`, begin spans, fire events and wait
+    for rate limiters. They do so also for calls that are served.
 
     Args:
         method: The method as it stands in the class.
@@ -82,14 +82,14 @@ def _with_cell(function: types.FunctionType, place: int, make: Callable[[Any], A
     return twin
 
 
-def tells_chunks(frame: types.FrameType) -> bool:
-    """Whether the generator of a frame is one of the framework's, which tells events of what it yields."""
+def reports_chunks(frame: types.FrameType) -> bool:
+    """Return whether the generator of a frame is one of the framework's, which fires events for its chunks."""
     return frame.f_globals is vars(callbacks)
 
 
 @contextmanager
 def unmarked(error: BaseException | None) -> Iterator[None]:
-    """Take away, while inside, what the framework notes on an error that it has told its callbacks of."""
+    """Remove, while inside, the mark that the framework puts on an error that it has reported to callbacks."""
     marks = vars(error) if error is not None else {}
     if "event_added" not in marks:
         yield
@@ -102,12 +102,12 @@ def unmarked(error: BaseException | None) -> Iterator[None]:
 
 
 def is_decorated(method: Any) -> bool:
-    """Whether the framework begins a span for each call of a method."""
+    """Return whether the framework begins a span for each call of a method."""
     return isinstance(method, wrapt.FunctionWrapper) or hasattr(method, DISPATCHER_SPAN_DECORATED_ATTR)
 
 
 def static(cls: type, name: str) -> Any:
-    """Return what stands in a class or one above it under a name, without asking descriptors."""
+    """Return an attribute as it stands in a class or one above it, without calling descriptors."""
     return inspect.getattr_static(cls, name, None)
 
 
@@ -144,7 +144,7 @@ def _calling(cls: Any) -> Any:
 
 
 def is_in_process(store: Any) -> bool:
-    """Whether a chat store in a database has the database in the memory of this process."""
+    """Return whether a chat store in a database has the database in the memory of this process."""
     if not isinstance(store, SQLAlchemyChatStore):
         return False
     engine = store._async_engine
@@ -162,32 +162,32 @@ def step_names(workflow: Workflow) -> set[str]:
 
 
 RUNNING_CONTEXT = InternalContext
-"""What a context is inside of a step."""
+"""The inner side of a context: inside of a step."""
 
 
 def is_step(member: Any) -> bool:
-    """Whether what stands in a class is a step function of a workflow."""
+    """Return whether a member of a class is a step function of a workflow."""
     return hasattr(member, "_step_config")
 
 
 def decorated_by(decorator: Any) -> Any:
-    """Return what a decorator of a runtime, or of an adapter, decorates."""
+    """Return the runtime or the adapter inside of a decorator."""
     return decorator._decorated
 
 
 def run_of(context: Any) -> Any:
-    """Return what a context has in common with the others of its run: the run's id, or itself while nothing runs."""
+    """Return the identity that all contexts of a run share: the id of the run, or the inner side while nothing runs."""
     adapter = getattr(context._face, "_internal_adapter", None) or getattr(context._face, "_external_adapter", None)
     return adapter.run_id if adapter is not None else context._face
 
 
 def belongs_to_run(face: Any, run: Any) -> bool:
-    """Whether the inner side of a context belongs to a run that `run_of` has named."""
+    """Return whether the inner side of a context belongs to a run that `run_of` has named."""
     return run is face or face._internal_adapter.run_id == run
 
 
 def resolved_waits() -> list[Any]:
-    """Return the events that the step which is executing here has waited for and got, in the order of the waits."""
+    """Return the events that the step executing here has waited for and received, in the order of the waits."""
     try:
         waiters = StepWorkerStateContextVar.get().state.collected_waiters
     except LookupError:
@@ -196,19 +196,19 @@ def resolved_waits() -> list[Any]:
 
 
 def state_items(state: Any) -> dict[str, Any]:
-    """Return what the state of a workflow holds: declared fields, and what was added."""
+    """Return the items of the state of a workflow: its declared fields, and those that were added."""
     fields = {name: getattr(state, name) for name in type(state).model_fields}
     return {**fields, **(state._data if isinstance(state, DictLikeModel) else {})}
 
 
 def unset_state_item(state: Any, key: str) -> None:
-    """Remove what was added to the state of a workflow."""
+    """Remove an item that was added to the state of a workflow."""
     if isinstance(state, DictLikeModel):
         state._data.pop(key, None)
 
 
 CONTROL_LOOP = _ControlLoopRunner
-"""What decides the steps of a workflow, and waits for moments to come."""
+"""The loop that starts the steps of a workflow, and waits until they are due."""
 
 
 def scheduled(runner: Any) -> list[tuple[float, int, Any]]:
@@ -218,16 +218,16 @@ def scheduled(runner: Any) -> list[tuple[float, int, Any]]:
 
 
 def is_retry(tick: Any) -> bool:
-    """Whether a scheduled tick ends the delay before another attempt."""
+    """Return whether a scheduled tick ends the delay before another attempt."""
     return isinstance(tick, TickWakeup)
 
 
 OUTER_CONTEXT = ExternalContext
-"""What a context is outside of its run."""
+"""The outer side of a context: outside of its run."""
 
 
 def forget_run(run_id: str) -> bool:
-    """Let a run that has ended give up its id, though somebody may still hold it; whether the id is free now."""
+    """Release the id of a run that has ended, though somebody may still hold the run; return whether the id is free."""
     run = basic_runtime._queues.get(run_id)
     if run is not None and run.complete.done():
         basic_runtime._queues.pop(run_id, None)

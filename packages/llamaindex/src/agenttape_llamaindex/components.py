@@ -23,7 +23,7 @@ _REACHING = frozenset({"SentenceTransformerRerank", "NERPIINodePostprocessor", "
 
 
 def is_boundary(cls: type) -> bool:
-    """Whether a call of a class is recorded as a whole."""
+    """Return whether a call of a class is recorded as a whole."""
     nearest = _nearest_of_core(cls)
     return nearest is None or inspect.isabstract(nearest) or nearest.__name__ in _REACHING
 
@@ -42,7 +42,7 @@ def _nearest_of_core(cls: type) -> type | None:
 
 
 def is_function_of_core(function: Callable[..., Any]) -> bool:
-    """Whether a function is LlamaIndex's own: a hand-off, the filling in of an object, a method of an engine."""
+    """Return whether a function is LlamaIndex's own: a hand-off, the filling in of an object, a method of an engine."""
     return _is_of_core(getattr(inspect.unwrap(function), "__module__", None) or "")
 
 

@@ -71,7 +71,7 @@ def _entrances(cls: type) -> list[str]:
 
 
 def _is_foreign(cls: type) -> bool:
-    """Whether a class belongs neither to the framework nor to a user of it."""
+    """Return whether a class belongs neither to the framework nor to a user of it."""
     return cls.__module__.partition(".")[0] in {"builtins", "abc", "pydantic", "typing", "dataclasses_json"}
 
 

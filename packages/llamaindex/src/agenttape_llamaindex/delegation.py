@@ -72,7 +72,7 @@ class LeafCall:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the outcome of the method itself is to be recorded."""
+        """True if the outcome of the method itself is to be recorded."""
         return not (self.is_delegated or self.crossing.is_served)
 
     def take_over(self) -> Crossing:

@@ -29,7 +29,7 @@ class NotedCall(Protocol):
 
     @property
     def is_served(self) -> bool:
-        """Whether it is answered without being executed."""
+        """True if it is answered without being executed."""
 
     def effected(self, value: Any) -> None:
         """Note an effect that it has just had."""
@@ -146,7 +146,7 @@ def note_on_store(store: Any, effect: Callable[[], dict[str, Any]]) -> None:
 
 
 def notes_store(store: Any) -> bool:
-    """Whether effects on a store of state are being noted."""
+    """Return whether effects on a store of state are being noted."""
     return any(noting.store is store for noting in _noting.get())
 
 

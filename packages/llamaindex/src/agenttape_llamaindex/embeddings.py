@@ -1,7 +1,7 @@
 """Substitute embedding models: of texts, of images, and sparse ones.
 
 Spans, events, the cache and the rate limiter of an embedding model are the framework's own, and happen on every replay.
-A model that embeds by another one is recorded as one call, its own: what it answers needs nothing of the other.
+A model that embeds by another one is recorded as one call, its own: its answer needs no other recording.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _IMAGES = {
 }
 _ARGUMENTS = {**_TEXTS, **_IMAGES}
 _SINGLE = frozenset({"text", "img_file_path"})
-"""What one vector is returned for, and recorded in a list of one: a batch of one asks the same."""
+"""The arguments of calls that return one vector, recorded as a list of one: a batch of one is the same request."""
 
 
 def tape_embedding(embedding: EmbeddingT) -> EmbeddingT:
@@ -82,7 +82,7 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def embedding_settings(embedding: Any) -> Mapping[str, Any]:
-    """Return what the provider is told besides the texts, as far as the object says it in so many words."""
+    """Return the settings that the provider is sent besides the texts, as far as the object has them as attributes."""
     model = {key: name for key, name in model_of(embedding).items() if name != "unknown"}
     sparse = {"sparse": True} if isinstance(embedding, BaseSparseEmbedding) else {}
     return {**model, **sparse, **settings_of(embedding, EMBEDDING_SETTINGS)}

@@ -1,6 +1,6 @@
-"""Rate limiters do not wait in a session that only serves: there is nobody to be spared.
+"""Rate limiters, which do not wait in a session that only serves: no service has to be spared.
 
-They stand before the leaf calls, and ask a clock that is never frozen; a limiter that waits would wait for real.
+They come before the leaf calls, and read a clock that is never frozen: a limiter that waits would wait for real.
 """
 
 from __future__ import annotations

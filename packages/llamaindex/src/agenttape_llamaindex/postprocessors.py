@@ -1,4 +1,4 @@
-"""Substitute node postprocessors: rerankers, and what filters or shortens nodes."""
+"""Substitute node postprocessors: rerankers, filters, and those that shorten nodes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def tape_postprocessor(postprocessor: PostprocessorT) -> PostprocessorT:
 
 
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    asked = named_arguments(static(type(self), method), ("nodes", "query_bundle"), args, kwargs)
-    arguments = {"nodes": asked.pop("nodes", None), "query": query_of(asked.pop("query_bundle", None)), **asked}
+    given = named_arguments(static(type(self), method), ("nodes", "query_bundle"), args, kwargs)
+    arguments = {"nodes": given.pop("nodes", None), "query": query_of(given.pop("query_bundle", None)), **given}
     settings = {**model_of(self), **search_settings(self)}
     return begin(RETRIEVAL, self, type(self).__name__, lambda _: method_body(_METHOD, arguments, settings))
 
@@ -38,4 +38,4 @@ POSTPROCESSORS = Family(
     },
     is_boundary=is_boundary,
 )
-"""Every node postprocessor; those of LlamaIndex's own classes only where they are taped by hand."""
+"""Every node postprocessor; those of LlamaIndex's own classes only if they are taped by hand."""

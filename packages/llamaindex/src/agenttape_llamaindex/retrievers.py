@@ -1,4 +1,4 @@
-"""Substitute the search of retrievers. Events, and what is retrieved through found objects, are the framework's."""
+"""Substitute the search of retrievers. Events, and the recursion into found objects, are the framework's own."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def tape_retriever(retriever: RetrieverT) -> RetrieverT:
 
 
 def search_settings(value: Any) -> dict[str, Any]:
-    """Return what an object says of how it searches, under public names."""
+    """Return the search settings of an object, under public names."""
     found = settings_of(value, (*_SETTINGS, "similarity_top_k", "choice_batch_size"))
     return {name.removeprefix("_"): setting for name, setting in found.items()}
 
 
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    asked = named_arguments(static(type(self), method), ("query_bundle",), args, kwargs)
-    query = asked.pop("query_bundle", None)
-    settings = {**search_settings(self), **asked}
+    arguments = named_arguments(static(type(self), method), ("query_bundle",), args, kwargs)
+    query = arguments.pop("query_bundle", None)
+    settings = {**search_settings(self), **arguments}
     return begin(RETRIEVAL, self, type(self).__name__, lambda _: retrieval_body(query_of(query), settings))
 
 
 def query_of(query: Any) -> Any:
-    """Return what is looked for: a text, or the parts of a query that has more."""
+    """Return a query as plain data: its text, or its parts if it has more."""
     if not isinstance(query, QueryBundle):
         return query
     more = {
@@ -69,4 +69,4 @@ RETRIEVERS = Family(
     },
     is_boundary=is_boundary,
 )
-"""Every retriever; those of LlamaIndex's own classes only where they are taped by hand."""
+"""Every retriever; those of LlamaIndex's own classes only if they are taped by hand."""

@@ -1,7 +1,7 @@
 """LlamaIndex's spans as positions of AgentTape: the address of a call is the path of spans around it.
 
 The framework begins a span for each of its methods that matter: a query, a retrieval, a call of a model, a workflow and
-each step of it. A handler follows them, and swallows nothing that matters: what it raises, the framework ignores.
+each step of it. A handler follows them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEAVES = {
     "stream_complete": "complete",
     "astream_complete": "complete",
 }
-"""The leaf methods of LLMs, and what they are called in addresses: those that ask the same have one name."""
+"""The leaf methods of LLMs with their names in addresses: methods that make the same request have one name."""
 
 Spans = dict[str, "Span"]
 
@@ -45,7 +45,7 @@ class Span:
     """A span that has begun.
 
     Args:
-        position: Where it stands.
+        position: Its position.
         instance: The object whose method it is, while the method runs.
         is_run: Whether it is the run of a workflow, whose steps are its children.
     """
@@ -146,7 +146,7 @@ def _ended(id_: str) -> None:
 
 
 def _above(session: Session, parent: Span | None) -> Position:
-    """Return what a span begins below: the span around it, or the crossing or the place of another framework."""
+    """Return the position above a new span: the span around it, or the crossing or the place of another framework."""
     above = parent.position if parent is not None else here(session)
     outer = executing()
     if outer is not None and outer.session is session and len(outer.position.order) > len(above.order):
@@ -155,7 +155,7 @@ def _above(session: Session, parent: Span | None) -> Position:
 
 
 def span_label(name: str, instance: Any) -> str:
-    """Return what a span is called in addresses: by one name, whether it is awaited or not."""
+    """Return the name of a span in addresses, which is the same for a method and its asynchronous form."""
     cls, dot, method = name.rpartition(".")
     if not dot:
         return name

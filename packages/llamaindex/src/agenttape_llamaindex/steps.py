@@ -1,6 +1,6 @@
 """The steps of a session that records: the runs of workflows and agents, and their step functions.
 
-All else that LlamaIndex begins spans for is in the addresses of the calls below it; an observation has it as steps too.
+All other spans of LlamaIndex are in the addresses of the calls below them; in an observation they are steps too.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from llama_index_instrumentation.span_handlers import NullSpanHandler
 from workflows import Workflow
 
 from agenttape_core import AgentTapeError
-from agenttape_core.integration import Session, StepEvent, current_session, plain_value, record_step
+from agenttape_core.integration import Session, StepEvent, current_session, output_facts, plain_value, record_step
 from agenttape_llamaindex._compat import current_span_id, span_name
-from agenttape_llamaindex.callbacks.runs import output_facts, readable, sort_of_workflow
+from agenttape_llamaindex.callbacks.runs import kind_of_workflow, readable
 from agenttape_llamaindex.run_tree import Span, spans_of
-from agenttape_llamaindex.workflows import RunRecord, hear_taped_runs
+from agenttape_llamaindex.workflows import RunRecord, subscribe_to_taped
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class _Begun:
 class SessionSteps(NullSpanHandler):
     """Records them when they end, each in the session that it began in.
 
-    It has to be told of a span after `SpanTree` is when it begins.
+    It has to see the beginning of a span after `SpanTree` has.
     """
 
     @classmethod
@@ -63,7 +63,7 @@ class SessionSteps(NullSpanHandler):
             return
         if isinstance(instance, Workflow):
             given = plain_value(readable(bound_args.arguments.get("start_event")))
-            begun = _Begun(session, sort_of_workflow(instance), span_name(id_), span, perf_counter(), given)
+            begun = _Begun(session, kind_of_workflow(instance), span_name(id_), span, perf_counter(), given)
         elif instance is None and (above := spans.get(parent_id or "")) is not None and above.is_run:
             begun = _Begun(session, "node", span_name(id_).rpartition(".")[2], span, perf_counter())
         else:
@@ -78,7 +78,7 @@ class SessionSteps(NullSpanHandler):
         result: Any | None = None,
         **kwargs: Any,
     ) -> None:
-        """Record it."""
+        """Record one that has ended."""
         _ended(id_, result=result)
 
     def span_drop(
@@ -89,7 +89,7 @@ class SessionSteps(NullSpanHandler):
         err: BaseException | None = None,
         **kwargs: Any,
     ) -> None:
-        """Record it; it failed."""
+        """Record one that has failed."""
         _ended(id_, error=err)
 
 
@@ -105,7 +105,7 @@ def _ended(id_: str, *, result: Any = None, error: BaseException | None = None) 
         return
     is_outermost = begun.kind != "node"
     with begun.session.latching():
-        facts = output_facts(result) if is_outermost and error is None else {}
+        facts = output_facts(readable(result)) if is_outermost and error is None else {}
         event = StepEvent(
             begun.kind,
             begun.name,
@@ -123,11 +123,11 @@ def _ended(id_: str, *, result: Any = None, error: BaseException | None = None) 
 # -- ticks -----------------------------------------------------------------------------------------------------------
 
 
-class _Session:
-    """Takes the ticks of workflows on a `TapeRuntime` into the session in force."""
+class _TapedRuns:
+    """Records the ticks of workflows on a `TapeRuntime` in the session in force."""
 
     def run_record(self, run_id: str) -> RunRecord | None:
-        """Return the record of a run, in whose context this is called."""
+        """Return the record of the run in whose context this is called."""
         session = current_session()
         if session is None or not session.records:
             return None
@@ -140,10 +140,10 @@ class _Session:
         return records[run_id]
 
     def could_not_record(self, error: Exception) -> None:
-        """Let the session fail at its end: its cassette would not hold what it is to hold."""
+        """Let the session fail at its end: its cassette would be incomplete."""
         session = current_session()
         if session is not None and isinstance(error, AgentTapeError):
             session.latch(error)
 
 
-hear_taped_runs(_Session())
+subscribe_to_taped(_TapedRuns())

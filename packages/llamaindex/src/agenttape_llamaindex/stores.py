@@ -1,7 +1,7 @@
-"""Substitute what keeps things elsewhere: stores of vectors, of graphs, of keys and values, of chats, and memories.
+"""Substitute stores outside of the process: of vectors, of graphs, of keys and values, of chats; and memories.
 
-What is read by a search is a retrieval, all else is memory. A write is recorded and served like a read: a replay needs
-no store. What LlamaIndex keeps in the process is the process's own, and runs.
+A search is a retrieval, every other call is memory. A write is recorded and served like a read: a replay needs no
+store. The stores that LlamaIndex keeps in the process run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from agenttape_llamaindex.retrievers import RETRIEVAL
 MEMORY = Boundary("memory")
 
 Methods = Mapping[str, tuple[str, ...]]
-"""The methods of an interface, and how it names their positional arguments."""
+"""The methods of an interface, with the names of their positional arguments."""
 
 _ASYNC_NAMES = {"add": "async_add", "add_message": "async_add_message"}
 
@@ -132,7 +132,7 @@ def _database_leaves() -> dict[str, Leaf]:
 
 
 def _family(base: type, leaves: dict[str, Leaf]) -> Family:
-    """Return a family in which what an interface does of itself counts too, as long as it does anything."""
+    """Return a family in which the default methods of the interface count as leaves too."""
     there = {name: static(base, name) for name in leaves}
     own = frozenset(
         name
@@ -154,14 +154,14 @@ CHAT_DATABASES = Family(
 )
 
 STORES = (VECTOR_STORES, GRAPH_STORES, KEY_VALUE_STORES, CHAT_STORES, CHAT_DATABASES, MEMORIES)
-"""Every store; those of LlamaIndex's own classes run, except a chat store in a database elsewhere."""
+"""The families of stores; LlamaIndex's own classes run, except a chat store in a database elsewhere."""
 
 
 def tape_store(store: Any) -> Any:
     """Return the taped alias of a store; a taped one is returned as it is.
 
     Raises:
-        ConfigurationError: If it keeps what it keeps in the process.
+        ConfigurationError: If it keeps its messages in the process.
     """
     if isinstance(store, BaseMemory) and not is_boundary(type(store)):
         return tape_container(store)

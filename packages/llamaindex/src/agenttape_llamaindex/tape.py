@@ -24,7 +24,7 @@ from agenttape_llamaindex.tools import tape_tool
 
 T = TypeVar("T")
 
-_PARTS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+_TAPED_BY: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (StandIn, lambda stand_in: stand_in),
     (BaseLLM, tape_llm),
     (BaseEmbedding, tape_embedding),
@@ -43,19 +43,20 @@ def tape(obj: T) -> T:
     Outside any session it behaves exactly as `obj` does, whose state it shares. Taping twice is taping once.
 
     Args:
-        obj: An LLM, also a structured one; an embedding model; a tool, a retriever, a node postprocessor, a store; a
-            memory. A query engine, a chat engine, an index, a workflow, an agent and whatever else is made of parts
-            runs on every replay: what reaches outside from within it is taped, also where the session is not ambient.
+        obj: An LLM, also a structured one; an embedding model; a tool, a retriever, a node postprocessor, a store, a
+            memory. A query engine, a chat engine, an index, a workflow, an agent and any other object that is made of
+            components runs on every replay: its calls that reach outside are taped, also in sessions that are not
+            ambient.
 
     Raises:
-        ConfigurationError: If `obj` is nothing of that, or keeps its state where a taped one cannot share it.
+        ConfigurationError: If `obj` is of no such class, or keeps its state where an alias cannot share it.
     """
-    for cls, tape_it in _PARTS:
+    for cls, tape_it in _TAPED_BY:
         if isinstance(obj, cls):
             return tape_it(obj)  # type: ignore[no-any-return]
     raise ConfigurationError(
         f"cannot tape {type(obj).__module__}.{type(obj).__qualname__}: expected an LLM, an embedding "
         "model, a tool, a retriever, a postprocessor, a store, or an engine, an agent or a workflow of LlamaIndex\n"
-        "  tape its parts instead, open a session with ambient=True, which tapes every part it meets, or mark what "
-        "reaches outside with agenttape_core.boundary"
+        "  tape its components, open a session with ambient=True, which tapes every component that is called, or mark "
+        "the functions that reach outside with agenttape_core.boundary"
     )

@@ -1,8 +1,8 @@
 """Substitute the work of tools.
 
-Of a `FunctionTool` only the function is served: what its tool makes of the result (blocks, callbacks, `ToolOutput`) is
-the framework's and the user's own, and happens on every replay. A tool of a class of somebody else's is served whole.
-Tools that LlamaIndex makes of its own engines and retrievers run; what they call is served.
+Of a `FunctionTool` only the function is served: the tool makes its output of the result (blocks, callbacks,
+`ToolOutput`) on every replay. A tool of a class that is not LlamaIndex's is served whole. Tools that LlamaIndex makes
+of its own engines and retrievers run, and their calls are served.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def _missed_output(crossing: Crossing, drift: DriftError) -> Any:
 
 
 FUNCTION = Boundary("tool")
-"""The function of a tool. Where the run lives on without a recording, it raises: its caller makes an output of it."""
+"""The function of a tool. If it has no recording and the run goes on, it raises: its caller makes an output of that."""
 TOOL = Boundary("tool", missed=_missed_output)
-"""A tool that makes its output itself."""
+"""A whole tool, which makes its output itself."""
 
 
 def tape_tool(tool: ToolT) -> ToolT:
@@ -60,13 +60,13 @@ def _name(tool: BaseTool) -> str:
 def _arguments(tool: Any, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call by name, without the context that the framework passes."""
     names = tuple(tool.metadata.get_parameters_dict().get("properties", {})) if args else ()
-    asked = named_arguments(method, names, args, kwargs)
-    asked.pop(getattr(tool, "ctx_param_name", None) or "", None)
-    return asked
+    arguments = named_arguments(method, names, args, kwargs)
+    arguments.pop(getattr(tool, "ctx_param_name", None) or "", None)
+    return arguments
 
 
 _SERVED = "_agenttape_served"
-"""Marks a function that crosses already. What is taped first in an ambient session is made of the patched method."""
+"""Marks a function that crosses already: an alias made in an ambient session is made of the wrapped method."""
 
 
 # -- tools of a function ----------------------------------------------------------------------------------------------
@@ -79,10 +79,10 @@ def _effects(tool: Any, kwargs: dict[str, Any]) -> Effects:
 def _cross_function(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
     if is_function_of_core(self.real_fn) or any(hasattr(function, _SERVED) for function in functions_of(self)):
         return None
-    name, asked = _name(self), _arguments(self, None, args, kwargs)
+    name, arguments = _name(self), _arguments(self, None, args, kwargs)
     answers = _effects(self, kwargs).answers()
     return begin(
-        FUNCTION, self, name, lambda _: {**tool_body(name, asked), **({"answers": answers} if answers else {})}
+        FUNCTION, self, name, lambda _: {**tool_body(name, arguments), **({"answers": answers} if answers else {})}
     )
 
 
@@ -101,7 +101,7 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
 
 
 def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
-    """Describe `acall` likewise."""
+    """Describe `acall`; see `_describe`."""
     crossing = cross(self, args, kwargs)
     if crossing is None:
         return Call(None, lambda: real(original_of(self), *args, **kwargs))
@@ -139,8 +139,8 @@ def _cross_tool(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str,
     if isinstance(self, FunctionTool):
         return None
     name = _name(self)
-    asked = _arguments(self, static(type(self), method), args, kwargs)
-    return begin(TOOL, self, name, lambda _: tool_body(name, asked))
+    arguments = _arguments(self, static(type(self), method), args, kwargs)
+    return begin(TOOL, self, name, lambda _: tool_body(name, arguments))
 
 
 TOOLS = Family(
@@ -153,4 +153,4 @@ TOOLS = Family(
     is_boundary=is_boundary_but(BaseTool, AsyncBaseTool),
     delegating=(AsyncBaseTool,),  # its `__call__` is `call` under another name
 )
-"""Every tool of another class. Those of LlamaIndex's own classes are served whole only where they are taped by hand."""
+"""Every tool of another class. Those of LlamaIndex's own classes are served whole only if they are taped by hand."""

@@ -27,17 +27,17 @@ from pydantic import PrivateAttr
 from agenttape_core import Rule
 from agenttape_llamaindex.callbacks.observing import Observing
 from agenttape_llamaindex.effect_hooks import noting_effects
-from agenttape_llamaindex.workflows import hear_ticks, unhear_ticks
+from agenttape_llamaindex.workflows import subscribe, unsubscribe
 
 _OWN = ("llama_index.core.", "llama_index_instrumentation.", "workflows.")
-"""Modules whose events tell what spans tell already."""
+"""The modules whose events report what spans report already."""
 
 
 class TapeSpanHandler(NullSpanHandler):
-    """Tells an observation of spans; `TapeEventHandler.span_handler` is one.
+    """Reports spans to an observation; `TapeEventHandler.span_handler` is one.
 
     Args:
-        observing: What is told.
+        observing: The observation.
     """
 
     _observing: Observing = PrivateAttr()
@@ -60,8 +60,8 @@ class TapeSpanHandler(NullSpanHandler):
         tags: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Note that a span begins."""
-        self._observing.told(lambda: self._observing.began(id_, bound_args, instance, parent_id, tags))
+        """Begin a span."""
+        self._observing.receive(lambda: self._observing.began(id_, bound_args, instance, parent_id, tags))
 
     def span_exit(
         self,
@@ -72,7 +72,7 @@ class TapeSpanHandler(NullSpanHandler):
         **kwargs: Any,
     ) -> None:
         """Record a span that has ended."""
-        self._observing.told(lambda: self._observing.returned(id_, result))
+        self._observing.receive(lambda: self._observing.returned(id_, result))
 
     def span_drop(
         self,
@@ -83,32 +83,32 @@ class TapeSpanHandler(NullSpanHandler):
         **kwargs: Any,
     ) -> None:
         """Record a span that raised."""
-        self._observing.told(lambda: self._observing.failed(id_, err))
+        self._observing.receive(lambda: self._observing.failed(id_, err))
 
     def close(self) -> None:
-        """Write what was observed: the dispatcher is shutting down."""
+        """Write everything observed so far: the dispatcher is shutting down."""
         self._observing.flush()
 
 
 class TapeEventHandler(BaseEventHandler):
-    """Writes the tree of every run that it observes to a cassette, which can be replayed.
+    """Records the tree of every run that it observes to a cassette, which can be replayed.
 
     Calls of LLMs, embedding models, retrievers, postprocessors and tools become interactions, as a session would have
     recorded them; all other spans become steps, and so do the ticks of workflows. The handler only observes: it never
-    changes or breaks a run. What it could not record is logged and kept in `errors`. One handler may observe many runs,
-    also at once, in threads and in tasks; several handlers may observe one.
+    changes or breaks a run. Its own failures are logged and kept in `errors`. One handler may observe many runs, even
+    at once, in threads and in tasks; several handlers may observe one.
 
         with TapeEventHandler("runs/incident-417.jsonl"):
             answer = query_engine.query("Who pays?")
 
-    A journal beside the cassette holds everything that has ended, which a crash does not lose
+    A journal beside the cassette holds everything that has ended, so that a crash does not lose it
     (`agenttape_core.recover`). The cassette itself is written when no observed span is open: it is there after the
     outermost call has returned, and its stream has been read. A file of more than 64 KiB is written when there is much
     to add, at the latest by `flush`, by `close`, or at the end of the program.
 
     Args:
-        path: The cassette: `.yaml` or `.jsonl`, also with `.gz`, or a bare name under the cassette folder. What is
-            there already is replaced.
+        path: The cassette: `.yaml` or `.jsonl`, also with `.gz`, or a bare name under the cassette folder. An
+            existing file is replaced.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
 
@@ -139,26 +139,26 @@ class TapeEventHandler(BaseEventHandler):
 
     @property
     def errors(self) -> list[Exception]:
-        """What could not be recorded."""
+        """The errors of calls that could not be recorded."""
         return self._observing.errors
 
     @property
     def span_handler(self) -> TapeSpanHandler:
-        """The part that follows spans, for who adds both to a dispatcher by hand."""
+        """The handler of spans, to add both to a dispatcher by hand."""
         return self._span_handler
 
-    # -- being told --------------------------------------------------------------------------------------------
+    # -- attaching --------------------------------------------------------------------------------------------
 
     def attach(self, dispatcher: Dispatcher | None = None) -> Self:
-        """Observe what a dispatcher tells, until `detach`. Doing it twice is the same as once.
+        """Observe the reports of a dispatcher until `detach`. Attaching twice is attaching once.
 
         Args:
-            dispatcher: The dispatcher; by default the root, which hears of everything.
+            dispatcher: The dispatcher; by default the root, which receives everything.
         """
         dispatcher = dispatcher or get_dispatcher()
         if not any(dispatcher is other for other in self._dispatchers):
             if not self._dispatchers:
-                hear_ticks(self._observing)
+                subscribe(self._observing)
                 self._noting.enter_context(noting_effects())
             self._dispatchers.append(dispatcher)
         if not any(handler is self for handler in dispatcher.event_handlers):
@@ -168,10 +168,10 @@ class TapeEventHandler(BaseEventHandler):
         return self
 
     def detach(self, dispatcher: Dispatcher | None = None) -> None:
-        """Observe a dispatcher no more; what goes on is cut off by `close`.
+        """Stop observing a dispatcher. Open spans stay open until `close` cuts them off.
 
         Args:
-            dispatcher: The dispatcher; by default all that were attached to.
+            dispatcher: The dispatcher; by default all that it is attached to.
         """
         for each in [dispatcher] if dispatcher is not None else list(self._dispatchers):
             each.event_handlers[:] = [handler for handler in each.event_handlers if handler is not self]
@@ -179,7 +179,7 @@ class TapeEventHandler(BaseEventHandler):
             if any(each is other for other in self._dispatchers):
                 self._dispatchers[:] = [other for other in self._dispatchers if other is not each]
                 if not self._dispatchers:
-                    unhear_ticks(self._observing)
+                    unsubscribe(self._observing)
                     self._noting.close()
 
     def __enter__(self) -> Self:
@@ -192,7 +192,7 @@ class TapeEventHandler(BaseEventHandler):
         self.close()
 
     def flush(self) -> None:
-        """Write all that was observed to the cassette: now, or when the observed spans that are open have ended.
+        """Write everything observed so far to the cassette: now, or when the open spans have ended.
 
         Raises:
             CassetteError: If it cannot be written; the message says where the recording is kept.
@@ -200,7 +200,7 @@ class TapeEventHandler(BaseEventHandler):
         self._observing.flush()
 
     def close(self) -> None:
-        """Write all that was observed to the cassette, and observe no more. Spans that are open are cut off here.
+        """Write everything observed to the cassette, and stop observing. Open spans are cut off here.
 
         Raises:
             CassetteError: If it cannot be written; the message says where the recording is kept.
@@ -209,13 +209,13 @@ class TapeEventHandler(BaseEventHandler):
         self._observing.close()
 
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:
-        """Note an event."""
-        self._observing.told(lambda: self._heard(event))
+        """Receive an event of the framework or of the program."""
+        self._observing.receive(lambda: self._receive(event))
 
-    def _heard(self, event: BaseEvent) -> None:
+    def _receive(self, event: BaseEvent) -> None:
         observing, span_id = self._observing, event.span_id
         if isinstance(event, LLMChatInProgressEvent | LLMCompletionInProgressEvent):
-            observing.arrived(span_id, event.response)
+            observing.chunk_arrived(span_id, event.response)
         elif isinstance(event, LLMChatEndEvent | LLMCompletionEndEvent):
             observing.stream_ended(span_id)
         elif isinstance(event, EmbeddingEndEvent | SparseEmbeddingEndEvent):
@@ -223,4 +223,4 @@ class TapeEventHandler(BaseEventHandler):
         elif isinstance(event, ExceptionEvent):
             observing.stream_ended(span_id, event.exception)
         elif not type(event).__module__.startswith(_OWN):
-            observing.happened(span_id, type(event).__name__, event.model_dump())
+            observing.event_fired(span_id, type(event).__name__, event.model_dump())

@@ -1,7 +1,7 @@
-"""Leaf methods for which the framework begins no span, because their interface has a default for them.
+"""The leaf methods of spans, and those that hide behind a span.
 
-What is known of a call of one is what the public method around it tells: its span has the arguments, and its events the
-texts and the vectors, or the nodes.
+The framework begins no span for leaf methods that have a default in their interface. A call of one is known from the
+public method around it: its span has the arguments, and its events the texts and the vectors, or the nodes.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _BEHIND: dict[str, tuple[str, ...]] = {
     "aget_text_embedding_batch": ("_aget_text_embeddings", "_aget_text_embedding"),
     "aretrieve": ("_aretrieve",),
 }
-"""Public methods, and the leaf methods that they may call without a span: the first that a class has is called."""
+"""Public methods, and the leaf methods that they may call without a span. They call the first that a class has."""
 
 
 def leaf_of(cls: type, method: str) -> Leaf | None:
-    """Return the leaf that a method of a class is, if it is one."""
+    """Return the leaf of a method of a class, if it is a leaf method."""
     found: dict[str, Leaf] = _leaves(cls)
     return found.get(method)
 
 
 @functools.lru_cache(1024)
-def hidden_leaf(cls: type, method: str) -> tuple[str, Leaf] | None:
-    """Return the leaf behind a public method of a class that has no span of its own, with its name."""
+def hidden_leaf_of(cls: type, method: str) -> tuple[str, Leaf] | None:
+    """Return the name and the leaf of the leaf method behind a public method, if it has no span of its own."""
     if not issubclass(cls, BaseEmbedding | BaseSparseEmbedding | BaseRetriever):
         return None
     leaves = _leaves(cls)

@@ -1,7 +1,7 @@
 """Chat messages, in the terms of all our cassettes.
 
 `{"$chat_message": {"role": "assistant", "content": "...", "tool_calls": [{"name": ..., "args": ..., "id": ...}]}}`:
-a text and the tool calls after it are written so; a message of other blocks has `blocks`.
+the form of a text with tool calls after it; a message with other blocks has `blocks`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def write_message(message: ChatMessage, nested: Nested) -> dict[str, Plain]:
     """Return a message's body, the part below `$chat_message`.
 
     Raises:
-        UnrecordableValueError: If it holds what no constructor would have accepted.
+        UnrecordableValueError: If it holds a value that the constructor would have refused.
     """
     role, blocks, kwargs = message.role, message.blocks, message.additional_kwargs
     if not isinstance(role, MessageRole) or type(blocks) is not list or type(kwargs) is not dict:
-        why = "its role, blocks or additional_kwargs are not what a ChatMessage has"
+        why = "its role, blocks or additional_kwargs are not of the types that a ChatMessage has"
         raise UnrecordableValueError("$", type(message), why)
     body: dict[str, Plain] = {"role": role.value, **_written(blocks, nested)}
     if kwargs:

@@ -1,7 +1,7 @@
-"""What a provider's client returned, beside what LlamaIndex makes of it: `raw`, and what is put in `additional_kwargs`.
+"""The objects of a provider's client in `raw` and in `additional_kwargs`.
 
-An object of a provider's class comes back as such where that class is loaded, and else as a dict: a stand-in needs no
-provider package, and LlamaIndex reads either.
+Such an object comes back with its own type where its class is loaded, and as a dict elsewhere: a stand-in needs no
+provider package, and LlamaIndex reads both.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ def write_raw(value: Any, nested: Nested) -> Plain:
     """Return a provider's object as plain data.
 
     Raises:
-        UnrecordableValueError: If it is no plain data and cannot be made such.
+        UnrecordableValueError: If it has no form as plain data.
     """
     try:
         return nested(value)
     except UnrecordableValueError:
-        told = _told(value)
-        if told is None:
+        plainer = _plainer(value)
+        if plainer is None:
             raise
-        return write_raw(told, nested)
+        return write_raw(plainer, nested)
 
 
-def _told(value: Any) -> Any:
-    """Return what an object says of itself that has no codec; nothing if it says nothing."""
+def _plainer(value: Any) -> Any:
+    """Return the data of an object that has no codec, by its own methods; `None` if it has none."""
     if isinstance(value, dict):
-        told = {key: _plainer(item) for key, item in value.items()}
-        return told if any(told[key] is not item for key, item in value.items()) else None
+        items_by_key = {key: _item(item) for key, item in value.items()}
+        return items_by_key if any(items_by_key[key] is not item for key, item in value.items()) else None
     if isinstance(value, list | tuple):
-        items = [_plainer(item) for item in value]
+        items = [_item(item) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else None
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     for name in ("to_dict", "model_dump"):
         if callable(method := getattr(value, name, None)):
-            told = method()
-            return told if isinstance(told, dict) else None
+            data = method()
+            return data if isinstance(data, dict) else None
     return None
 
 
-def _plainer(value: Any) -> Any:
+def _item(value: Any) -> Any:
     if isinstance(value, str | int | float | bool | bytes | None):
         return value
-    told = _told(value)
-    return value if told is None else told
+    plainer = _plainer(value)
+    return value if plainer is None else plainer
 
 
 def read_raw(plain: Plain, nested: Nested) -> Any:
-    """Return the object that was written, or a dict of what it held where its class is not loaded."""
+    """Return the object that was written, or a dict of its fields where its class is not loaded."""
     try:
         return nested(plain)
     except UnreadableValueError:

@@ -1,4 +1,4 @@
-"""What an LLM returns: a chat response or a completion.
+"""The responses of LLMs: chat responses and completions.
 
 `{"$chat_response": {"message": {...}, "raw": {...}}}` and `{"$completion_response": {"text": "..."}}`.
 """
@@ -26,7 +26,7 @@ from agenttape_llamaindex.codec.raw import read_raw, write_raw
 
 
 def _write_logprobs(rows: Any, nested: Nested) -> Plain:
-    """Return the probabilities of tokens; what is of another form than the framework says is written as it is."""
+    """Return the probabilities of tokens; those in another form than the framework declares are written unchanged."""
     if type(rows) is not list or not all(type(row) is list and all(map(_is_exact, row)) for row in rows):
         return {"$plain": nested(rows)}
     return [[{name: nested(item) for name, item in vars(prob).items()} for prob in row] for row in rows]

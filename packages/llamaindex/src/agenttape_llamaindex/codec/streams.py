@@ -1,8 +1,8 @@
-"""Streams of responses: each says all there is so far, and is stored as what is new in it.
+"""Streams of responses: each holds everything so far, and is stored as the difference from the one before.
 
 A chunk of a chat is `{"$chat_chunk": {"content": "...", "raw": {...}}}`, or `{"$chat_chunk": "..."}` if it adds text
-and changes nothing else: `content` is what comes behind the text so far. Of its other fields those are written that
-are not as they were in the chunk before, under `changes` (see core's `schema.codecs.changes`) where that is shorter
+and changes nothing else: `content` is the text that is added. Other fields are written if they differ from those of
+the chunk before, under `changes` (see core's `schema.codecs.changes`) where that is shorter
 than the whole. The field `delta` is left out where it is the added text, as it mostly is; where it is the whole text,
 as some LLMs have it, it is `{"$text": true}`. `$text_chunk` is a chunk of a completion.
 """
@@ -35,8 +35,8 @@ class ChatChunk:
 
     Args:
         response: The chunk itself, when it has just arrived.
-        before: What arrived before it, as plain data.
-        plain: What the cassette says of it.
+        before: The stream before it, as plain data.
+        plain: Its form in the cassette.
     """
 
     __slots__ = ("before", "plain", "response")
@@ -48,14 +48,14 @@ class ChatChunk:
 
 
 class TextChunk(ChatChunk):
-    """A chunk of a completion, likewise."""
+    """A chunk of a completion."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True)
 class _State:
-    """What a stream has said so far, as plain data."""
+    """A stream so far, as plain data."""
 
     plain: dict[str, Plain]
 
@@ -67,9 +67,9 @@ class Sort:
     Args:
         tag: Their tag in a file.
         chunk: Their class.
-        response: The class of what they say.
-        start: What is said before the first.
-        text: Where their text is, as a path.
+        response: The class of the responses that they make up.
+        start: The response before the first chunk, as plain data.
+        text: The path of their text in a response.
     """
 
     tag: str
@@ -101,7 +101,7 @@ class Sort:
         return response
 
     def converted(self, response: Any) -> Any:
-        """Return a response as one of this sort: a chat may have been asked as a completion, or the other way round."""
+        """Return a response as one of this sort: a chat may be recorded as a completion, and a completion as a chat."""
         if self is CHATS and isinstance(response, CompletionResponse):
             return completion_response_to_chat_response(response).model_copy(update={"delta": response.delta})
         if self is TEXTS and isinstance(response, ChatResponse):
@@ -109,7 +109,7 @@ class Sort:
         return response
 
     def join(self, chunks: list[ChatChunk]) -> Any:
-        """Return the response that a stream amounts to: what its last chunk says."""
+        """Return the response that a stream amounts to: the one of its last chunk."""
         read, last = self.reader(), None
         for chunk in chunks:
             last = read(chunk)
@@ -120,7 +120,7 @@ class Sort:
         return last.model_copy(update={"delta": None}) if last.delta is not None else last
 
     def split(self, response: Any) -> list[ChatChunk]:
-        """Return a stream of one chunk that says all of a response."""
+        """Return a stream of one chunk, with all of a response."""
         is_text = isinstance(response, CompletionResponse)
         text = response.text if is_text else response.message.content
         if response.delta is None:
@@ -128,7 +128,7 @@ class Sort:
         return [TextChunk(response) if is_text else ChatChunk(response)]
 
     def write(self, chunk: ChatChunk, nested: Nested) -> Plain:
-        """Return what is new in a chunk."""
+        """Return the difference of a chunk from the one before."""
         if chunk.before is None:
             chunk.before = self._began()
         before, after = chunk.before.plain, write_response(chunk.response, nested)
@@ -169,7 +169,7 @@ class Sort:
         return after
 
     def codec(self) -> TypeCodec:
-        """Return how the chunks are written and read."""
+        """Return the codec of the chunks."""
         return TypeCodec(
             self.tag,
             lambda value: type(value) is self.chunk,
@@ -183,4 +183,4 @@ TEXTS = Sort("$text_chunk", TextChunk, CompletionResponse, {}, ("text",))
 """The two sorts of streams."""
 
 CODECS = (CHATS.codec(), TEXTS.codec())
-"""How their chunks are written and read."""
+"""The codecs of their chunks."""

@@ -12,7 +12,7 @@ _OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval
 
 
 def usage_of(response: Any) -> Usage | None:
-    """Return the token counts of a chat response or a completion, if it says any."""
+    """Return the token counts of a chat response or a completion, if it has any."""
     raw = response.raw
     for holder in (_get(raw, "usage"), _get(raw, "usage_metadata"), raw, response.additional_kwargs):
         counted = [_count(holder, names) for names in (_INPUT, _OUTPUT)]

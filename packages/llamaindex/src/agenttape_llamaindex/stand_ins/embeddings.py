@@ -1,4 +1,4 @@
-"""An embedding model made of a cassette."""
+"""The stand-in for embedding models: its vectors come from a cassette."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        model: Which model to be, where the cassette holds several.
-        exhausted: What to do when a text is asked more often than it was recorded: `fail`, `last`, `cycle`.
-        pace: How long an answer takes, as for `ReplayLLM`.
-        options: What every embedding model takes; give `embed_batch_size` as the recorded model had it.
+        model: The recorded model to stand for, if the cassette holds several.
+        exhausted: The answer for a text that is embedded more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: The time that an answer takes, as for `ReplayLLM`.
+        options: The options of every embedding model; `embed_batch_size` has to be that of the recorded model.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
-        ConfigurationError: If it holds no embeddings, or not of that model.
+        ConfigurationError: If it holds no embeddings, or none of that model.
     """
 
     cassette: str | Path
@@ -60,7 +60,7 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
 
     @property
     def report(self) -> Report:
-        """What was served so far."""
+        """The calls served so far."""
         return self._recorded.report
 
     def _cross(self, texts: str | list[str]) -> Crossing:
@@ -92,7 +92,7 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
         return [await self._aget_text_embedding(text) for text in texts]
 
     def _is_batch(self, texts: list[str]) -> bool:
-        """Whether the recorded model was asked for these texts at once, and not for one after the other."""
+        """Return whether the recorded model embedded these texts in one call, and not one after the other."""
         bodies = (embedding_body(texts, settings) for settings in self._recorded.settings)
         return any(self._recorded.session.times_recorded(EMBEDDING, body) for body in bodies)
 

@@ -1,4 +1,4 @@
-"""An LLM made of a cassette: no provider package, no key, no network."""
+"""The LLM stand-in: its answers come from a cassette, without a provider package, a key or a network."""
 
 from __future__ import annotations
 
@@ -42,30 +42,28 @@ from agenttape_llamaindex.stand_ins.requests import RecordedModel
 class ReplayLLM(StandIn, FunctionCallingLLM):
     """An LLM that answers from a cassette, as the recorded one did.
 
-    It matches as strictly as a session does, on the whole request; only what belongs to the LLM itself (its name and
-    sampling parameters) is taken from the recording. Tools may be spelled in any provider's way. Each instance replays
-    the cassette once from the start. To construct it reads every recorded call once; a call reads no more than its own
-    answer.
+    It matches as strictly as a session does, on the whole request; only the settings of the LLM itself (its name and
+    sampling parameters) are taken from the recording. Tools may be spelled in any provider's way. Each instance replays
+    the cassette once from the start. The constructor reads every recorded call once; a call reads only its own answer.
 
-    A cassette does not hold the `metadata` of the recorded LLM. It is taken for a chat model if the cassette holds
-    chats without tools, or chats only, and for one that calls functions if a chat has tools; what else it was, say it
-    here.
+    A cassette does not hold the `metadata` of the recorded LLM. It counts as a chat model if the cassette holds chats
+    without tools, or chats only, and as one that calls functions if a chat has tools. Give its other properties here.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        model: Which model to be, where the cassette holds several.
-        exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last`, `cycle`.
-        pace: How long an answer takes: no time (`none`), as long as it was recorded (`recorded`), or that times a
-            number; by default as the project's settings say.
+        model: The recorded model to stand for, if the cassette holds several.
+        exhausted: The answer to a request that is made more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: The time that an answer takes: none (`none`), the recorded time (`recorded`), or that times a number; by
+            default that of the project's settings.
         is_chat_model: Whether prompts are sent as chats.
         is_function_calling_model: Whether structured output and agents use tools.
         context_window: The size of the context, in tokens.
-        num_output: How many tokens are kept free for an answer.
-        options: What every LLM takes, such as `system_prompt`, `output_parser` and `pydantic_program_mode`.
+        num_output: The number of tokens to keep free for an answer.
+        options: The options of every LLM, such as `system_prompt`, `output_parser` and `pydantic_program_mode`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
-        ConfigurationError: If it holds no chat and no completion, or not of that model.
+        ConfigurationError: If it holds no chat and no completion, or none of that model.
     """
 
     cassette: str | Path
@@ -90,12 +88,12 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
 
     @property
     def report(self) -> Report:
-        """What was served so far."""
+        """The calls served so far."""
         return self._recorded.session.report
 
     @property
     def metadata(self) -> LLMMetadata:
-        """What the LLM is, as far as the cassette or its options say it."""
+        """The properties of the LLM that are known from the cassette or from its options."""
         recorded, chats = self._recorded, self.is_chat_model
         calls = self.is_function_calling_model
         sizes = {"context_window": self.context_window, "num_output": self.num_output}
@@ -111,14 +109,14 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
     @llm_chat_callback()
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Return the recorded answer."""
-        if self._is_asked_in_prompts:
+        if self._takes_prompts:
             return completion_response_to_chat_response(self.complete(self._prompt(messages), formatted=True, **kwargs))
         return CHATS.converted(serve(self._cross_chat(messages, kwargs)))  # type: ignore[no-any-return]
 
     @llm_chat_callback()
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """Return the recorded answer."""
-        if self._is_asked_in_prompts:
+        if self._takes_prompts:
             answer = await self.acomplete(self._prompt(messages), formatted=True, **kwargs)
             return completion_response_to_chat_response(answer)
         return CHATS.converted(await aserve(self._cross_chat(messages, kwargs)))  # type: ignore[no-any-return]
@@ -126,7 +124,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
     @llm_chat_callback()
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
         """Yield the recorded answer."""
-        if self._is_asked_in_prompts:
+        if self._takes_prompts:
             answers = self.stream_complete(self._prompt(messages), formatted=True, **kwargs)
             return stream_completion_response_to_chat_response(answers)
         return served(self._cross_chat(messages, kwargs), CHATS)
@@ -134,13 +132,13 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
     @llm_chat_callback()
     async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseAsyncGen:
         """Yield the recorded answer."""
-        if self._is_asked_in_prompts:
+        if self._takes_prompts:
             return _as_async(self.stream_chat(messages, **kwargs))
         return await aserved(self._cross_chat(messages, kwargs), CHATS)
 
     @property
-    def _is_asked_in_prompts(self) -> bool:
-        """Whether the recorded LLM is one that makes prompts of chats."""
+    def _takes_prompts(self) -> bool:
+        """True if the recorded LLM made prompts of chats."""
         return not self._recorded.has(CHAT)
 
     def _prompt(self, messages: Sequence[ChatMessage]) -> str:
@@ -174,8 +172,8 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         return await aserved(self._cross_completion(prompt, formatted, kwargs), TEXTS)
 
     def _cross_completion(self, prompt: str, formatted: bool, given: dict[str, Any]) -> Crossing:
-        asked = {**given, "formatted": True} if formatted else given
-        return self._recorded.cross(COMPLETION, lambda params: completion_body(str(prompt), params), asked, self)
+        params = {**given, "formatted": True} if formatted else given
+        return self._recorded.cross(COMPLETION, lambda merged: completion_body(str(prompt), merged), params, self)
 
     # -- tools --------------------------------------------------------------------------------------------------
 
@@ -203,7 +201,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         """Return the tool calls of an answer.
 
         Raises:
-            ValueError: If there are none, and there must be one.
+            ValueError: If there are none, and one is required.
         """
         calls = [
             ToolSelection(tool_id=block.tool_call_id or "", tool_name=block.tool_name, tool_kwargs=_kwargs(block))
@@ -223,7 +221,7 @@ def _kwargs(block: ToolCallBlock) -> dict[str, Any]:
 
 
 def _read(arguments: Any) -> dict[str, Any]:
-    """Return the arguments of a tool call, which may be text of JSON that has not ended yet."""
+    """Return the arguments of a tool call, which may be an unfinished text of JSON."""
     if not isinstance(arguments, str):
         return arguments if isinstance(arguments, dict) else {}
     try:

@@ -1,4 +1,4 @@
-"""Which recording a call of a stand-in means, of several models, settings and spellings."""
+"""The recordings of one model for a stand-in, found whatever the settings and the spelling of tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agenttape_core.integration import (
 from agenttape_llamaindex.llms import CHAT, COMPLETION
 from agenttape_llamaindex.requests import params_body
 
-_ASKED = frozenset({"messages", "prompts"})
+_CONTENT = frozenset({"messages", "prompts"})
 
 Body = Callable[[Mapping[str, Any]], dict[str, Any]]
 """Makes a request of parameters."""
@@ -33,13 +33,13 @@ class RecordedModel:
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        model: Which model, where the cassette holds several.
-        exhausted: What to do when a request is asked more often than it was recorded.
-        pace: How long an answer takes.
+        model: The model, if the cassette holds several.
+        exhausted: The answer to a request that is made more often than it was recorded.
+        pace: The time that an answer takes.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
-        ConfigurationError: If it holds nothing of an LLM, or not of that one.
+        ConfigurationError: If it holds no calls of an LLM, or none of that model.
     """
 
     def __init__(self, cassette: str | Path, model: str | None, exhausted: Exhausted, pace: Pace) -> None:
@@ -49,13 +49,13 @@ class RecordedModel:
             raise self._nothing(model)
 
     def __deepcopy__(self, memo: dict[int, object]) -> RecordedModel:
-        """Return itself: a copy of a stand-in goes on in the cassette where the original is."""
+        """Return itself: a copy of a stand-in continues in the cassette where the original is."""
         return self
 
     def _recorded(self, kind: str, model: str | None) -> list[Setting]:
         source = self.session.source
         requests = (source.interaction(row.number).request for row in source.entries if row.kind == kind)
-        stripped = ({key: value for key, value in request.items() if key not in _ASKED} for request in requests)
+        stripped = ({key: value for key, value in request.items() if key not in _CONTENT} for request in requests)
         return [setting for setting in distinct_settings(stripped) if model in {None, setting.model}]
 
     def _nothing(self, model: str | None) -> ConfigurationError:
@@ -66,28 +66,28 @@ class RecordedModel:
                 "  record a run that calls an LLM, or name another cassette"
             )
         return ConfigurationError(
-            f"{self.session.path} holds nothing of the model {model!r}; it holds calls of "
+            f"{self.session.path} holds no call of the model {model!r}; it holds calls of "
             f"{', '.join(sorted({repr(setting.model) for setting in every}))}\n"
             "  name one of them: ReplayLLM(..., model=...)"
         )
 
     def has(self, boundary: Boundary) -> bool:
-        """Whether there are recordings of a kind."""
+        """Return whether there are recordings of a kind."""
         return bool(self._settings[boundary.kind])
 
     @property
     def is_chat_model(self) -> bool:
-        """Whether the model was sent prompts as chats: it was if it had chats without tools, or nothing but chats."""
+        """True if the model received prompts as chats: it had chats without tools, or only chats."""
         chats = self._settings[CHAT.kind]
         return bool(chats) and (not self.has(COMPLETION) or any(not setting.meaning.tools for setting in chats))
 
     @property
     def has_tools(self) -> bool:
-        """Whether the model was told of tools."""
+        """True if the model was given tools."""
         return any(setting.meaning.tools for setting in self._settings[CHAT.kind])
 
     def forced(self, tools: Sequence[Any]) -> bool:
-        """Whether the model that had these tools was ever told to call one: not every provider can be."""
+        """Return whether the model with these tools was ever forced to call one: not every provider supports that."""
         wanted = meaning_of({"tools": tools}).tools
         choices = [setting.meaning.choice for setting in self._settings[CHAT.kind] if setting.meaning.tools == wanted]
         return not choices or any(choices)
@@ -98,7 +98,7 @@ class RecordedModel:
         return next((s.model for settings in self._settings.values() for s in settings if s.model), None)
 
     def cross(self, boundary: Boundary, body: Body, given: Mapping[str, Any], owner: Any) -> Crossing:
-        """Begin the crossing of a call, asked in the spelling of the recording that means the same.
+        """Begin the crossing of a call, in the spelling of the recording that means the same.
 
         Args:
             boundary: A chat or a completion.
@@ -109,12 +109,12 @@ class RecordedModel:
         Raises:
             CassetteMissError: If there is no recording of it.
         """
-        asked = self._plain(given)
-        meaning = meaning_of(asked)
+        given = self._plain(given)
+        meaning = meaning_of(given)
         settings = self._settings[boundary.kind]
-        fitting = [setting.params for setting in settings if setting.fits(asked, meaning)]
+        fitting = [setting.params for setting in settings if setting.fits(given, meaning)]
         base = settings[0].base if settings else {}
-        bodies = [body(params) for params in fitting or [{**base, **asked}]]
+        bodies = [body(params) for params in fitting or [{**base, **given}]]
         known = [each for each in bodies if self.session.times_recorded(boundary, each)]
         left = (each for each in known if self.session.times_left(boundary, each))
         name = next((row.name for row in self.session.source.entries if row.kind == boundary.kind), "LLM")

@@ -1,4 +1,4 @@
-"""A retriever made of a cassette."""
+"""The stand-in for retrievers: its results come from a cassette."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from agenttape_llamaindex.retrievers import RETRIEVAL, query_of
 
 
 class ReplayRetriever(StandIn, BaseRetriever):
-    """A retriever that finds what was found when the cassette was recorded.
+    """A retriever with the results that were found when the cassette was recorded.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        name: Which retriever to be, by the name of its class, where the cassette holds several.
-        exhausted: What to do when a query is asked more often than it was recorded: `fail`, `last`, `cycle`.
-        pace: How long an answer takes, as for `ReplayLLM`.
-        options: What every retriever takes.
+        name: The class name of the recorded retriever to stand for, if the cassette holds several.
+        exhausted: The answer to a query that is made more often than it was recorded: `fail`, `last`, `cycle`.
+        pace: The time that an answer takes, as for `ReplayLLM`.
+        options: The options of every retriever.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
-        ConfigurationError: If it holds no search of a retriever, or not of that one.
+        ConfigurationError: If it holds no search of a retriever, or none of that retriever.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ReplayRetriever(StandIn, BaseRetriever):
 
     @property
     def report(self) -> Report:
-        """What was served so far."""
+        """The calls served so far."""
         return self._recorded.report
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

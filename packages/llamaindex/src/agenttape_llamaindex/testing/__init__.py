@@ -1,4 +1,4 @@
-"""For authors of LlamaIndex packages: what must hold for an LLM and for an embedding model, as tests."""
+"""The requirements of LlamaIndex on LLMs and embedding models as tests, for authors of packages."""
 
 from agenttape_core.testing import PointResult, run_conformance
 from agenttape_llamaindex.testing.conformance import EmbeddingConformance, LLMConformance

@@ -1,4 +1,4 @@
-"""The two suites of the kit: every point that an LLM and an embedding model must keep."""
+"""The two suites of the kit: every point that must hold for an LLM and for an embedding model."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class LLMConformance(
     ObjectPoints,
     ConcurrencyPoints,
 ):
-    """What must hold for an LLM of LlamaIndex. Derive from it, say how yours is made, and run pytest.
+    """The suite for an LLM of LlamaIndex. Derive from it, define `make`, and run pytest.
 
-    `make` must be given; see `LLMHooks` for what else an author can say. Each `test_*` method is one point. What an LLM
-    does not have is skipped with the reason. Nothing of pytest is needed: `run_conformance` runs the points too.
+    `LLMHooks` has further options. Each `test_*` method is one point. Points about features that an LLM does not have
+    are skipped with the reason. Pytest is not needed: `run_conformance` runs the points too.
     """
 
 
 class EmbeddingConformance(VectorPoints, BatchPoints, EmbeddingEventPoints, EmbeddingObjectPoints):
-    """What must hold for an embedding model of LlamaIndex. Derive from it, say how yours is made, and run pytest.
+    """The suite for an embedding model of LlamaIndex. Derive from it, define `make`, and run pytest.
 
-    `make` must be given; see `EmbeddingHooks` for what else an author can say.
+    `EmbeddingHooks` has further options.
     """

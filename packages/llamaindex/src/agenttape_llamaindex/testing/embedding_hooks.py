@@ -1,4 +1,4 @@
-"""What an author says about an embedding model, and how the points ask it."""
+"""The properties of an embedding model that its author declares, and the calls that the points make of it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from agenttape_llamaindex.testing.suite import KitSuite, shown
 
 
 class EmbeddingHooks(KitSuite):
-    """What differs between embedding models. `make` must be given; the rest has defaults."""
+    """The properties in which embedding models differ. `make` has to be defined; the others have defaults."""
 
     deterministic: ClassVar[bool] = True
-    """Whether equal texts get equal vectors. If not, only their lengths are compared."""
+    """True if equal texts get equal vectors. If not, only their lengths are compared."""
     tolerance: ClassVar[float] = 1e-6
-    """How far apart two numbers of equal vectors may be."""
+    """The greatest difference between two numbers of equal vectors."""
     pickles: ClassVar[bool] = True
-    """Whether it can be sent to another process."""
+    """True if it can be sent to another process."""
     secrets: ClassVar[Sequence[str]] = ()
-    """What it was made with, and must never tell: keys, tokens."""
+    """The secrets that it is made with and must never reveal: keys, tokens."""
     texts: ClassVar[Sequence[str]] = ("The sky is blue.", "The sea is deep.", "Ada wrote programs.", "", "Tea is hot.")
     """Different texts that it can embed. Leave out the empty one if the service refuses it."""
 
     # -- making it -------------------------------------------------------------------------------------------------
 
     def make(self) -> BaseEmbedding:
-        """Return the embedding model. Must be given; called more than once for a point."""
-        raise NotImplementedError("say how it is made: def make(self)")
+        """Return the embedding model. Has to be defined; called more than once for a point."""
+        raise NotImplementedError("define make(self), which returns the embedding model")
 
     def make_failing(self) -> BaseEmbedding:
         """Return an embedding model whose every call raises."""
@@ -53,7 +53,7 @@ class EmbeddingHooks(KitSuite):
         expect(numbers, f"{what}: not all of {shown(found)} are numbers")
 
     def expect_same(self, what: str, first: Sequence[float], second: Sequence[float]) -> None:
-        """Expect two vectors to be equal; only of the same length if they are a matter of luck."""
+        """Expect two vectors to be equal; or to be of the same length if the model is not deterministic."""
         expect(len(first) == len(second), f"{what}: the vectors have {len(first)} and {len(second)} numbers")
         if self.deterministic:
             close = all(math.isclose(a, b, abs_tol=self.tolerance) for a, b in zip(first, second, strict=True))

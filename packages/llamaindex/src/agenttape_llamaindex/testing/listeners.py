@@ -1,4 +1,4 @@
-"""What a call tells LlamaIndex's instrumentation and its older callbacks."""
+"""Listeners to LlamaIndex's instrumentation and to its older callbacks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SpanEnd = Literal["open", "exited", "dropped"]
 
 
 @dataclass
-class Heard:
-    """What was heard while somebody listened.
+class Reports:
+    """The reports of the instrumentation while a block ran.
 
     Args:
         events: The events, in order.
-        spans: How each span ended, by its id, in the order in which they began.
+        spans: The ends of the spans by their ids, in the order in which they began.
     """
 
     events: list[BaseEvent] = field(default_factory=list)
@@ -41,60 +41,60 @@ class Heard:
         return [type(event).__name__ for event in self.named(*families)]
 
 
-class _EventEar(BaseEventHandler):
-    _heard: Heard = PrivateAttr()
+class _EventListener(BaseEventHandler):
+    _reports: Reports = PrivateAttr()
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, reports: Reports) -> None:
         super().__init__()
-        self._heard = heard
+        self._reports = reports
 
     def handle(self, event: BaseEvent, **_: Any) -> None:
         """Keep an event."""
-        self._heard.events.append(event)
+        self._reports.events.append(event)
 
 
-class _SpanEar(BaseSpanHandler[BaseSpan]):
-    _heard: Heard = PrivateAttr()
+class _SpanListener(BaseSpanHandler[BaseSpan]):
+    _reports: Reports = PrivateAttr()
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, reports: Reports) -> None:
         super().__init__()
-        self._heard = heard
+        self._reports = reports
 
     def new_span(
         self, id_: str, bound_args: inspect.BoundArguments, instance: Any = None, *_: Any, **__: Any
     ) -> BaseSpan:
-        """Keep that a span began."""
-        self._heard.spans[id_] = "open"
+        """Keep the beginning of a span."""
+        self._reports.spans[id_] = "open"
         return BaseSpan(id_=id_)
 
     def prepare_to_exit_span(self, id_: str, bound_args: inspect.BoundArguments, *_: Any, **__: Any) -> BaseSpan | None:
-        """Keep that it ended."""
-        self._heard.spans[id_] = "exited"
+        """Keep the end of a span."""
+        self._reports.spans[id_] = "exited"
         return self.open_spans.get(id_)
 
     def prepare_to_drop_span(self, id_: str, bound_args: inspect.BoundArguments, *_: Any, **__: Any) -> BaseSpan | None:
-        """Keep that it was broken off."""
-        self._heard.spans[id_] = "dropped"
+        """Keep the end of a span that raised."""
+        self._reports.spans[id_] = "dropped"
         return self.open_spans.get(id_)
 
 
 @contextmanager
-def listening() -> Iterator[Heard]:
-    """Hear all events and spans of this process until the end of the block."""
-    heard, root = Heard(), get_dispatcher()
-    ears = _EventEar(heard), _SpanEar(heard)
-    root.event_handlers.append(ears[0])
-    root.span_handlers.append(ears[1])
+def listening() -> Iterator[Reports]:
+    """Receive all events and spans of this process until the end of the block."""
+    reports, root = Reports(), get_dispatcher()
+    listeners = _EventListener(reports), _SpanListener(reports)
+    root.event_handlers.append(listeners[0])
+    root.span_handlers.append(listeners[1])
     try:
-        yield heard
+        yield reports
     finally:
         # By identity: handlers without state of their own are equal.
-        root.event_handlers[:] = [ear for ear in root.event_handlers if ear is not ears[0]]
-        root.span_handlers[:] = [ear for ear in root.span_handlers if ear is not ears[1]]
+        root.event_handlers[:] = [listener for listener in root.event_handlers if listener is not listeners[0]]
+        root.span_handlers[:] = [listener for listener in root.span_handlers if listener is not listeners[1]]
 
 
-class CallbackEar(BaseCallbackHandler):
-    """Hears the older callbacks.
+class CallbackListener(BaseCallbackHandler):
+    """Receives the older callbacks.
 
     Attributes:
         begun: The ids of the events that began, in order, and their kinds.
@@ -114,7 +114,7 @@ class CallbackEar(BaseCallbackHandler):
         parent_id: str = "",
         **_: Any,
     ) -> str:
-        """Keep that an event began."""
+        """Keep the beginning of an event."""
         self.begun.append((event_id, event_type))
         return event_id
 
@@ -125,11 +125,11 @@ class CallbackEar(BaseCallbackHandler):
         event_id: str = "",
         **_: Any,
     ) -> None:
-        """Keep that it ended."""
+        """Keep the end of an event."""
         self.ended.append(event_id)
 
     def start_trace(self, trace_id: str | None = None) -> None:
-        """Hear nothing of traces."""
+        """Ignore traces."""
 
     def end_trace(self, trace_id: str | None = None, trace_map: dict[str, list[str]] | None = None) -> None:
-        """Hear nothing of traces."""
+        """Ignore traces."""

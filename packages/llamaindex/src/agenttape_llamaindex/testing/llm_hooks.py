@@ -1,4 +1,4 @@
-"""What an author says about an LLM, and how the points ask it."""
+"""The properties of an LLM that its author declares, and the calls that the points make of it."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from llama_index.core.tools import BaseTool, FunctionTool
 from pydantic import BaseModel, Field
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import CHATS, COMPLETIONS, finished
-from agenttape_llamaindex.testing.comparing import said
+from agenttape_llamaindex.testing.calls import CHATS, COMPLETIONS, finished
+from agenttape_llamaindex.testing.comparison import content_of
 from agenttape_llamaindex.testing.suite import KitSuite, needs, shown
 
 
 class Weather(BaseModel):
-    """The weather in a city: what structured output is asked for."""
+    """The weather in a city: the class of structured output."""
 
     city: str = Field(default="Paris", description="The city.")
     degrees: int = Field(default=20, description="The temperature in degrees Celsius.")
 
 
 class LLMHooks(KitSuite):
-    """What differs between LLMs. `make` must be given; the rest has defaults."""
+    """The properties in which LLMs differ. `make` has to be defined; the others have defaults."""
 
     deterministic: ClassVar[bool] = True
-    """Whether equal questions get equal answers. If not, only the types of answers are compared."""
+    """True if equal questions get equal answers. If not, only the types of answers are compared."""
     completes: ClassVar[bool] = True
-    """Whether it has `complete` and its three other forms."""
+    """True if it has `complete` and its three other forms."""
     streams: ClassVar[bool] = True
-    """Whether it streams."""
+    """True if it streams."""
     structures: ClassVar[bool] = True
-    """Whether it can answer `tool_question` with an `output_class`."""
+    """True if it can answer `tool_question` with an `output_class`."""
     pickles: ClassVar[bool] = True
-    """Whether it can be sent to another process."""
+    """True if it can be sent to another process."""
     blocks: ClassVar[Sequence[Any]] = ()
     """A block of each sort, besides text, that it takes in a user's message."""
     secrets: ClassVar[Sequence[str]] = ()
-    """What it was made with, and must never tell: keys, tokens."""
+    """The secrets that it is made with and must never reveal: keys, tokens."""
     questions: ClassVar[Sequence[str]] = ("Why is the sky blue?", "How deep is the sea?", "Who was Ada Lovelace?")
-    """Different texts that it can be asked, and answers with a text."""
+    """Different questions that it answers with a text."""
     tool_question: ClassVar[str] = "What is the weather in Paris? Use the tool."
-    """A text that it answers with a call of one of `tools`, if it is given them."""
+    """A question that it answers with a call of one of `tools`, if it is given them."""
     output_class: ClassVar[type[BaseModel]] = Weather
-    """What structured output must be an instance of."""
+    """The class of structured output."""
 
     # -- making it -------------------------------------------------------------------------------------------------
 
     def make(self) -> LLM:
-        """Return the LLM. Must be given; called more than once for a point."""
-        raise NotImplementedError("say how it is made: def make(self)")
+        """Return the LLM. Has to be defined; called more than once for a point."""
+        raise NotImplementedError("define make(self), which returns the LLM")
 
     def make_failing(self) -> LLM:
-        """Return an LLM whose every call raises, such as one whose service is out of order."""
+        """Return an LLM whose every call raises, as if its service were down."""
         raise SkipTest("has no `make_failing` hook")
 
     def make_breaking(self) -> LLM:
@@ -90,11 +90,11 @@ class LLMHooks(KitSuite):
         return self.calls_of(*(call for call in (*CHATS, *COMPLETIONS) if "stream" in call))
 
     def ask(self, llm: LLM, call: str, question: str | None = None) -> Any:
-        """Make one call to its end: the answer, or the list of all chunks."""
+        """Make one call to its end, and return the answer, or the list of all chunks."""
         return finished(self.begin(llm, call, question))
 
     def begin(self, llm: LLM, call: str, question: str | None = None) -> Any:
-        """Make one call, and return what it returns."""
+        """Make one call, and return its value as it is."""
         text = self.questions[0] if question is None else question
         return getattr(llm, call)(text if call in COMPLETIONS else [ChatMessage(role=MessageRole.USER, content=text)])
 
@@ -111,12 +111,15 @@ class LLMHooks(KitSuite):
         return llm
 
     def expect_same(self, what: str, first: Any, second: Any) -> None:
-        """Expect two answers, or two lists of chunks, to be the same, or of one type if they are a matter of luck."""
+        """Expect two answers or lists of chunks to be the same; of one type if the LLM is not deterministic."""
         expect(type(first) is type(second), f"{what}: got a {type(first).__name__} and a {type(second).__name__}")
         if self.deterministic:
-            expect(said(first) == said(second), f"{what}: got {shown(said(first))} and {shown(said(second))}")
+            expect(
+                content_of(first) == content_of(second),
+                f"{what}: got {shown(content_of(first))} and {shown(content_of(second))}",
+            )
 
 
 def get_weather(city: str = "Paris") -> str:
-    """Tell the weather in a city."""
+    """Get the weather in a city."""
     return f"It is sunny in {city}."

@@ -1,4 +1,4 @@
-"""What both suites of the kit share: points, known deviations, and what goes around each point."""
+"""Shared by both suites of the kit: points, known deviations, and the context around each point."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ SuiteT = TypeVar("SuiteT", bound="KitSuite")
 
 
 class KitSuite:
-    """The part of a suite that has nothing to do with what it tests."""
+    """The part of a suite that does not depend on the tested object."""
 
     deviations: ClassVar[Mapping[str, str]] = {}
-    """Points that are known not to hold, by their names, and why. Each is run all the same: it is skipped while it
-    fails, and fails when it holds, so that the list stays true."""
+    """The names of points that are known not to hold, with the reasons. Each still runs: it is skipped while it fails,
+    and fails when it holds, so that the list stays true."""
 
     def setup_method(self) -> None:
-        """Check what the author says. A test runner calls this before each point.
+        """Check the declared deviations. A test runner calls this before each point.
 
         Raises:
-            ConfigurationError: If `deviations` names a point that there is not.
+            ConfigurationError: If `deviations` names a point that does not exist.
         """
         if unknown := sorted(name for name in self.deviations if not hasattr(type(self), name)):
             raise ConfigurationError(f"deviations: {type(self).__name__} has no point {', '.join(unknown)}")
 
     def teardown_method(self) -> None:
-        """Do nothing; for authors who have something to remove after each point."""
+        """Do nothing; a hook to clean up after each point."""
 
     @contextmanager
     def around(self, point: str) -> Iterator[None]:
-        """Be open while a point runs: a session, a server, a patched clock.
+        """Open a context around a point: a session, a server, a patched clock.
 
         Args:
             point: The name of the point.
@@ -44,7 +44,7 @@ class KitSuite:
 
 
 def point(method: Callable[[SuiteT], None]) -> Callable[[SuiteT], None]:
-    """Make a point of a method: it runs inside `around`, and its suite may say that it is known not to hold."""
+    """Make a point of a method: it runs inside `around`, and its suite may declare it a deviation."""
 
     @wraps(method)
     def checked(suite: SuiteT) -> None:
@@ -56,7 +56,7 @@ def point(method: Callable[[SuiteT], None]) -> Callable[[SuiteT], None]:
         with suite.around(name):
             try:
                 method(suite)
-            except SkipTest as reason:  # raised outside: what is around must not take it for a failure
+            except SkipTest as reason:  # raised outside: the context around must not take it for a failure
                 missing = reason
             except Exception as error:
                 if known is None:
@@ -65,23 +65,23 @@ def point(method: Callable[[SuiteT], None]) -> Callable[[SuiteT], None]:
         if missing is not None:
             raise missing
         if known is not None:
-            expect(found is not None, f"{name} is named in `deviations`, but it holds: take it out")
+            expect(found is not None, f"{name} is named in `deviations`, but it holds: remove it there")
             raise SkipTest(f"known deviation: {known}: {found}")
 
     return checked
 
 
 def needs(condition: object, reason: str) -> None:
-    """Skip the point unless what it is about is there.
+    """Skip the point unless a condition holds.
 
     Raises:
-        SkipTest: If it is not.
+        SkipTest: If it does not hold.
     """
     if not condition:
         raise SkipTest(reason)
 
 
 def shown(value: Any, most: int = 300) -> str:
-    """Return a value as a message shows it: not longer than a reader can use."""
+    """Return a value for a message, cut to a readable length."""
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}..."

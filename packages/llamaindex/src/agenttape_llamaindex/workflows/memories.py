@@ -1,4 +1,4 @@
-"""The memory of an agent, which the state of its workflow holds and the framework does not write."""
+"""Memories of agents as plain data: the state of a workflow holds them, and the framework does not write them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Messages = dict[str, list[ChatMessage]]
 async def messages_of(state: Mapping[str, Any]) -> dict[int, Messages]:
     """Return the messages of the memories in a state, by the identity of the memory.
 
-    Only of those that are kept in this process: to ask a database somewhere else would be felt by the run.
+    Only of memories in this process: the run would notice a query of a database elsewhere.
     """
     memories = [value for value in state.values() if type(value) in _SETTINGS]
     found = [(id(memory), await _messages(memory)) for memory in memories]
@@ -61,7 +61,7 @@ def read_memory(plain: Mapping[str, Any]) -> BaseMemory:
     """Return the memory of plain data.
 
     Raises:
-        ValueError: If it is of a class that is not known here.
+        ValueError: If its class is unknown.
     """
     settings, messages = plain["settings"], plain["messages"]
     if plain[MEMORY] == ChatMemoryBuffer.__name__:

@@ -1,4 +1,4 @@
-"""Step through a recorded workflow."""
+"""The steps of recorded workflows, read from the ticks in a cassette."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agenttape_core import ConfigurationError, Step, UnreadableValueError, open_
 from agenttape_core.integration.codecs import NOTHING, changed
 from agenttape_llamaindex.workflows.recording import INTERRUPT, TICK
 
-_TOLD = {"step_result", "add_event", "timeout", "waiter_timeout", "cancel_run"}
+_SHOWN = {"step_result", "add_event", "timeout", "waiter_timeout", "cancel_run"}
 """The ticks that are steps to a reader; the others belong to the step before."""
 
 
@@ -21,13 +21,13 @@ class Tick:
 
     Args:
         seq: Its number in the journal of the run.
-        kind: What sort it is.
-        name: What it is about.
+        kind: The kind of tick.
+        name: Its subject.
         waits: Whether the run waits for an event after it.
-        plain: The tick as plain data; nothing if it could not be recorded.
+        plain: The tick as plain data; `None` if it could not be recorded.
         state: The state of the run after it.
         published: The events that were written to the stream since the tick before.
-        note: What of it could not be recorded, and why.
+        note: The parts of it that could not be recorded, and the reason.
         outside: Whether it is an event that the run did not send to itself.
     """
 
@@ -48,7 +48,7 @@ class RecordedEvent:
 
     Args:
         name: Its class, without the module.
-        fields: What it says, as plain data.
+        fields: Its fields, as plain data.
     """
 
     name: str
@@ -60,18 +60,18 @@ class RecordedStep:
     """A step of a recorded workflow: a step function that has ended, or an event that came from outside.
 
     Args:
-        number: Which one of its run, from 1.
-        run: The run: its address in the tree of the cassette.
+        number: Its number in its run, from 1.
+        run: The address of the run in the tree of the cassette.
         name: The step function; for an event from outside, its class.
         kind: `step`, `start` (the event that began the run), `answer` (an event that came from outside later),
             `timeout` or `cancel`.
-        status: How it ended: `ended`, `failed`, or `waiting` for an event.
+        status: `ended`, `failed`, or `waiting` for an event.
         input: The event that was given to it.
-        outputs: The events that it returned or sent; of one that waits, what it asks.
+        outputs: The events that it returned or sent; of one that waits, its question.
         published: The events that were written to the stream meanwhile.
         state: The values of the context's store after it.
-        error: What it failed with.
-        note: What of it could not be recorded, and why.
+        error: The error that it failed with.
+        note: The parts of it that could not be recorded, and the reason.
     """
 
     number: int
@@ -92,9 +92,9 @@ class RecordedRun:
     """A recorded run of a workflow.
 
     Args:
-        address: Where it stands.
-        snapshot: What it began with, if it did not begin anew.
-        ticks: What drove it, in order.
+        address: Its address.
+        snapshot: The state that it began with, if it did not begin anew.
+        ticks: The ticks that drove it, in order.
     """
 
     address: str
@@ -102,26 +102,26 @@ class RecordedRun:
     ticks: list[Tick] = field(default_factory=list)
 
     def steps(self) -> list[tuple[RecordedStep, int]]:
-        """Return the steps, each with how many ticks there are until it has ended.
+        """Return the steps, each with the number of ticks until it has ended.
 
-        What it has returned is then on its way: the ticks that bring it to the next steps come after.
+        The ticks that bring its events to the next steps come after.
         """
-        told: list[tuple[RecordedStep, int]] = []
+        found: list[tuple[RecordedStep, int]] = []
         for count, tick in enumerate(self.ticks, 1):
-            step = _step_of(self, tick, len(told) + 1) if tick.kind in _TOLD else None
+            step = _step_of(self, tick, len(found) + 1) if tick.kind in _SHOWN else None
             if step is not None:
-                told.append((step, count))
-            elif told:
-                last, ended = told[-1]
-                told[-1] = (replace(last, published=[*last.published, *_events(tick.published)]), ended)
-        return told
+                found.append((step, count))
+            elif found:
+                last, ended = found[-1]
+                found[-1] = (replace(last, published=[*last.published, *_events(tick.published)]), ended)
+        return found
 
 
 def steps_of(cassette: str | Path, *, run: int | None = None) -> list[RecordedStep]:
     """Return the steps of the workflows that a cassette has recorded.
 
-    They are there if a `TapeEventHandler` observed the workflow, or a session recorded it on a `TapeRuntime`. A session
-    leaves them out otherwise.
+    A cassette has them if a `TapeEventHandler` observed the workflow, or a session recorded it on a `TapeRuntime`.
+    Other sessions leave them out.
 
     Args:
         cassette: The cassette: a path or a URL.
@@ -149,8 +149,8 @@ def recorded_runs(cassette: str | Path) -> list[RecordedRun]:
             runs.setdefault(record.address, _Reader(RecordedRun(record.address))).read(record)
     if not runs:
         raise ConfigurationError(
-            f"{cassette} has no steps of a workflow; record it with TapeEventHandler, or give the workflow "
-            "runtime=TapeRuntime(...)"
+            f"{cassette} has no steps of a workflow\n"
+            "  observe the workflow with TapeEventHandler, or record it with runtime=TapeRuntime(...)"
         )
     return [reader.run for reader in runs.values()]
 
@@ -171,7 +171,7 @@ def recorded_run(cassette: str | Path, run: int) -> RecordedRun:
 
 
 class _Reader:
-    """Puts the ticks of a run together again."""
+    """Puts the ticks of a run together again, of which the cassette holds the changes."""
 
     def __init__(self, run: RecordedRun) -> None:
         self.run = run

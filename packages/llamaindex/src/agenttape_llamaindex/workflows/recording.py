@@ -1,4 +1,4 @@
-"""One run of a workflow while it goes on, as the steps that its ticks become."""
+"""The recording of one run of a workflow while it goes on: its ticks become steps."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from agenttape_core.integration.codecs import NOTHING, changes
 from agenttape_llamaindex.workflows.times import shifted
 
 CHECKPOINT, INTERRUPT = "checkpoint", "interrupt"
-"""The kinds of the steps that ticks become: the run waits for an event after an interrupt."""
+"""The kinds of steps that ticks become: after an interrupt the run waits for an event."""
 TICK = "tick"
-"""The key that the data of these steps have, and no other's."""
+"""The key that only the data of these steps have."""
 _STREAMED = ("llama_index.core.agent.workflow.workflow_events.AgentStream",)
-"""Events that repeat what came before; of several in a row the last says all."""
+"""Events that repeat the one before: of several in a row the last holds everything."""
 
 
 @dataclass(slots=True)
-class Heard:
-    """A tick, as it was heard by whoever listens to a run.
+class ReceivedTick:
+    """A tick, as the recorders of a run receive it.
 
     Args:
         seq: Its number in the journal of the run.
-        kind: What sort of tick it is, in the words of the runtime.
-        name: What it is about: the step that has ended, or the event that came.
+        kind: The kind of tick, in the words of the runtime.
+        name: Its subject: the step that has ended, or the event that came.
         waits: Whether the run waits for an event because of it.
         outside: Whether it is an event that the run did not send to itself.
         tick: The tick as plain data.
         state: The state of the run after it, if it may have changed.
-        snapshot: What the run began with, if it did not begin anew.
+        snapshot: The state that the run began with, if it did not begin anew.
         left_out: The classes of the values in the state that could not be written.
-        lost: Why the tick could not be written.
+        lost: The reason why the tick could not be written.
     """
 
     seq: int
@@ -49,11 +49,11 @@ class Heard:
     lost: str = ""
 
 
-class TickTaker(Protocol):
-    """Who records ticks: an observer, or a session that records."""
+class TickRecorder(Protocol):
+    """A recorder of ticks: an observer, or the sessions that record."""
 
     def run_record(self, run_id: str) -> RunRecord | None:
-        """Return the record of a workflow run, in whose context this is called; nothing if it takes none of it."""
+        """Return the record of a workflow run, in whose context this is called; `None` to leave it out."""
 
     def could_not_record(self, error: Exception) -> object:
         """Note that a tick could not be recorded."""
@@ -61,11 +61,11 @@ class TickTaker(Protocol):
 
 @dataclass(slots=True)
 class RunRecord:
-    """What one recorder has recorded of one run.
+    """The record that one recorder makes of one run.
 
     Args:
-        session: Gives the session that it is recorded in now.
-        position: Where the run stands.
+        session: Returns the session that it is recorded in now.
+        position: The position of the run.
     """
 
     session: Callable[[], Session]
@@ -81,7 +81,7 @@ class RunRecord:
             self.published.pop()
         self.published.append(event)
 
-    def record(self, heard: Heard) -> None:
+    def record(self, received: ReceivedTick) -> None:
         """Record a tick.
 
         Raises:
@@ -89,41 +89,41 @@ class RunRecord:
         """
         session = self.session()
         redact = session.redactor
-        data: dict[str, Any] = {TICK: heard.kind, "seq": heard.seq}
+        data: dict[str, Any] = {TICK: received.kind, "seq": received.seq}
         if self._began is None:
-            self._began = (heard.tick or {}).get("stamped_at", 0.0)
-        slot = f"{heard.kind}:{heard.name}"
+            self._began = (received.tick or {}).get("stamped_at", 0.0)
+        slot = f"{received.kind}:{received.name}"
         # Redacted before it is compared: a secret must not be cut in two.
         data["value"] = (
-            self._changed(slot, redact.value(shifted(heard.tick, -self._began)))
-            if heard.tick is not None
+            self._changed(slot, redact.value(shifted(received.tick, -self._began)))
+            if received.tick is not None
             else self._lost(slot)
         )
-        if heard.state is not None:
-            data["state"] = self._changed("state", redact.value(heard.state))
-        if heard.left_out:
-            data["left_out"] = heard.left_out
-        if heard.outside:
+        if received.state is not None:
+            data["state"] = self._changed("state", redact.value(received.state))
+        if received.left_out:
+            data["left_out"] = received.left_out
+        if received.outside:
             data["outside"] = True
-        if heard.snapshot is not None:
-            data["snapshot"] = redact.value(heard.snapshot)
+        if received.snapshot is not None:
+            data["snapshot"] = redact.value(received.snapshot)
         if self.published:
             events = redact.chunks([redact.value(event) for event in self.published])
             data["published"] = [self._published(event) for event in events]
             self.published = []
         event = StepEvent(
-            INTERRUPT if heard.waits else CHECKPOINT,
-            heard.name,
+            INTERRUPT if received.waits else CHECKPOINT,
+            received.name,
             self.position.address,
             self.position.moment(),
             perf_counter(),
-            missing=heard.lost,
+            missing=received.lost,
             data={key: item for key, item in data.items() if item is not NOTHING},
         )
         record_step(session, event)
 
     def _changed(self, key: str, after: Any) -> Any:
-        """Return what is new: a workflow hands its whole conversation from step to step."""
+        """Return the change since the last time: a workflow passes its whole conversation from step to step."""
         before, self._before[key] = self._before.get(key, NOTHING), after
         change = NOTHING if before is NOTHING else changes(before, after)
         if before is not NOTHING and (change is NOTHING or len(json.dumps(change)) < len(json.dumps(after))):
@@ -141,7 +141,7 @@ class RunRecord:
 
 
 def read_state(payload: Any) -> Any:
-    """Return a state as the framework writes it with its values as data, where they are JSON inside of strings."""
+    """Return a state with its values as data; the framework writes them as JSON inside of strings."""
     if not isinstance(payload, dict) or "state_data" not in payload:
         return payload
     data = payload["state_data"]
@@ -151,7 +151,7 @@ def read_state(payload: Any) -> Any:
 
 
 def written_state(plain: Any) -> Any:
-    """Return a state as the framework reads it; the other way round."""
+    """Return a state as the framework reads it: the inverse of `read_state`."""
     if not isinstance(plain, dict) or not isinstance(plain.get("state_data"), dict):
         return plain
     data = plain["state_data"]

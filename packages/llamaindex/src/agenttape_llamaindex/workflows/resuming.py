@@ -1,4 +1,4 @@
-"""Go back to a step of a recorded workflow."""
+"""The context of a recorded workflow after one of its steps."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ def context_at(
 ) -> Context[Any]:
     """Return the context of a recorded workflow as it was after a step; `workflow.run(ctx=...)` goes on from there.
 
-    No step function runs for that: the state is what was recorded, and what was on its way to the next steps is.
+    No step function runs for that: the state is the recorded one, and the events that were on their way to the next
+    steps still are.
 
     Args:
         cassette: The cassette: a path or a URL.
         workflow: The workflow that was recorded, or a changed one with the same steps.
         step: The number of the step, as `steps_of` counts; by default the last one.
-        run: Which of the recorded runs: 0 is the first, -1 the last.
+        run: The recorded run: 0 is the first, -1 the last.
         state_update: Values of the context's store to set: edits, and objects that could not be recorded.
 
     Raises:
@@ -70,7 +71,7 @@ def _ticks(cassette: str | Path, run: RecordedRun, step: int | None) -> list[Tic
     lost = next((tick for tick in ticks if tick.plain is None), None)
     if lost is not None:
         raise ConfigurationError(
-            f"{cassette}: there is no way back to step {number}, as {lost.name} was not recorded: {lost.note}"
+            f"{cassette}: cannot go back to step {number}, as {lost.name} was not recorded: {lost.note}"
         )
     return ticks
 

@@ -1,4 +1,4 @@
-"""Listen to the ticks of workflows, through the decorators that their runtimes have for that."""
+"""Receive the ticks of workflow runs, by decorators around the adapters of their runtimes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, Workflow
 
 from agenttape_llamaindex._compat import decorated_by
 from agenttape_llamaindex.workflows.memories import messages_of
-from agenttape_llamaindex.workflows.recording import Heard, RunRecord, TickTaker, read_state
+from agenttape_llamaindex.workflows.recording import ReceivedTick, RunRecord, TickRecorder, read_state
 from agenttape_llamaindex.workflows.serializing import WritingSerializer
 
-_takers: list[TickTaker] = []
-_of_taped: list[TickTaker] = []
+_recorders: list[TickRecorder] = []
+_of_taped: list[TickRecorder] = []
 _undo: list[Callable[[], None]] = []
 _lock = RLock()
 
@@ -31,7 +31,7 @@ class TapeRuntime(BaseRuntimeDecorator):
     """A runtime whose workflows have their ticks recorded by sessions too.
 
     A `TapeEventHandler` records the ticks of all workflows. A session leaves them out, since its cassette is for
-    people, and a replay needs none: give it a workflow on this runtime if it is to be stepped through afterwards.
+    people, and a replay needs none. Put a workflow on this runtime to step through it afterwards.
 
         workflow = Joker(runtime=TapeRuntime(basic_runtime))
 
@@ -40,73 +40,73 @@ class TapeRuntime(BaseRuntimeDecorator):
     """
 
     def get_internal_adapter(self, workflow: Workflow) -> InternalRunAdapter:
-        """Return the adapter of the current run, which tells its ticks."""
-        return heard(decorated_by(self).get_internal_adapter(workflow), _of_taped)
+        """Return the adapter of the current run, which passes its ticks to recorders."""
+        return listening(decorated_by(self).get_internal_adapter(workflow), _of_taped)
 
 
-def heard(adapter: InternalRunAdapter, more: Sequence[TickTaker] = ()) -> InternalRunAdapter:
-    """Return an adapter that tells its ticks, once; the same one if nobody listens."""
-    takers = [*_takers, *more]
-    if isinstance(adapter, _HeardAdapter):
-        adapter.tell(more)
+def listening(adapter: InternalRunAdapter, more: Sequence[TickRecorder] = ()) -> InternalRunAdapter:
+    """Return an adapter that passes its ticks to each recorder once; the same adapter if there is no recorder."""
+    recorders = [*_recorders, *more]
+    if isinstance(adapter, _ListeningAdapter):
+        adapter.add(more)
         return adapter
-    return adapter if not takers else _HeardAdapter(adapter, takers)
+    return adapter if not recorders else _ListeningAdapter(adapter, recorders)
 
 
-class _HeardAdapter(BaseInternalRunAdapterDecorator):
-    """Tells what the control loop of a run does. What goes wrong here never reaches the run."""
+class _ListeningAdapter(BaseInternalRunAdapterDecorator):
+    """Passes the ticks and events of a run to recorders. An error here never reaches the run."""
 
-    def __init__(self, decorated: InternalRunAdapter, takers: list[TickTaker]) -> None:
+    def __init__(self, decorated: InternalRunAdapter, recorders: list[TickRecorder]) -> None:
         super().__init__(decorated)
-        self._takers = takers
+        self._recorders = recorders
         self._seq: int | None = None
 
-    def tell(self, takers: Sequence[TickTaker]) -> None:
-        """Tell more recorders."""
-        self._takers += [taker for taker in takers if taker not in self._takers]
+    def add(self, recorders: Sequence[TickRecorder]) -> None:
+        """Add those recorders that are not there yet."""
+        self._recorders += [recorder for recorder in recorders if recorder not in self._recorders]
 
     async def write_to_event_stream(self, event: Event) -> None:
         """Publish an event."""
         await super().write_to_event_stream(event)
-        if isinstance(
-            event, InternalDispatchEvent
-        ):  # what the runtime says of itself, and readers ask for only by name
+        if isinstance(event, InternalDispatchEvent):  # the runtime's own, which readers get only on request
             return
-        for taker in self._takers:
-            with _theirs(taker):
-                record = taker.run_record(self.run_id)
+        for recorder in self._recorders:
+            with _guarding(recorder):
+                record = recorder.run_record(self.run_id)
                 if record is not None:
                     record.publish(json.loads(WritingSerializer().serialize(event)))
 
     async def on_tick(self, tick: WorkflowTick) -> None:
-        """Note a tick."""
+        """Record a tick."""
         await super().on_tick(tick)
-        records: list[tuple[TickTaker, RunRecord]] = []
-        for taker in self._takers:
-            with _theirs(taker):
-                record = taker.run_record(self.run_id)
+        records: list[tuple[TickRecorder, RunRecord]] = []
+        for recorder in self._recorders:
+            with _guarding(recorder):
+                record = recorder.run_record(self.run_id)
                 if record is not None:
-                    records.append((taker, record))
+                    records.append((recorder, record))
         if not records:
             return
-        with _theirs(*(taker for taker, _ in records)):
-            told = await self._told(tick)
-            for taker, record in records:
-                with _theirs(taker):
-                    record.record(told)
+        with _guarding(*(recorder for recorder, _ in records)):
+            received = await self._received(tick)
+            for recorder, record in records:
+                with _guarding(recorder):
+                    record.record(received)
 
-    async def _told(self, tick: WorkflowTick) -> Heard:
-        told = Heard(self._next(), tick.type, _about(tick), waits=_waits(tick), outside=_is_from_outside(tick))
+    async def _received(self, tick: WorkflowTick) -> ReceivedTick:
+        received = ReceivedTick(
+            self._next(), tick.type, _subject(tick), waits=_waits(tick), outside=_is_from_outside(tick)
+        )
         is_first = tick.type == "session_start"
         try:
-            told.tick = _plain(tick)
+            received.tick = _plain(tick)
         except ValueError as error:
-            told.lost = f"the tick cannot be written: {error}"
+            received.lost = f"the tick cannot be written: {error}"
         if is_first:
-            told.snapshot = self._snapshot()
+            received.snapshot = self._snapshot()
         if is_first or isinstance(tick, TickStepResult):
-            told.state, told.left_out = await self._state()
-        return told
+            received.state, received.left_out = await self._state()
+        return received
 
     def _next(self) -> int:
         if self._seq is None:
@@ -120,7 +120,7 @@ class _HeardAdapter(BaseInternalRunAdapterDecorator):
         return snapshottable.init_state if snapshottable is not None else None
 
     def _snapshot(self) -> Any:
-        """Return what the run goes on from, if it does not begin anew."""
+        """Return the state that the run goes on from, if it does not begin anew."""
         init = self._init_state()
         if init is None or not (init.is_running or getattr(init, "journal_seq", 0)):
             return None
@@ -137,17 +137,17 @@ class _HeardAdapter(BaseInternalRunAdapterDecorator):
 
 
 @contextmanager
-def _theirs(*takers: TickTaker) -> Iterator[None]:
-    """Keep our errors out of the run, and tell those who must know."""
+def _guarding(*recorders: TickRecorder) -> Iterator[None]:
+    """Keep our errors out of the run, and report them to recorders."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, it is ours and not the run's
-        for taker in takers:
-            taker.could_not_record(error)
+        for recorder in recorders:
+            recorder.could_not_record(error)
 
 
 class _StateSerializer(WritingSerializer):
-    """Writes each value of a state, or what it is."""
+    """Writes each value of a state, or a mark in the place of one that cannot be written."""
 
     def serialize(self, value: Any) -> str:
         """Write a value."""
@@ -158,7 +158,7 @@ class _StateSerializer(WritingSerializer):
 
 
 def _plain(tick: WorkflowTick) -> dict[str, Any]:
-    """Return what a tick says, without what it does not say.
+    """Return the fields of a tick that have a value.
 
     Raises:
         ValueError: If it cannot be written.
@@ -169,14 +169,14 @@ def _plain(tick: WorkflowTick) -> dict[str, Any]:
     }
 
 
-def _about(tick: WorkflowTick) -> str:
+def _subject(tick: WorkflowTick) -> str:
     if isinstance(tick, TickStepResult):
         return str(tick.step_id)
     return type(tick.event).__name__ if isinstance(tick, TickAddEvent) else tick.type
 
 
 def _is_from_outside(tick: WorkflowTick) -> bool:
-    """Whether an event began the run, or was sent to it: what steps send has a key, and what is done again a number."""
+    """Return whether an event came from outside: those that steps send have a key, and retried ones a number."""
     keys = ("emission", "attempts", "work_item_id")
     return isinstance(tick, TickAddEvent) and all(getattr(tick, key, None) is None for key in keys)
 
@@ -185,27 +185,27 @@ def _waits(tick: WorkflowTick) -> bool:
     return isinstance(tick, TickStepResult) and any(isinstance(result, AddWaiter) for result in tick.result)
 
 
-# -- everywhere ------------------------------------------------------------------------------------------------------
+# -- every runtime ---------------------------------------------------------------------------------------------------
 
 
-def hear_ticks(taker: TickTaker) -> None:
-    """Tell a recorder the ticks of all workflow runs that begin from now on."""
+def subscribe(recorder: TickRecorder) -> None:
+    """Pass the ticks of all workflow runs that begin from now on to a recorder."""
     with _lock:
-        if not _takers:
+        if not _recorders:
             _listen()
-        _takers.append(taker)
+        _recorders.append(recorder)
 
 
-def hear_taped_runs(taker: TickTaker) -> None:
-    """Tell a recorder the ticks of all workflow runs on a `TapeRuntime`, for good."""
-    _of_taped.append(taker)
+def subscribe_to_taped(recorder: TickRecorder) -> None:
+    """Pass the ticks of all workflow runs on a `TapeRuntime` to a recorder, for good."""
+    _of_taped.append(recorder)
 
 
-def unhear_ticks(taker: TickTaker) -> None:
-    """Undo `hear_ticks`; runs that are going on are heard to their end."""
+def unsubscribe(recorder: TickRecorder) -> None:
+    """Undo `subscribe`; of runs that are going on the recorder gets all ticks to their end."""
     with _lock:
-        _takers.remove(taker)
-        if not _takers:
+        _recorders.remove(recorder)
+        if not _recorders:
             while _undo:
                 _undo.pop()()
 
@@ -214,7 +214,7 @@ def _listen() -> None:
     for cls in _runtimes(Runtime):
         if not issubclass(cls, BaseRuntimeDecorator) and "get_internal_adapter" in vars(cls):
             real = vars(cls)["get_internal_adapter"]
-            setattr(cls, "get_internal_adapter", _telling(real))  # noqa: B010 - mypy allows no assignment to a method
+            setattr(cls, "get_internal_adapter", _listening_run(real))  # noqa: B010 - mypy allows no assignment to a method
             _undo.append(functools.partial(setattr, cls, "get_internal_adapter", real))
 
 
@@ -224,9 +224,9 @@ def _runtimes(cls: Any) -> Iterator[type[Runtime]]:
         yield from _runtimes(below)
 
 
-def _telling(real: Callable[..., InternalRunAdapter]) -> Callable[..., InternalRunAdapter]:
+def _listening_run(real: Callable[..., InternalRunAdapter]) -> Callable[..., InternalRunAdapter]:
     @functools.wraps(real)
     def get_internal_adapter(self: Any, workflow: Workflow) -> InternalRunAdapter:
-        return heard(real(self, workflow))
+        return listening(real(self, workflow))
 
     return get_internal_adapter

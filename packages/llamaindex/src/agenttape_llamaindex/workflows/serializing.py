@@ -1,4 +1,4 @@
-"""How the events and the state of workflows are written, and how they are read without importing what a file names."""
+"""Serializers for the events and the state of workflows; they import no class that a file names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HELD = "$held"
 
 
 class WritingSerializer(JsonSerializer):
-    """Writes values as the framework does, and what it leaves out as well as can be.
+    """Writes values as the framework does, and also the memories that it leaves out.
 
     Args:
         memories: The messages of the memories that are written, by the identity of the memory: reading them takes an
@@ -39,13 +39,13 @@ class WritingSerializer(JsonSerializer):
         return super().serialize_value(value)
 
     def missing(self, value: Any) -> str:
-        """Return what stands for a value that cannot be written."""
+        """Return the mark for a value that cannot be written."""
         self.left_out.append(class_name(type(value)))
         return json.dumps({MISSING: class_name(type(value))})
 
 
 class ReadingSerializer(JsonSerializer):
-    """Reads what was recorded: of classes that this program has loaded only.
+    """Reads recorded values, of classes that this program has loaded only.
 
     Args:
         workflow: The workflow whose events are read.
@@ -57,7 +57,7 @@ class ReadingSerializer(JsonSerializer):
         self._held: list[Any] = []
 
     def hold(self, value: Any) -> str:
-        """Return what stands for an object of this process."""
+        """Return the mark for an object of this process."""
         self._held.append(value)
         return json.dumps({HELD: len(self._held) - 1})
 
@@ -70,7 +70,9 @@ class ReadingSerializer(JsonSerializer):
         module, _, name = qualified_name.rpartition(".")
         found = self._events.get(qualified_name) or loaded_class(f"{module}:{name}")
         if found is None:
-            raise ValueError(f"the recording needs the class {qualified_name}, which this program has not imported")
+            raise ValueError(
+                f"the recording needs the class {qualified_name}, which this program has not imported: import it first"
+            )
         return found
 
     def serialize(self, value: Any) -> str:

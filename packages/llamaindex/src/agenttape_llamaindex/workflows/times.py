@@ -12,7 +12,7 @@ def shifted(tick: Any, by: float) -> Any:
 
     Args:
         tick: The tick, or a part of it.
-        by: How far, in seconds.
+        by: The shift in seconds.
     """
     if isinstance(tick, dict):
         return {key: _moved(item, by) if key in _TIMES else _below(key, item, by) for key, item in tick.items()}

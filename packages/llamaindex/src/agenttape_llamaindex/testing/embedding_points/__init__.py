@@ -1,1 +1,1 @@
-"""The points about embedding models, by what they are about."""
+"""The points about embedding models, by subject."""

@@ -1,11 +1,11 @@
-"""What an embedding model gives for many texts, and for nodes."""
+"""Points about the vectors of many texts, and of nodes."""
 
 from __future__ import annotations
 
 from llama_index.core.schema import TextNode
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import finished
+from agenttape_llamaindex.testing.calls import finished
 from agenttape_llamaindex.testing.embedding_hooks import EmbeddingHooks
 from agenttape_llamaindex.testing.suite import point
 

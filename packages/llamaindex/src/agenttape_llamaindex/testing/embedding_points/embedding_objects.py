@@ -1,4 +1,4 @@
-"""What an embedding model is as an object: what it says of itself, copies, other processes, its cache."""
+"""Points about an embedding model as an object: its description, copies, other processes, its cache."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class EmbeddingObjectPoints(EmbeddingHooks):
 
     @point
     def test_model_has_a_name(self) -> None:
-        """`model_name` is a text that says which model it is."""
+        """`model_name` is a text that names the model."""
         name = self.make().model_name
         expect(isinstance(name, str) and name != "unknown", f"the name of the model is {name!r}")
 
     @point
     def test_payload_is_safe(self) -> None:
-        """`to_payload` is data that JSON holds, names the class, and tells no secret."""
+        """`to_payload` is JSON data that names the class and holds no secret."""
         model = self.make()
         payload = model.to_payload()
         text = json.dumps(payload)
         expect(payload.get("class_name") == model.class_name(), f"the payload names {payload.get('class_name')!r}")
-        expect(not any(secret in text for secret in self.secrets), "the payload tells a secret")
+        expect(not any(secret in text for secret in self.secrets), "the payload holds a secret")
 
     @point
     def test_description_names_the_class(self) -> None:
-        """`to_dict` and `to_json` name the class by `class_name`, and JSON holds what they say."""
+        """`to_dict` and `to_json` are JSON data that name the class by `class_name`."""
         model = self.make()
         for way, found in (("to_dict", model.to_dict()), ("to_json", json.loads(model.to_json()))):
             named = found.get("class_name")
@@ -49,7 +49,7 @@ class EmbeddingObjectPoints(EmbeddingHooks):
 
     @point
     def test_pickled_embeds_the_same(self) -> None:
-        """What another process gets of it gives the vectors of the original."""
+        """After pickling it gives the vectors of the original."""
         needs(self.pickles, "cannot be pickled")
         sent = pickle.loads(pickle.dumps(self.make()))  # noqa: S301 - what was pickled on the line itself
         first, second = (model.get_text_embedding(self.texts[0]) for model in (self.make(), sent))
@@ -57,7 +57,7 @@ class EmbeddingObjectPoints(EmbeddingHooks):
 
     @point
     def test_cache_is_asked_first(self) -> None:
-        """With an `embeddings_cache`, a text that was embedded before has the vector that is kept there."""
+        """With an `embeddings_cache`, a text in the cache has the vector that is kept there."""
         model = self.make()
         model.embeddings_cache = SimpleKVStore()
         kept = [1.0] * len(model.get_text_embedding(self.texts[0]))

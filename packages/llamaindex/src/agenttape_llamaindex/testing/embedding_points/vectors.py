@@ -1,4 +1,4 @@
-"""What an embedding model gives for one text."""
+"""Points about the vectors of single texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unittest import SkipTest
 from llama_index.core.base.embeddings.base import BaseEmbedding, mean_agg
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import finished
+from agenttape_llamaindex.testing.calls import finished
 from agenttape_llamaindex.testing.embedding_hooks import EmbeddingHooks
 from agenttape_llamaindex.testing.suite import point
 
@@ -39,7 +39,7 @@ class VectorPoints(EmbeddingHooks):
 
     @point
     def test_async_vectors_are_the_same(self) -> None:
-        """Asynchronous calls give the vectors of the plain ones."""
+        """Asynchronous calls give the vectors of the synchronous ones."""
         for call in ("get_query_embedding", "get_text_embedding"):
             first = getattr(self.make(), call)(self.texts[0])
             second = finished(getattr(self.make(), f"a{call}")(self.texts[0]))
@@ -79,7 +79,7 @@ class VectorPoints(EmbeddingHooks):
 
     @point
     def test_what_the_caller_changes_stays_with_it(self) -> None:
-        """What a caller does to a vector changes no later one."""
+        """A caller that changes a vector changes no later one."""
         model = self.make()
         first = model.get_text_embedding(self.texts[0])
         kept = list(first)

@@ -1,1 +1,1 @@
-"""The points about LLMs, by what they are about."""
+"""The points about LLMs, by subject."""

@@ -1,4 +1,4 @@
-"""What an LLM answers to a plain call."""
+"""Points about plain answers of LLMs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from copy import deepcopy
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, MessageRole, TextBlock
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import CHATS, finished
-from agenttape_llamaindex.testing.comparing import text_of
+from agenttape_llamaindex.testing.calls import CHATS, finished
+from agenttape_llamaindex.testing.comparison import text_of
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
 from agenttape_llamaindex.testing.suite import point, shown
 
@@ -35,7 +35,7 @@ class AnswerPoints(LLMHooks):
 
     @point
     def test_async_answers_are_the_same(self) -> None:
-        """`achat` answers what `chat` answers, `acomplete` what `complete` does."""
+        """`achat` gives the answer of `chat`, `acomplete` that of `complete`."""
         for call in self.calls_of("chat", "complete"):
             first, second = self.ask(self.make(), call), self.ask(self.make(), f"a{call}")
             self.expect_same(f"{call}, then a{call}", first, second)
@@ -45,8 +45,11 @@ class AnswerPoints(LLMHooks):
         """Different questions get different answers."""
         llm = self.make()
         for call in self.calls_of("chat", "complete"):
-            told = [text_of(self.ask(llm, call, question)) for question in self.questions]
-            expect(len(set(told)) == len(told), f"{call}: {len(told)} questions were answered with {shown(told)}")
+            answers = [text_of(self.ask(llm, call, question)) for question in self.questions]
+            expect(
+                len(set(answers)) == len(answers),
+                f"{call}: {len(answers)} questions were answered with {shown(answers)}",
+            )
 
     @point
     def test_messages_stay_as_they_are(self) -> None:

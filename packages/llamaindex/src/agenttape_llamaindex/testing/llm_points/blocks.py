@@ -1,4 +1,4 @@
-"""How an LLM takes what is not text."""
+"""Points about content that is not text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from copy import deepcopy
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import CHATS, finished
-from agenttape_llamaindex.testing.comparing import text_of
+from agenttape_llamaindex.testing.calls import CHATS, finished
+from agenttape_llamaindex.testing.comparison import text_of
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
 from agenttape_llamaindex.testing.suite import needs, point, shown
 

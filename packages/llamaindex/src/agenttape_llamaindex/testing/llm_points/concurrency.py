@@ -1,4 +1,4 @@
-"""What an LLM does when it is asked by several callers at once."""
+"""Points about several callers of an LLM at once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextvars import copy_context
 from typing import Any
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import afinished
-from agenttape_llamaindex.testing.comparing import text_of
+from agenttape_llamaindex.testing.calls import afinished
+from agenttape_llamaindex.testing.comparison import text_of
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
 from agenttape_llamaindex.testing.suite import point, shown
 

@@ -1,4 +1,4 @@
-"""What an LLM tells LlamaIndex's instrumentation and its older callbacks."""
+"""Points about the events, spans and callbacks of an LLM."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from llama_index.core.callbacks.schema import CBEventType
 from llama_index.core.instrumentation.events import BaseEvent
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import COMPLETIONS, read
-from agenttape_llamaindex.testing.comparing import said
-from agenttape_llamaindex.testing.listeners import CallbackEar, Heard, listening
+from agenttape_llamaindex.testing.calls import COMPLETIONS, read
+from agenttape_llamaindex.testing.comparison import content_of
+from agenttape_llamaindex.testing.listeners import CallbackListener, Reports, listening
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
 from agenttape_llamaindex.testing.suite import needs, point, shown
 
 
 def family(call: str) -> str:
-    """Return how the names of the events of a call begin."""
+    """Return the prefix of the names of the events of a call."""
     return "LLMCompletion" if call in COMPLETIONS else "LLMChat"
 
 
@@ -52,85 +52,94 @@ class EventPoints(LLMHooks):
 
     @point
     def test_events_of_a_call_have_one_span(self) -> None:
-        """The events of each span are a start, what is in progress, and an end; every event has the span of a call."""
+        """The events of each span are a start, progress, and an end; every event has the span of a call."""
         for call in self.calls:
-            heard, _ = self._heard(call)
+            reports, _ = self._reports(call)
             spans: dict[str | None, list[BaseEvent]] = {}
-            for event in heard.named("LLMChat", "LLMCompletion"):
+            for event in reports.named("LLMChat", "LLMCompletion"):
                 spans.setdefault(event.span_id, []).append(event)
             for span, events in spans.items():
                 names = [type(event).__name__ for event in events]
-                expect(span in heard.spans, f"{call}: {names} name the span {span!r}, which nobody began")
+                expect(span in reports.spans, f"{call}: {names} name the span {span!r}, which nobody began")
                 whole = names[0].endswith("StartEvent") and names[-1].endswith("EndEvent")
                 expect(whole, f"{call}: the events of the span {span!r} are {names}")
 
     @point
     def test_events_carry_question_and_answer(self) -> None:
-        """The start carries what was asked, each event in progress its chunk, the end the answer."""
+        """The start carries the question, each event in progress its chunk, the end the answer."""
         for call in self.calls:
-            heard, result = self._heard(call)
-            events: list[Any] = heard.named(family(call))
+            reports, result = self._reports(call)
+            events: list[Any] = reports.named(family(call))
             expect(events, f"{call} fires no event")
             expect(self.questions[0] in _asked(events[0]), f"{call}: the start carries {shown(_asked(events[0]))}")
             chunks = result if isinstance(result, list) else []
             last = chunks[-1] if chunks else result
             end = events[-1].response
-            expect(said(end) == said(last), f"{call}: the end carries {shown(end)}, answered was {shown(last)}")
-            told = [said(e.response) for e in events if type(e).__name__.endswith("InProgressEvent")]
-            missing = [number for number, chunk in enumerate(chunks, 1) if said(chunk) not in told]
+            expect(
+                content_of(end) == content_of(last),
+                f"{call}: the end carries {shown(end)}, the answer was {shown(last)}",
+            )
+            carried = [content_of(e.response) for e in events if type(e).__name__.endswith("InProgressEvent")]
+            missing = [number for number, chunk in enumerate(chunks, 1) if content_of(chunk) not in carried]
             expect(not missing, f"{call}: no event carries the chunks {missing}")
 
     @point
     def test_spans_are_closed(self) -> None:
         """Every span that a call begins ends, and the call's own is among them."""
         for call in self.calls:
-            heard, _ = self._heard(call)
-            named = [span for span in heard.spans if span.partition("-")[0].endswith(f".{call}")]
-            expect(named, f"{call} begins no span of its own, but {list(heard.spans)}")
-            unended = {span: how for span, how in heard.spans.items() if how != "exited"}
-            expect(not unended, f"{call}: not ended were {unended}")
+            reports, _ = self._reports(call)
+            named = [span for span in reports.spans if span.partition("-")[0].endswith(f".{call}")]
+            expect(named, f"{call} begins no span of its own, but {list(reports.spans)}")
+            unended = {span: how for span, how in reports.spans.items() if how != "exited"}
+            expect(not unended, f"{call}: these did not end: {unended}")
 
     @point
     def test_closed_stream_ends_without_an_end(self) -> None:
         """A stream that is closed early fires no end: there is no answer."""
         for call in self.streaming():
             llm = self.make()
-            with listening() as heard:
+            with listening() as reports:
                 chunks = read(self.begin(llm, call), 1)
             needs(len(self.ask(self.make(), call)) > 1, f"{call} streams no more than one chunk")
-            events = heard.shape(family(call))
+            events = reports.shape(family(call))
             expect(f"{family(call)}StartEvent" in events, f"{call} fires {events}")
             expect(f"{family(call)}EndEvent" not in events, f"{call}: {len(chunks)} chunk was read, and {events} fired")
 
     @point
     def test_older_callbacks_begin_and_end(self) -> None:
-        """Each event that the callback manager is told to begin ends once, and one of them is of an LLM."""
+        """Each event that begins in the callback manager ends once, and one of them is of an LLM."""
         for call in self.calls:
-            llm, ear = self.make(), CallbackEar()
-            llm.callback_manager = CallbackManager([ear])
+            llm, listener = self.make(), CallbackListener()
+            llm.callback_manager = CallbackManager([listener])
             self.ask(llm, call)
-            begun = [event for event, _ in ear.begun]
-            expect(CBEventType.LLM in {kind for _, kind in ear.begun}, f"{call}: no callback is of an LLM: {ear.begun}")
-            expect(Counter(begun) == Counter(ear.ended), f"{call}: {len(begun)} events began, {len(ear.ended)} ended")
+            begun = [event for event, _ in listener.begun]
+            expect(
+                CBEventType.LLM in {kind for _, kind in listener.begun},
+                f"{call}: no callback is of an LLM: {listener.begun}",
+            )
+            expect(
+                Counter(begun) == Counter(listener.ended),
+                f"{call}: {len(begun)} events began, {len(listener.ended)} ended",
+            )
 
     @point
     def test_events_tell_no_secrets(self) -> None:
-        """No event, and no payload, holds what the LLM was made with and must not tell."""
+        """No event, and no payload, holds a secret of the LLM."""
         needs(self.secrets, "names no `secrets`")
         for call in self.calls:
-            heard, _ = self._heard(call)
-            told = "".join(repr(event) for event in heard.events)
-            expect(not any(secret in told for secret in self.secrets), f"{call}: an event tells a secret")
+            reports, _ = self._reports(call)
+            text = "".join(repr(event) for event in reports.events)
+            expect(not any(secret in text for secret in self.secrets), f"{call}: an event holds a secret")
 
-    def _heard(self, call: str) -> tuple[Heard, Any]:
+    def _reports(self, call: str) -> tuple[Reports, Any]:
         llm = self.make()
-        with listening() as heard:
+        with listening() as reports:
             result = self.ask(llm, call)
-        return heard, result
+        return reports, result
 
     def _expect_shape(self, call: str, parts: list[str]) -> None:
-        heard, result = self._heard(call)
-        found = heard.shape(family(call))
+        reports, result = self._reports(call)
+        found = reports.shape(family(call))
         chunks = len(result) if isinstance(result, list) else 1
         wanted = [f"{family(call)}{part}Event" for part in parts for _ in range(chunks if part == "InProgress" else 1)]
         expect(found == wanted, f"{call}: fired {_counted(found)}, expected {_counted(wanted)}")

@@ -1,4 +1,4 @@
-"""What an LLM does when its service does not do its part."""
+"""Points about failures of the service of an LLM."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.callbacks.schema import CBEventType
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import read
-from agenttape_llamaindex.testing.listeners import CallbackEar, listening
+from agenttape_llamaindex.testing.calls import read
+from agenttape_llamaindex.testing.listeners import CallbackListener, listening
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
 from agenttape_llamaindex.testing.llm_points.events import family
 from agenttape_llamaindex.testing.llm_points.streams import EVERYTHING
@@ -32,18 +32,19 @@ class FailurePoints(LLMHooks):
 
     @point
     def test_error_ends_what_was_begun(self) -> None:
-        """After an error no span is open, every callback has ended, and no end event says that there is an answer."""
+        """After an error no span is open, every callback has ended, and no end event reports an answer."""
         for call in self.calls:
-            llm, ear = self.make_failing(), CallbackEar()
-            llm.callback_manager = CallbackManager([ear])
-            with listening() as heard:
+            llm, listener = self.make_failing(), CallbackListener()
+            llm.callback_manager = CallbackManager([listener])
+            with listening() as reports:
                 self._raised(llm, call)
-            still = [span for span, how in heard.spans.items() if how == "open"]
+            still = [span for span, how in reports.spans.items() if how == "open"]
             expect(not still, f"{call}: still open after the error: {still}")
-            # LlamaIndex tells of an exception as of an event that begins, and never ends.
-            begun = Counter(event for event, kind in ear.begun if kind != CBEventType.EXCEPTION)
-            expect(begun == Counter(ear.ended), f"{call}: {begun.total()} callbacks began, {len(ear.ended)} ended")
-            events = heard.shape(family(call))
+            # LlamaIndex reports an exception as an event that begins and never ends.
+            begun = Counter(event for event, kind in listener.begun if kind != CBEventType.EXCEPTION)
+            ended = Counter(listener.ended)
+            expect(begun == ended, f"{call}: {begun.total()} callbacks began, {ended.total()} ended")
+            events = reports.shape(family(call))
             expect(f"{family(call)}EndEvent" not in events, f"{call}: fired {events} although it failed")
 
     @point
@@ -52,11 +53,11 @@ class FailurePoints(LLMHooks):
         for call in self.streaming():
             llm = self.make_breaking()
             chunks: list[Any] = []
-            with listening() as heard:
+            with listening() as reports:
                 error = self._raised(llm, call, chunks)
             expect(chunks, f"{call}: no chunk came before the error {error!r}")
             expect(error is not None, f"{call}: the stream ended after {len(chunks)} chunks without an error")
-            events = heard.shape(family(call), "Exception")
+            events = reports.shape(family(call), "Exception")
             expect(f"{family(call)}EndEvent" not in events, f"{call}: fired {events} although it broke")
             expect("ExceptionEvent" in events, f"{call}: fired {events}, and no event tells of the error")
 

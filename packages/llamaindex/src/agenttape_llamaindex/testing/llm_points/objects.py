@@ -1,4 +1,4 @@
-"""What an LLM is as an object: what it says of itself, copies, other processes."""
+"""Points about an LLM as an object: its description, copies, other processes."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class ObjectPoints(LLMHooks):
 
     @point
     def test_payload_is_safe(self) -> None:
-        """`to_payload` is data that JSON holds, names the class, and tells no secret."""
+        """`to_payload` is JSON data that names the class and holds no secret."""
         llm = self.make()
         payload = llm.to_payload()
         text = json.dumps(payload)
         expect(payload.get("class_name") == llm.class_name(), f"the payload names {payload.get('class_name')!r}")
-        expect(not any(secret in text for secret in self.secrets), "the payload tells a secret")
+        expect(not any(secret in text for secret in self.secrets), "the payload holds a secret")
 
     @point
     def test_description_names_the_class(self) -> None:
-        """`to_dict` and `to_json` name the class by `class_name`, and JSON holds what they say."""
+        """`to_dict` and `to_json` are JSON data that name the class by `class_name`."""
         llm = self.make()
         expect(isinstance(llm.class_name(), str) and llm.class_name(), f"class_name() is {llm.class_name()!r}")
         for way, found in (("to_dict", llm.to_dict()), ("to_json", json.loads(llm.to_json()))):
@@ -63,14 +63,14 @@ class ObjectPoints(LLMHooks):
 
     @point
     def test_copies_answer_the_same(self) -> None:
-        """A copy, deep or not, answers what the original answers."""
+        """A copy, deep or not, gives the answers of the original."""
         for way, copied in COPIES.items():
             first, second = self.ask(self.make(), "chat"), self.ask(copied(self.make()), "chat")
             self.expect_same(f"the original, then {way}", first, second)
 
     @point
     def test_copy_is_on_its_own(self) -> None:
-        """What is set on a copy is not set on the original."""
+        """An attribute that is set on a copy is not set on the original."""
         llm = self.make()
         before = llm.system_prompt
         changed = llm.model_copy(update={"system_prompt": "Be brief."})
@@ -79,7 +79,7 @@ class ObjectPoints(LLMHooks):
 
     @point
     def test_pickled_answers_the_same(self) -> None:
-        """What another process gets of it answers what the original answers."""
+        """After pickling it gives the answers of the original."""
         needs(self.pickles, "cannot be pickled")
         sent = pickle.loads(pickle.dumps(self.make()))  # noqa: S301 - what was pickled on the line itself
         first, second = self.ask(self.make(), "chat"), self.ask(sent, "chat")
@@ -87,7 +87,7 @@ class ObjectPoints(LLMHooks):
 
     @point
     def test_plain_answers_stay_as_they_are(self) -> None:
-        """What a caller does to an answer changes no later one."""
+        """A caller that changes an answer changes no later one."""
         llm = self.make()
         first = self.ask(llm, "chat")
         kept = copy.deepcopy(first)

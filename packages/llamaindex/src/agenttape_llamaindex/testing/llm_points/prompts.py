@@ -1,4 +1,4 @@
-"""What an LLM makes of prompt templates."""
+"""Points about prompt templates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from llama_index.core.prompts import PromptTemplate
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import finished
+from agenttape_llamaindex.testing.calls import finished
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
 from agenttape_llamaindex.testing.suite import needs, point, shown
 
@@ -26,7 +26,7 @@ class PromptPoints(LLMHooks):
 
     @point
     def test_stream_streams_the_prediction(self) -> None:
-        """`stream` and `astream` stream what `predict` returns, piece by piece."""
+        """`stream` and `astream` yield the text of `predict` in pieces."""
         self._needs_completions()
         needs(self.streams, "does not stream")
         whole = self._predicted("predict")

@@ -1,4 +1,4 @@
-"""What an LLM streams: chunks that grow, and say what is new in each."""
+"""Points about streams: chunks that grow, each with a delta."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatResponse, MessageRole
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import COMPLETIONS, read
-from agenttape_llamaindex.testing.comparing import said, text_of
+from agenttape_llamaindex.testing.calls import COMPLETIONS, read
+from agenttape_llamaindex.testing.comparison import content_of, text_of
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
 from agenttape_llamaindex.testing.suite import point, shown
 
@@ -57,7 +57,7 @@ class StreamPoints(LLMHooks):
 
     @point
     def test_last_chunk_is_the_whole_answer(self) -> None:
-        """The last chunk says what the call answers that does not stream."""
+        """The last chunk has the answer of the call that does not stream."""
         for call in self.streaming():
             plain = "complete" if call in COMPLETIONS else "chat"
             chunks = self.ask(self.make(), call)
@@ -66,20 +66,20 @@ class StreamPoints(LLMHooks):
 
     @point
     def test_async_streams_are_the_same(self) -> None:
-        """`astream_chat` streams the chunks of `stream_chat`, `astream_complete` those of `stream_complete`."""
+        """`astream_chat` yields the chunks of `stream_chat`, `astream_complete` those of `stream_complete`."""
         for call in self.calls_of("stream_chat", "stream_complete"):
             first, second = self.ask(self.make(), call), self.ask(self.make(), f"a{call}")
             self.expect_same(f"{call}, then a{call}", first, second)
 
     @point
     def test_chunks_stay_as_they_are(self) -> None:
-        """What was handed out is not changed by what comes after it."""
+        """A chunk that was yielded is not changed later."""
         for call in self.streaming():
             kept = Kept()
             chunks = read(self.begin(self.make(), call), EVERYTHING, kept)
-            for number, (first, last) in enumerate(zip(kept.said, chunks, strict=True), 1):
-                changed = f"{call}: chunk {number} said {shown(first)}, and {shown(said(last))} later"
-                expect(first == said(last), changed)
+            for number, (first, last) in enumerate(zip(kept.contents, chunks, strict=True), 1):
+                changed = f"{call}: chunk {number} said {shown(first)}, and {shown(content_of(last))} later"
+                expect(first == content_of(last), changed)
 
     @point
     def test_stream_can_be_closed_early(self) -> None:
@@ -95,11 +95,11 @@ class Kept:
     """Keeps what each chunk says when it arrives."""
 
     def __init__(self) -> None:
-        self.said: list[Any] = []
+        self.contents: list[Any] = []
 
     def __call__(self, chunk: Any) -> None:
         """Keep it."""
-        self.said.append(deepcopy(said(chunk)))
+        self.contents.append(deepcopy(content_of(chunk)))
 
 
 async def _checked(began: Any, call: str) -> Any:

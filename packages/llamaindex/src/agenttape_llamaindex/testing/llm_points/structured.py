@@ -1,4 +1,4 @@
-"""How an LLM answers with an instance of a class."""
+"""Points about structured output: answers that are instances of a class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from llama_index.core.prompts import PromptTemplate
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import finished
+from agenttape_llamaindex.testing.calls import finished
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
 from agenttape_llamaindex.testing.suite import needs, point, shown
 
@@ -25,7 +25,7 @@ class StructuredPoints(LLMHooks):
 
     @point
     def test_stream_structured_predict_ends_with_it(self) -> None:
-        """`stream_structured_predict` and `astream_structured_predict` end with what `structured_predict` returns."""
+        """`stream_structured_predict` and its asynchronous form end with the instance of `structured_predict`."""
         needs(self.streams, "does not stream")
         whole = self._structured("structured_predict")
         for call in ("stream_structured_predict", "astream_structured_predict"):
@@ -37,7 +37,7 @@ class StructuredPoints(LLMHooks):
 
     @point
     def test_structured_llm_gives_an_instance(self) -> None:
-        """The `raw` of what `as_structured_llm` answers is the instance, and its text is the instance as JSON."""
+        """The `raw` of an answer of `as_structured_llm` is the instance, and its text is the instance as JSON."""
         for call in self.calls_of("chat", "achat", "complete", "acomplete"):
             needs(self.structures, "has no structured output")
             answer = self.ask(self.make().as_structured_llm(self.output_class), call, self.tool_question)

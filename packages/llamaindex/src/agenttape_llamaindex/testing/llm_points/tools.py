@@ -1,4 +1,4 @@
-"""How an LLM asks for tools."""
+"""Points about tool calls."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 
 from agenttape_core.testing import expect
-from agenttape_llamaindex.testing.asking import finished
-from agenttape_llamaindex.testing.comparing import text_of
+from agenttape_llamaindex.testing.calls import finished
+from agenttape_llamaindex.testing.comparison import text_of
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
 from agenttape_llamaindex.testing.suite import needs, point, shown
 
@@ -33,7 +33,7 @@ class ToolPoints(LLMHooks):
 
     @point
     def test_async_tool_calls_are_the_same(self) -> None:
-        """`achat_with_tools` asks for what `chat_with_tools` asks for."""
+        """`achat_with_tools` asks for the tool calls of `chat_with_tools`."""
         llms = self.tool_caller(), self.tool_caller()
         first = finished(self._with_tools(llms[0], "chat_with_tools"))
         second = finished(self._with_tools(llms[1], "achat_with_tools"))
@@ -41,7 +41,7 @@ class ToolPoints(LLMHooks):
 
     @point
     def test_stream_ends_with_the_tool_call(self) -> None:
-        """The last chunk of a stream asks for what the plain call asks for."""
+        """The last chunk of a stream asks for the tool calls of the plain call."""
         needs(self.streams, "does not stream")
         for call in ("stream_chat_with_tools", "astream_chat_with_tools"):
             llm = self.tool_caller()
@@ -63,7 +63,7 @@ class ToolPoints(LLMHooks):
 
     @point
     def test_tool_is_called(self) -> None:
-        """`predict_and_call` and `apredict_and_call` call the tool, and tell what it returned."""
+        """`predict_and_call` and `apredict_and_call` call the tool, and answer with its result."""
         for call in ("predict_and_call", "apredict_and_call"):
             answer = finished(getattr(self.tool_caller(), call)(self.tools(), user_msg=self.tool_question))
             expect(answer.sources, f"{call}: no tool was called: {shown(answer)}")

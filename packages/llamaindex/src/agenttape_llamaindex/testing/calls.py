@@ -1,4 +1,4 @@
-"""One way of making a call, whichever of LlamaIndex's eight forms it has."""
+"""Calls made to their end, in any of LlamaIndex's eight forms."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ COMPLETIONS = ("complete", "acomplete", "stream_complete", "astream_complete")
 
 
 def finished(result: Any) -> Any:
-    """Return what a call comes to: its answer, or the list of all that it streams.
+    """Return the outcome of a call: its answer, or the list of all its chunks.
 
     Args:
-        result: What the call returned: an answer, a generator, a coroutine, or a coroutine of an async generator.
+        result: The returned value: an answer, a generator, a coroutine, or a coroutine of an async generator.
     """
     if isawaitable(result):
         return asyncio.run(afinished(result))
@@ -23,7 +23,7 @@ def finished(result: Any) -> Any:
 
 
 async def afinished(result: Awaitable[Any]) -> Any:
-    """Do the same inside an event loop."""
+    """Return the outcome of a call inside an event loop; see `finished`."""
     value = await result
     return [item async for item in value] if isinstance(value, AsyncIterator) else value
 
@@ -32,9 +32,9 @@ def read(result: Any, most: int, each: Callable[[Any], None] = lambda _: None) -
     """Read a stream up to some chunk, and close it.
 
     Args:
-        result: What a streaming call returned.
-        most: How many chunks are read.
-        each: What is done with each chunk when it arrives.
+        result: The value that a streaming call returned.
+        most: The number of chunks to read at most.
+        each: Called with each chunk when it arrives.
     """
     if isawaitable(result):
         return asyncio.run(_aread(result, most, each))
@@ -51,7 +51,7 @@ def read(result: Any, most: int, each: Callable[[Any], None] = lambda _: None) -
 def _closed(stream: Any) -> None:
     stream.close()
     if next(stream, None) is not None:
-        raise AssertionError("a closed stream goes on")
+        raise AssertionError("a stream yields more after it was closed")
 
 
 async def _aread(result: Awaitable[Any], most: int, each: Callable[[Any], None]) -> list[Any]:
@@ -64,5 +64,5 @@ async def _aread(result: Awaitable[Any], most: int, each: Callable[[Any], None])
             break
     await stream.aclose()
     if await anext(stream, None) is not None:
-        raise AssertionError("a closed stream goes on")
+        raise AssertionError("a stream yields more after it was closed")
     return chunks

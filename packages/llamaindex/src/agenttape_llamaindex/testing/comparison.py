@@ -1,4 +1,4 @@
-"""What two answers must have in common to be the same answer: what the model said, not how it was delivered."""
+"""The content of answers, by which two of them are compared, however they were delivered."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, TextBlock, ToolCallBlock
 
 
-def said(response: Any) -> Any:
-    """Return what a model said, without ids that it makes anew for each answer.
+def content_of(response: Any) -> Any:
+    """Return the content of a response, without the ids that are new in each answer.
 
     Args:
         response: A `ChatResponse`, a `CompletionResponse`, or a list of them.
 
     Returns:
-        Plain data: two answers are the same if it is equal. Chunks carry their delta too.
+        Plain data, equal for equal answers. Chunks have their delta too.
     """
     if isinstance(response, list):
-        return [(said(chunk), chunk.delta or "") for chunk in response]
+        return [(content_of(chunk), chunk.delta or "") for chunk in response]
     if isinstance(response, CompletionResponse):
         return response.text
     if isinstance(response, ChatResponse):
-        return response.message.role.value, blocks_said(response.message)
+        return response.message.role.value, _contents_of(response.message)
     return response
 
 
-def blocks_said(message: ChatMessage) -> list[Any]:
+def _contents_of(message: ChatMessage) -> list[Any]:
     """Return the blocks of a message, without the ids of tool calls."""
-    return [block_said(block) for block in message.blocks if not _is_empty(block)]
+    return [_content_of(block) for block in message.blocks if not _is_empty(block)]
 
 
-def block_said(block: Any) -> Any:
+def _content_of(block: Any) -> Any:
     """Return a block as plain data, without the id of a tool call."""
     if isinstance(block, ToolCallBlock):
         return "tool_call", block.tool_name, arguments(block.tool_kwargs)
@@ -39,7 +39,7 @@ def block_said(block: Any) -> Any:
 
 
 def arguments(given: Any) -> Any:
-    """Return the arguments of a tool call as data, whether they came as text or not."""
+    """Return the arguments of a tool call as data, even if they came as text."""
     if not isinstance(given, str):
         return given
     try:
