@@ -145,7 +145,7 @@ class UnusedInteractionsError(AgentTapeError):
 
 
 class UnusedInteractionsWarning(UserWarning):
-    """What `UnusedInteractionsError` says, as a warning: `unused="warn"`."""
+    """The warning with the message of `UnusedInteractionsError`, for `unused="warn"`."""
 
 
 class UnmatchedNameWarning(UserWarning):
@@ -153,7 +153,7 @@ class UnmatchedNameWarning(UserWarning):
 
 
 class IncompleteCopyWarning(UserWarning):
-    """What is written besides what a production run writes could not be; the run goes on, and the copy ends there."""
+    """A copy of a production run could not be written on; the run goes on, and the copy ends there."""
 
 
 class SessionStateError(AgentTapeError):
@@ -172,7 +172,7 @@ class VerificationError(AgentTapeError):
 
 
 class ExportError(AgentTapeError):
-    """What was sent to another tool did not arrive there.
+    """An export did not arrive at the tool it was sent to.
 
     Args:
         target: Where it was sent to.

@@ -26,7 +26,7 @@ _PLAIN = "plain"
 _ENCODING = "base64"
 _SHORTEST_TEXT = limits.MIN_ASSET_BYTES * 4 // 3
 DATA_URL = re.compile(r"data:[^,\s]{0,200};base64,")
-"""What stands before base64 in a URL that holds its data."""
+"""The part of a `data:` URL before its base64."""
 _NAME = re.compile(r"[0-9a-f]{64}(?:\.[a-z0-9]{1,5})?")
 _SIGNATURES = {
     b"\x89PNG\r\n\x1a\n": ".png",
@@ -82,12 +82,12 @@ def file_name(data: bytes) -> str:
 
 
 def is_file_name(name: object) -> bool:
-    """Whether a name is one that `file_name` gives: nothing in it leads to another folder."""
+    """Return True if a name is one that `file_name` gives: nothing in it leads to another folder."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def names_assets(record: dict[str, Any]) -> bool:
-    """Whether a record, as it is stored, may hold references to assets."""
+    """Return True if a record, as it is stored, may hold references to assets."""
     return TAG.encode() in marshal.dumps(record, 2)
 
 

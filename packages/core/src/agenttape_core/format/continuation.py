@@ -18,7 +18,7 @@ MESSAGES = "messages"
 _LARGE = 512
 """A request that shares no message still continues another one for a part of at least so many bytes (tools)."""
 _REMEMBERED = 10_000
-"""How many messages are held to look up their digests."""
+"""The number of messages that are held to look up their digests."""
 
 
 class Delta(NamedTuple):

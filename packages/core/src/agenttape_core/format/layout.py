@@ -1,4 +1,4 @@
-"""What the two layouts of a cassette file have in common: spans of bytes, and the first keys of records."""
+"""The common parts of the two layouts of a cassette file: spans of bytes, and the first keys of records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Span = tuple[int, int]
 
 
 class Layout(Protocol):
-    """How records stand in the bytes of a file. Its methods raise `Malformed`, lines counted from the piece."""
+    """The layout of records in the bytes of a file. Its methods raise `Malformed`; lines count from the piece."""
 
     def check_end(self, data: bytes) -> int:
         """Find the end mark, and give the offset where the records end."""
@@ -28,7 +28,7 @@ class Layout(Protocol):
         """Those of the pieces that are steps, and not interactions."""
 
     def may_be_marked(self, data: bytes, span: Span) -> bool:
-        """Whether a record may have the key `fidelity`; it has not when this says so."""
+        """Return True if a record may have the key `fidelity`; it has not when this says so."""
 
     def row(self, data: bytes, span: Span) -> IndexRow:
         """Read the first keys of a record."""

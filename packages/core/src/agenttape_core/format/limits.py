@@ -1,4 +1,4 @@
-"""What a cassette may hold at most, so that a hostile or broken file costs an error and not the machine.
+"""The limits of a cassette, so that a hostile or broken file costs an error and not the machine.
 
 The limits hold on writing too: nothing is ever written that could not be read back.
 """

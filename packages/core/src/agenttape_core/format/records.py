@@ -23,7 +23,7 @@ HEAD = ("interaction", "kind", "name", "address", "fingerprint")
 STEP_HEAD = ("step", "kind", "name", "address")
 """The first keys of a step, in this order: the first tells it from an interaction."""
 CARRIED = ("input", "output", "data")
-"""What a step may carry that is large."""
+"""The large values that a step may carry."""
 _FIRST = 1
 """The format version in which there are interactions only, and a reference to an asset is nothing but plain data."""
 _SINCE_SECOND = frozenset({"step", "metadata", "fidelity", "fidelity_note"})
@@ -115,7 +115,7 @@ _TIMINGS = {key: _text_of_timings(key, load) for key, load in (("steps", load_st
 
 
 def has_assets(value: dict[str, Any]) -> bool:
-    """Whether a stored header, which was checked, is of a version with assets."""
+    """Return True if a stored header, which was checked, is of a version with assets."""
     version: int = value["agenttape"]
     return version > _FIRST
 

@@ -94,12 +94,12 @@ def _key(key: str, pad: str) -> str:
 
 
 def _is_numbers(value: Any) -> bool:
-    """Whether a list is better on one line, as an embedding is."""
+    """Return True if a list is better on one line, as an embedding is."""
     return isinstance(value, list) and all(type(item) is int or type(item) is float for item in value)
 
 
 def _is_literal(text: str) -> bool:
-    """Whether a literal block keeps the text; blanks at the end of a line would fall to editors and hooks."""
+    """Return True if a literal block keeps the text; blanks at the end of a line would fall to editors and hooks."""
     return "\n" in text and text.strip("\n") != "" and UNSAFE.search(text) is None and _BLANK_END.search(text) is None
 
 

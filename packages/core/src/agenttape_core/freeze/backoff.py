@@ -35,6 +35,6 @@ def register_backoff(module: str, functions: Collection[str]) -> None:
 
 
 def is_backing_off() -> bool:
-    """Whether a sleep that is asked for here is a framework's, between two attempts."""
+    """Return True if a sleep that is asked for here is a framework's, between two attempts."""
     frame = calling_frame(_PASSING)
     return frame is not None and frame.f_code.co_name in _places.get(str(frame.f_globals.get("__name__")), ())

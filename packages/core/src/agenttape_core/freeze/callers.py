@@ -1,4 +1,4 @@
-"""Who asks, where the answer depends on it."""
+"""The caller, where the answer depends on it."""
 
 from __future__ import annotations
 

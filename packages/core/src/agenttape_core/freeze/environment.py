@@ -1,4 +1,4 @@
-"""What one session knows of environment variables. Pure: the variables themselves are in `variables`."""
+"""The environment variables that one session knows. Pure: the variables themselves are in `variables`."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _FAMILIES = (
 
 
 def is_of_the_machine(name: str) -> bool:
-    """Whether a variable tells of the machine, the process or a tool around the run: never frozen, never recorded."""
+    """Return True if a variable is about the machine, the process or a tool around the run: it is never recorded."""
     upper = name.upper()
     return upper in _OF_THE_MACHINE or upper.startswith(_FAMILIES)
 
 
 def _is_text(value: str) -> bool:
-    """Whether a value is text at all: bytes that are not UTF-8 come as lone surrogates (PEP 383), and are not kept."""
+    """Return True if a value is text: bytes that are not UTF-8 come as lone surrogates (PEP 383), and are not kept."""
     return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 class Environment:
-    """What one session knows of environment variables. Safe to use from many threads.
+    """The environment variables that one session knows. Safe to use from many threads.
 
     Args:
         recorded: What the cassette holds: redacted values, `None` where a variable was absent.
@@ -116,5 +116,5 @@ class Environment:
         return self._listed.setdefault(key, key)  # type: ignore[return-value]
 
     def is_listed(self, key: str | bytes) -> bool:
-        """Whether a key is such an object: `dict(os.environ)` reads each variable by the key it was just given."""
+        """Return True if a key is such an object: `dict(os.environ)` reads each variable by the key it has just got."""
         return self._listed.get(key) is key

@@ -1,4 +1,4 @@
-"""What one session keeps fixed: a moment, a seed, how many ids each scope has taken, and the environment."""
+"""The facts that one session keeps fixed: a moment, a seed, the ids that each scope has taken, and the environment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SEED_BITS = 256
 
 
 class Frozen:
-    """What one session keeps fixed; safe to use from many threads.
+    """The facts that one session keeps fixed; safe to use from many threads.
 
     A *scope* is a part of the run that is sequential in itself, such as the address of a task. Everything is derived
     from the seed, the scope and a count within the scope, never from a global counter, so it does not depend on the
@@ -113,7 +113,7 @@ class Frozen:
                 self._slept += seconds + _WAKING
 
     def is_importing(self) -> bool:
-        """Whether the caller runs because a module is imported within the session.
+        """Return True if the caller runs because a module is imported within the session.
 
         What a module makes or reads then is the process's: only the first session would see it, and all later ones
         would count differently.

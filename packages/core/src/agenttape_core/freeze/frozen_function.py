@@ -41,7 +41,7 @@ class FrozenFunction:
 
     Args:
         real: The function it stands in for.
-        kind: Which of `KINDS` it belongs to; nothing for what every session has its own way of.
+        kind: Which of `KINDS` it belongs to; `None` where every session has a way of its own.
         replacement: What to call instead, for a session that freezes this kind.
     """
 

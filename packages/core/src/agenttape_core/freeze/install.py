@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LATE = frozenset({*ids.MODULES, arrays.MODULE})
 """The modules that are covered when somebody else imports them."""
 _SWAPPED = (ids, sleeping, randomness)
-"""What is replaced inside functions and classes, without a search."""
+"""The modules whose functions and classes are replaced from inside, without a search."""
 
 
 class _Installation:

@@ -1,4 +1,4 @@
-"""What can be frozen, by the words that stand in a header, in the settings and in a call."""
+"""The kinds that can be frozen, by the words of a header, of the settings and of a call."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 Kind = Literal["clock", "clock:ticking", "uuid", "random", "numpy", "env"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""What can be frozen. The two clocks exclude each other."""
+"""The kinds that can be frozen. The two clocks exclude each other."""
 
 DEFAULT_KINDS: tuple[Kind, ...] = ("clock", "uuid", "random", "numpy")
-"""What is frozen when nothing is said."""
+"""The kinds that are frozen by default."""
 
 TICKING: Kind = "clock:ticking"
 

@@ -1,4 +1,4 @@
-"""Where in the loaded modules stand-ins go.
+"""The places in loaded modules where stand-ins go.
 
 Every loaded module is searched once per process (4-6 ms); after that only those that appeared or got new globals. What
 is found is remembered as a place, to fill and clear in microseconds. Only the module's own dict is read: asking for

@@ -22,7 +22,7 @@ _asking = _Asking()
 
 
 def is_asking() -> bool:
-    """Whether this thread is in the middle of such a question."""
+    """Return True if this thread is in the middle of such a question."""
     return _asking.now
 
 

@@ -26,7 +26,7 @@ class Seams:
         return list(self._registered)
 
     def has(self, name: str) -> bool:
-        """Whether a module has seams."""
+        """Return True if a module has seams."""
         return name in self._registered
 
     def fill(self, name: str) -> None:

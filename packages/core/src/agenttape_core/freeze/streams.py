@@ -7,7 +7,7 @@ import json
 
 
 class Stream:
-    """The pseudo-random bytes of one maker in one scope: sha256 over who asks, the how-manieth time, and a block."""
+    """Pseudo-random bytes of one maker in one scope: sha256 over the caller, the ordinal of the call, and a block."""
 
     def __init__(self, seed: str, scope: str, maker: str) -> None:
         # JSON keeps the parts apart, and has an ASCII form for every string.

@@ -9,7 +9,7 @@ _REAL_TIME = time.time
 
 
 def travelled_time() -> float | None:
-    """Return the time that another tool gives in seconds since the epoch, or nothing when none is at work.
+    """Return the time that another tool gives in seconds since the epoch, or `None` if no such tool is active.
 
     freezegun and its like put a function of theirs into `time.time`; time-machine changes what is behind the name.
     """

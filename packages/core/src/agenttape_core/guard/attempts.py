@@ -1,4 +1,4 @@
-"""What an audit event tries, if it could reach the outside."""
+"""The attempt behind an audit event, if it could reach the outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is calling: for the message, and for the one caller that is let through."""
+"""The caller of an attempt: for the message, and for the one caller that is let through."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 import types
 
 _OWN = "agenttape_"
-"""How the names of our own packages start."""
+"""The prefix of the names of our own packages."""
 
 _STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 
@@ -47,7 +47,7 @@ def _place(frame: types.FrameType) -> str:
 
 
 def is_library(filename: str) -> bool:
-    """Whether code was installed, or came with Python."""
+    """Return True if code was installed, or came with Python."""
     return _is_installed(filename) or filename.startswith(_STDLIB)
 
 
@@ -56,7 +56,7 @@ def _is_installed(filename: str) -> bool:
 
 
 def in_socketpair() -> bool:
-    """Whether the attempt is the standard library's emulation of a socket pair, which asyncio wakes itself with."""
+    """Return True if this is the standard library's emulation of a socket pair, which asyncio wakes itself with."""
     frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - see caller
     for _ in range(4):
         if frame is None:
@@ -68,7 +68,7 @@ def in_socketpair() -> bool:
 
 
 def in_multiprocessing() -> bool:
-    """Whether the attempt is the standard library's way to a process that this program has started."""
+    """Return True if the attempt is the standard library's way to a process that this program has started."""
     frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - see caller
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_OWN):
         frame = frame.f_back

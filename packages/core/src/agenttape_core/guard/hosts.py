@@ -42,7 +42,7 @@ def as_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def is_loopback(normal: str) -> bool:
-    """Whether a normal host is this machine; connecting to the unspecified address means it too."""
+    """Return True if a normal host is this machine; connecting to the unspecified address means it too."""
     address = as_ip(normal)
     if address is None:
         return normal == "localhost" or normal.endswith(".localhost")  # RFC 6761, section 6.3

@@ -1,4 +1,4 @@
-"""What one session allows while it keeps the process offline."""
+"""The exceptions that one session allows while it keeps the process offline."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Guard:
         self._in_background = in_background
 
     def allows_host(self, host: str) -> bool:
-        """Whether a name or address may be reached: as listed, or as the answer for a name that is listed."""
+        """Return True if a name or address may be reached: as listed, or as the answer for a name that is listed."""
         host = normal(host)
         return host in self._egress or (host in self._background and self._in_background())
 
     def allows_word(self, word: str) -> bool:
-        """Whether `loopback` or `subprocess` is allowed."""
+        """Return True if `loopback` or `subprocess` is allowed."""
         return word in self._egress.entries
 
     def remember(self, host: str, addresses: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Where outside tracers report to, as integrations know it.
+"""The hosts that outside tracers report to, as integrations register them.
 
 A replay is not traced unless asked. But tracers send from threads of their own what others of this process did, before
 or beside the replay, and one that is refused loses it.

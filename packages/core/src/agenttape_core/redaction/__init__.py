@@ -1,4 +1,4 @@
-"""What is secret, and what stands in its place. Pure: no files, no environment, no clock."""
+"""Secrets, and the pseudonyms in their place. Pure: no files, no environment, no clock."""
 
 from agenttape_core.redaction.pseudonyms import PSEUDONYM, new_key
 from agenttape_core.redaction.redactor import Redactor

@@ -1,4 +1,4 @@
-"""What stands in the place of a secret.
+"""The pseudonyms that stand in the place of secrets.
 
 A pseudonym is `[REDACTED:<kind>:<8 hex>]`. The hex digits are the first 32 bits of an HMAC-SHA256 (RFC 2104) of the
 secret, so equal secrets stay equal within one key, and two tapes with two keys cannot be joined on them.
@@ -43,7 +43,7 @@ class Pseudonyms:
 
     @property
     def any_known(self) -> bool:
-        """Whether any secret was seen at all."""
+        """True if any secret was seen at all."""
         return bool(self._known)
 
     @property

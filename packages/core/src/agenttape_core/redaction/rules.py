@@ -22,7 +22,7 @@ _NAME = Lazy(r"[a-z0-9_-]{1,32}")
 
 @dataclass(frozen=True)
 class Rule:
-    """What else is secret. At least one of `pattern`, `keys` and `literal` is given.
+    """A secret beyond the built-in ones. At least one of `pattern`, `keys` and `literal` is given.
 
     Args:
         name: Of `a-z`, `0-9`, `_` and `-`, at most 32 characters; becomes the kind in the pseudonym.

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _SHORTEST = 4
 """No detector of ours finds anything in a shorter text."""
 _HEAD = 3
-"""How many characters of a run decide which detectors are tried."""
+"""The number of characters of a run that decide which detectors are tried."""
 _LEAD = 20
-"""How many characters before a run may belong to the key, such as `SG.` or the number of a telegram bot."""
+"""The number of characters before a run that may belong to the key, such as `SG.` or the number of a telegram bot."""
 _BACKSLASH, _PERCENT, _U = b"\\%u"
 
 

@@ -133,7 +133,7 @@ def _redact_denied_pieces(pieces: list[str], kind: str, redactor: TextRedactor) 
 
 
 def _is_cumulative(pieces: list[str]) -> bool:
-    """Whether each chunk repeats all text so far, as LlamaIndex' do, or the same constant."""
+    """Return True if each chunk repeats all text so far, as LlamaIndex' do, or the same constant."""
     texts = [piece for piece in pieces if piece]
     if len(texts) < 2 or not all(new.startswith(old) for old, new in itertools.pairwise(texts)):  # noqa: PLR2004
         return False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MAX_KEYS = 10_000
 _UNCHANGED = ""
-"""Stands in the memory for a text without secrets: a text that only equals the asked one must not be returned."""
+"""Stands in the memory for a text without secrets: the caller gets its own text back, not one that only equals it."""
 
 
 class TextRedactor:
@@ -78,15 +78,15 @@ class TextRedactor:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What was replaced so far. It is the secrets themselves: look for them, and show them to nobody."""
+        """The secrets that were replaced so far, in clear: search for them, and show them to nobody."""
         return self._pseudonyms.secrets
 
     def contains_secret(self, text: str) -> bool:
-        """Whether a text holds a secret that is not yet a pseudonym."""
+        """Return True if a text holds a secret that is not yet a pseudonym."""
         return self.text(text) != text
 
     def kind_of(self, name: str) -> str | None:
-        """Return the kind of all values under a name, or nothing if the name is not denied."""
+        """Return the kind of all values under a name, or `None` if the name is not denied."""
         kind = self._scanner.names.kind_of(name)
         # The key `value` is judged by its neighbours, a suspicious one by its value; see `walk.denied_kind`.
         harmless = kind is None and name != "value" and not is_suspicious(name)

@@ -151,7 +151,7 @@ def _redact_pair(item: Any, redactor: TextRedactor) -> Any:
 
 
 def denied_kind(plain: dict[str, Any], key: str, redactor: TextRedactor) -> str | None:
-    """Return the kind of the value under a key of a dict, or nothing if the key is not denied there."""
+    """Return the kind of the value under a key of a dict, or `None` if the key is not denied there."""
     kind = redactor.kind_of(key)
     if kind is None:
         if is_suspicious(key):

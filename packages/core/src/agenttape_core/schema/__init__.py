@@ -1,4 +1,4 @@
-"""What a cassette is: inert records, the format version, and plain data."""
+"""A cassette as data: inert records, the format version, and plain data."""
 
 from agenttape_core.schema.header import FORMAT_VERSION, Freeze, Header, Redaction, Volatile
 from agenttape_core.schema.index_row import IndexRow

@@ -15,21 +15,21 @@ FORMAT_VERSION = 2
 
 
 class Freeze(Record):
-    """What the session kept fixed, so that a replay can fix it to the same."""
+    """The facts that the session kept fixed, so that a replay can fix them to the same values."""
 
     kinds: list[str] = Field(default_factory=list)
     """Any of `clock` or `clock:ticking`, `uuid`, `random`, `numpy`, `env`."""
     seed: str = ""
     """The seed of ids and random numbers."""
     environment: dict[str, str | None] = Field(default_factory=dict)
-    """The environment variables that the run read, redacted; nothing where one was absent. When `env` is frozen."""
+    """The environment variables that the run read, redacted; `None` for an absent one. Only if `env` is frozen."""
 
 
 class Redaction(Record):
-    """How pseudonyms were made."""
+    """The way in which pseudonyms were made."""
 
     key: str | None = None
-    """Hex of the HMAC key, or nothing when the key is held in the environment."""
+    """Hex of the HMAC key; `None` if the key is kept in the environment."""
     rules: list[str] = Field(default_factory=list)
     """The names of the user's own rules that were in force."""
 
@@ -38,9 +38,9 @@ class Volatile(Record):
     """Facts that differ between two recordings of the same run; nothing outside this block does."""
 
     created: str = ""
-    """When the recording began: UTC, ISO 8601."""
+    """The time at which the recording began: UTC, ISO 8601."""
     clock: float | None = None
-    """The frozen time in seconds since the epoch, at which the run began, when either clock is frozen."""
+    """The frozen time at which the run began, in seconds since the epoch, if either clock is frozen."""
     python: str = ""
     packages: dict[str, str] = Field(default_factory=dict)
     """Versions of the distributions that shaped the recording."""
@@ -53,13 +53,13 @@ class Volatile(Record):
 
 
 class Header(Record):
-    """What a cassette says of itself."""
+    """The facts about a cassette as a whole."""
 
     name: str
     derived_from: str | None = None
-    """The cassette that this one was made from, when it was replayed with something live."""
+    """The cassette that this one was derived from, by a replay with something live."""
     origin: Any = None
-    """What was done to that run to make this one of it, as plain data: where it was left, and what was changed."""
+    """The changes that made this run of that one, as plain data: the place of the fork, and what was changed."""
     tags: list[str] = Field(default_factory=list)
     input: Any = None
     """The inbound input of the run as plain data, so that it can be started again without the test."""

@@ -15,44 +15,44 @@ Kind = Literal["chat", "completion", "embeddings", "retrieval", "tool", "node", 
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
 Fidelity = Literal["exact", "lossy", "missing"]
-"""How well a record holds what happened: all of it; something like it; nothing but that it happened."""
+"""The completeness of a record: all that happened; an approximation; only the fact that it happened."""
 
 
 class Interaction(Record):
-    """One boundary crossing: what was asked, where, and what came back. All of it redacted."""
+    """One boundary crossing: the request, its address, and the outcome. All of it redacted."""
 
     number: int
     """1-based, in the order of the file."""
     kind: str
-    """What was crossed: one of `KINDS`, unless an integration has invented another."""
+    """The sort of boundary: one of `KINDS`, unless an integration has invented another."""
     name: str
-    """Which one: the class of the model, the name of the tool."""
+    """The name of the boundary: the class of the model, the name of the tool."""
     address: str
-    """Where it was asked: the structural path in the run tree."""
+    """The structural path of the call in the run tree."""
     fingerprint: str
-    """What was asked: the hash of the canonical request."""
+    """The hash of the canonical request."""
     parent: int | None = None
-    """The number of the interaction that was executing when this one was asked."""
+    """The number of the interaction that was executing around this one."""
     ids: list[str] = Field(default_factory=list)
     """The run-specific ids of the request, in order of first appearance."""
     tags: list[str] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """What the program said of the call besides its request, as plain data."""
+    """The program's own facts about the call, as plain data; no part of the request."""
     fidelity: Literal["exact", "lossy"] = "exact"
-    """Whether its outcome is what came back. A lossy one is not served unless the session is told to."""
+    """True if its outcome is what came back. A lossy one is not served unless the session is told to."""
     fidelity_note: str = ""
-    """What is lost of it, and why; empty when it is exact."""
+    """The part that is lost, and the reason; empty for an exact one."""
     request: dict[str, Any]
     """The request as plain data, continuations resolved."""
     outcome: Outcome
 
 
 class Timing(Record):
-    """When things happened: volatile, so it is kept in the header and apart from the interaction."""
+    """The times of an interaction: volatile, so they are kept in the header and apart from it."""
 
     start_ms: float | None = None
-    """When the call began, in milliseconds after the recording did. Nothing where nobody knows: of a call that was
+    """The start of the call, in milliseconds after that of the recording. `None` if not known: for a call that was
     recorded by another tool, was added to an earlier recording, or was served and written once more."""
     duration_ms: float
     offsets_ms: list[float] = Field(default_factory=list)
-    """For a stream: when each chunk arrived, in milliseconds after the call. The first one is the TTFT."""
+    """For a stream: the arrival of each chunk, in milliseconds after the call began. The first one is the TTFT."""

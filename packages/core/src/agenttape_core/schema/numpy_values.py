@@ -13,7 +13,7 @@ from agenttape_core.schema.values import Decode, Encode, Plain, TypeCodec
 _LISTED = 64
 """Arrays of up to so many numbers are written as numbers, for readers; larger ones as bytes."""
 _LISTED_BYTES = 1 << 20
-"""How large they may be: every word of an array takes the room of its longest, which a file can claim for nothing."""
+"""The limit of their size: every word of an array takes the room of its longest, which costs a hostile file nothing."""
 _DTYPE = re.compile(r"[<>|][biufcmMSUV][0-9]{1,9}(?:\[[A-Za-z0-9/]{1,20}\])?")
 
 

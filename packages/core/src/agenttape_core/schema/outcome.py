@@ -1,4 +1,4 @@
-"""What came back from a boundary."""
+"""The outcome of one boundary crossing."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Effect(Record):
     """Something that a call did besides returning, such as writing to a stream or to the state of its graph."""
 
     value: Any
-    """What it did, in the words of the integration that does it again when the call is served."""
+    """The effect, as the integration writes it that repeats it when the call is served."""
     after: int = 0
-    """How many chunks of a stream had arrived by then."""
+    """The number of chunks of a stream that had arrived by then."""
 
 
 class Outcome(Record):
-    """How one boundary crossing ended.
+    """The end of one boundary crossing.
 
     `returned` has a `value`; `raised` has an `error`; `streamed` has `chunks` and says in `ended` whether the
     stream was exhausted, closed early by its reader, or broken by an `error`. Whichever it was, `effects` is what else

@@ -27,7 +27,7 @@ class CallPiece(NamedTuple):
     Args:
         call: Tells the call from the others of the answer, such as its index among them.
         name: The name of the tool, in the chunk that brings it.
-        id: The id of the call, likewise.
+        id: The id of the call; empty if there is none.
         args: The text that the arguments grow by.
     """
 
@@ -39,7 +39,7 @@ class CallPiece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How the values of one codec are read. See `register_reader`."""
+    """The reader of the values of one codec. See `register_reader`."""
 
     join: Callable[[Sequence[Body]], Plain] | None = None
     calls: Callable[[Body], Iterable[CallPiece]] | None = None

@@ -1,4 +1,4 @@
-"""What is no boundary but gives a run its shape."""
+"""Steps: they are no boundaries, but give a run its shape."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ class Step(Record):
     number: int
     """1-based among the steps, in the order of the file."""
     kind: str
-    """What sort of thing happened: `chain`, `agent`, `node`, `model`, `tool`, `retriever`, `event`, `retry`, …"""
+    """The sort of step: `chain`, `agent`, `node`, `model`, `tool`, `retriever`, `event`, `retry`, …"""
     name: str
-    """Which one: the chain, the node, the event."""
+    """The name of the chain, the node, the event."""
     address: str
-    """Where in the run tree; for something without a place of its own, that of the run it happened in."""
+    """The address in the run tree; for a step without a place of its own, that of the run around it."""
     tags: list[str] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """What the program said of it, as plain data, without what it inherited from around it."""
+    """The program's own facts about it, as plain data, without those that it inherited."""
     status: Literal["ended", "failed", "open"] = "ended"
-    """Whether it ended, failed with an error, or had not ended when the recording did."""
+    """Its state at the end of the recording: it ended, failed with an error, or had not ended."""
     error: RecordedError | None = None
     fidelity: Fidelity = "exact"
     """`missing` for a call that was seen and that no interaction could be made of."""
     fidelity_note: str = ""
-    """Why it is missing."""
+    """The reason why it is missing."""
     input: Any = None
-    """What it was given, as plain data: of the outermost runs, as all else follows from replaying them."""
+    """The input, as plain data: only of the outermost runs, as all else follows from replaying them."""
     output: Any = None
-    """What it gave, likewise."""
+    """The output, as plain data: only of the outermost runs."""
     data: Any = None
-    """What an event says, as plain data."""
+    """The content of an event, as plain data."""
 
 
 class StepTiming(Record):
-    """When a step happened: volatile, so it is kept in the header and apart from the step."""
+    """The times of a step: volatile, so they are kept in the header and apart from it."""
 
     start_ms: float
-    """When it began, in milliseconds after the recording did."""
+    """The start, in milliseconds after that of the recording."""
     duration_ms: float

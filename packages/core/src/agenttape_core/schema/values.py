@@ -33,7 +33,7 @@ MAX_DEPTH = 100
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TypeCodec:
-    """How one family of objects is written and read.
+    """The way in which one family of objects is written and read.
 
     Args:
         tag: The key that marks the family in a file; starts with `$` and is globally unique.

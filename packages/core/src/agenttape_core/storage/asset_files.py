@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".assets"
 _LEFTOVER = re.compile(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]{8}\.tmp")
-"""What a crash leaves of `atomic.replace_file`."""
+"""The leftovers of `atomic.replace_file` after a crash."""
 
 
 class AssetFolder:

@@ -47,10 +47,10 @@ LAYOUTS: dict[str, Layout] = {"yaml": YamlLayout(), "jsonl": JsonlLayout()}
 VERSION = re.compile(
     rb'(?:\xef\xbb\xbf)?(?:---[ \t]*\n)?(?:agenttape: ([0-9]{1,9})[ \t]*\n|\{"agenttape":([0-9]{1,9})[,}])'
 )
-"""How a cassette of any version begins."""
+"""The beginning of a cassette of any version."""
 _CONFLICT = b"<<<<<<< "
 _RESOLVED = 64
-"""How many resolved requests are kept, so that reading in file order follows each continuation once."""
+"""The number of resolved requests that are kept, so that reading in file order follows each continuation once."""
 
 
 class Cassette:
@@ -113,7 +113,7 @@ class Cassette:
             self._refuse(Malformed(error.problem), self._header_span[0])
 
     def outcome(self, number: int) -> Outcome:
-        """What came back in one interaction; nothing else of its record is parsed.
+        """Return the outcome of one interaction; nothing else of its record is parsed.
 
         Args:
             number: The number of the interaction.
@@ -176,7 +176,7 @@ class Cassette:
         return self._in_order(self.interactions(), self.steps())
 
     def rows(self) -> Iterator[IndexRow | Step]:
-        """What stands for each record in the order of the file: an index row or the step. Raises as `steps` does."""
+        """Yield an index row or the step for each record, in the order of the file. Raises as `steps` does."""
         return self._in_order(iter(self.entries), self.steps())
 
     def _in_order(self, interactions: Iterator[T], steps: Iterator[Step]) -> Iterator[T | Step]:
@@ -190,7 +190,7 @@ class Cassette:
         return self._data[self._layout.after_head(self._data, span) : span[1]]
 
     def fidelity_note(self, number: int) -> str:
-        """Why an interaction is not exact; empty when it is. Raises as `outcome` does."""
+        """Return the reason why an interaction is not exact; empty for an exact one. Raises as `outcome` does."""
         if not self._layout.may_be_marked(self._data, self._spans[self._positions[number]]):
             return ""
         found = self.interaction(number)

@@ -17,7 +17,7 @@ _MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
 
 
 def is_cassette(path: Path) -> bool:
-    """Whether a file with the suffix of a cassette begins as one; a packed one that cannot be unpacked may be one.
+    """Return True if a file with the suffix of a cassette begins as one; so may a packed one that cannot be unpacked.
 
     Args:
         path: The file.

@@ -22,18 +22,18 @@ _LAYOUTS: dict[str, Literal["yaml", "jsonl"]] = {".yaml": "yaml", ".yml": "yaml"
 _PACKINGS: dict[str, Literal["gz", "zst"]] = {".gz": "gz", ".zst": "zst"}
 _CHUNK = 1 << 20
 BROKEN = "restore the file from version control, or record it anew with AGENTTAPE_MODE=all"
-"""What to do about a file that is no readable cassette."""
+"""The advice about a file that is no readable cassette."""
 
 
 class FileKind(NamedTuple):
-    """What the suffix of a file says: the layout of its text, and how the text is packed."""
+    """The facts that the suffix of a file tells: the layout of its text, and its packing."""
 
     layout: Literal["yaml", "jsonl"]
     packing: Literal["gz", "zst"] | None
 
 
 class Stream(Protocol):
-    """What can be read."""
+    """The suffixes that can be read."""
 
     def read(self, size: int, /) -> bytes: ...  # noqa: D102
 

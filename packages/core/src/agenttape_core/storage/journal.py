@@ -89,7 +89,7 @@ class Journal:
 
     @property
     def unkept(self) -> int:
-        """How many records are in memory only, because there was no room for them anywhere."""
+        """The number of records that are in memory only, because there was no room for them anywhere."""
         return self._file.held
 
     def append(self, interaction: Interaction, timing: Timing, order: tuple[Any, ...]) -> None:
@@ -143,7 +143,7 @@ class Journal:
 
     @property
     def size(self) -> int:
-        """How many bytes were appended."""
+        """The number of bytes that were appended."""
         return self._size
 
     def _append(self, line: bytes, *, is_numbered: bool) -> None:
@@ -161,7 +161,7 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was recorded yet."""
+        """True if nothing was recorded yet."""
         return self._file.numbered == 0
 
     def commit(self, header: Header, keep: Sequence[Interaction | Step] = ()) -> None:

@@ -22,7 +22,7 @@ class _Held(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """What stands in the file."""
+    """The content of the file."""
 
     size: int
     lines: int
@@ -59,17 +59,17 @@ class JournalFile:
 
     @property
     def lines(self) -> int:
-        """How many lines there are after the first, those in memory too."""
+        """The number of lines after the first, those in memory too."""
         return self._written.lines - 1 + len(self._held)
 
     @property
     def numbered(self) -> int:
-        """How many of them are numbered."""
+        """The number of lines that have a number."""
         return self._written.numbered + sum(held.is_numbered for held in self._held)
 
     @property
     def held(self) -> int:
-        """How many lines are in memory only, because there was no room for them anywhere."""
+        """The number of lines that are in memory only, because there was no room for them anywhere."""
         return len(self._held)
 
     def append(self, line: bytes, *, is_numbered: bool) -> None:

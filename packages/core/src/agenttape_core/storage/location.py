@@ -1,4 +1,4 @@
-"""Where a cassette is: a path, or a URL that fsspec reaches."""
+"""The location of a cassette: a path, or a URL that fsspec reaches."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class CassetteUrl(str):
 
     @property
     def name(self) -> str:
-        """What follows the last slash."""
+        """The part after the last slash."""
         return self.rpartition("/")[2]
 
     @property
     def folder(self) -> CassetteUrl:
-        """What is before the last slash, which stays if it is one of those after the scheme."""
+        """The part before the last slash, which stays if it is one of those after the scheme."""
         folder = self.rpartition("/")[0]
         return CassetteUrl(f"{folder}/" if folder.endswith("/") else folder)
 
@@ -39,7 +39,7 @@ Location = Path | CassetteUrl
 
 
 def location_of(name: Path | str) -> Location:
-    """What a user names: a URL if it has a scheme, else a path; `file://` is a path too.
+    """Return the location that a user names: a URL if it has a scheme, else a path; `file://` is a path too.
 
     Raises:
         ConfigurationError: The URL holds credentials, or a `file://` URL is one of another machine.

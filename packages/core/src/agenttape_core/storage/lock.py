@@ -40,7 +40,7 @@ else:
 
 _TAKEN = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 _ATTEMPTS, _PAUSE = 10, 0.01
-"""How often, and after how many seconds, a lock is asked for again that nobody seems to hold."""
+"""The number of attempts, and the seconds between them, to take a lock that nobody seems to hold."""
 _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
@@ -81,7 +81,7 @@ class WriterLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process holds the lock: not after `release`, and not in a fork of the process that took it."""
+        """True if this process holds the lock: not after `release`, and not in a fork of the process that took it."""
         return self._descriptor is not None
 
     def forget(self) -> None:
@@ -169,7 +169,7 @@ def _lock_soon(descriptor: int) -> None:
 
 
 def _is_running(note: str) -> bool:
-    """Whether the process of a note is there."""
+    """Return True if the process of a note is there."""
     process = note.partition(" ")[0]
     if not process.isdecimal():
         return False
@@ -279,7 +279,7 @@ def _url_of(location: Location) -> str:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether a folder is of this user, and no link: others may have made one of that name among temporary files."""
+    """Return True if a folder belongs to this user, and is no link: others may have made one of that name."""
     if sys.platform == "win32":  # where each user has temporary files of their own
         return True
     found = folder.lstat()

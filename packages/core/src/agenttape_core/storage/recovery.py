@@ -127,7 +127,7 @@ def put_aside(target: Location, *, kept_in: Path | None = None) -> Location | No
         kept_in: The journal that holds the new recording, named when the copy cannot be written.
 
     Returns:
-        The copy, `NAME.yaml.broken`, which has the assets as well; nothing if there is no such need.
+        The copy, `NAME.yaml.broken`, which has the assets as well; `None` if there is no such need.
 
     Raises:
         CassetteVersionError: It is of a newer format, so it is good for somebody.
@@ -150,7 +150,7 @@ def put_aside(target: Location, *, kept_in: Path | None = None) -> Location | No
 
 
 def is_replaceable(location: Location) -> bool:
-    """Whether a file that is no readable cassette can be put aside: it is one, and all of it can be had."""
+    """Return True if a file that is no readable cassette can be put aside: it is one, and all of it can be had."""
     with contextlib.suppress(CassetteFormatError):
         packed_bytes(location)
         return True

@@ -1,4 +1,4 @@
-"""Where the files of a cassette are kept: a folder, behind a few verbs. This one is on the local disk."""
+"""The place where the files of a cassette are kept: a folder, behind a few verbs. This one is on the local disk."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Store(Protocol):
         """
 
     def exists(self, key: str) -> bool:
-        """Whether there is such a file.
+        """Return True if there is such a file.
 
         Raises:
             OSError: That cannot be found out.
@@ -134,7 +134,7 @@ def store_of(location: Location) -> tuple[Store, str]:
 
 
 def exists(location: Location) -> bool:
-    """Whether there is a cassette.
+    """Return True if there is a cassette.
 
     Raises:
         CassetteFormatError: That cannot be found out.

@@ -22,7 +22,7 @@ _SCHEME = Lazy(
     r"(?:Bearer|Basic|Token|ApiKey|Api-Key|Digest|Negotiate|AWS4-HMAC-SHA256|OAuth|Signature|Hawk)[ \t]+", re.IGNORECASE
 )
 _PARAMETERS = Lazy(r"""(?:[\w-]{1,40}=(?:\\{0,7}"[^"\\\r\n]{0,2048}\\{0,7}"|[^\s,"'\\]{1,2048})[, \t]{0,8})++""")
-"""What follows a scheme that signs (RFC 9110, 11.4): `username="u", response="6629fae4"`."""
+"""The parameters of a scheme that signs (RFC 9110, 11.4): `username="u", response="6629fae4"`."""
 _HEADER = Lazy(r"""[^\r\n"'\\]{1,8192}""")
 _QUERY = Lazy(r"""[^\s"'`&;#<>\\{}]{1,4096}""")
 _ENVIRONMENT = Lazy(r"""(?:[^\s"'`\\;]|;(?!\s|\Z|[A-Za-z_ ]{1,40}=)){1,4096}""")
@@ -57,13 +57,13 @@ class Assignment(NamedTuple):
     name: str
     """The name as it is written."""
     start: int
-    """Where the name starts."""
+    """The start of the name."""
     value: int
-    """Where the value starts, or its quote."""
+    """The start of the value, or of its quote."""
     kind: str | None
-    """The kind of its value, or nothing when the value must also look random."""
+    """The kind of its value; `None` if the value must also look random."""
     sep: str = " "
-    """What stands between them; a blank when they are the words of a command, ` is ` in prose."""
+    """The text between them: a blank in the words of a command, ` is ` in prose."""
     close: str | None = None
     """The quote that ends the name."""
     gap: str = ""
@@ -71,7 +71,7 @@ class Assignment(NamedTuple):
 
 
 def find_value(view: View, found: Assignment) -> Finding | None:
-    """Return the secret that a name is given, or nothing if it is none."""
+    """Return the secret that is assigned to a name, or `None` if the value is no secret."""
     text = view.text
     opened = _OPEN.match(text, found.value)
     start, end = _quoted(text, found, opened) if opened else _unquoted(text, found)
@@ -114,7 +114,7 @@ def _unquoted(text: str, found: Assignment) -> tuple[int, int]:
 
 
 def _is_closing(text: str, found: Assignment, opened: re.Match[str]) -> bool:
-    """Whether the quote after a name ends the string that the name is in: `getpass("Password: ")`."""
+    """Return True if the quote after a name ends the string that the name is in: `getpass("Password: ")`."""
     if found.close or not _AFTER_STRING.match(text, opened.end()):
         return False
     line = text[max(0, found.start - _NEAR) : found.start].rpartition("\n")[2]
@@ -177,7 +177,7 @@ def _cookie(text: str, at: int) -> int:
 
 
 def _is_said(value: str) -> bool:
-    """Whether the word after `password is` is one that nobody would write otherwise: letters and digits mixed."""
+    """Return True if the word after `password is` mixes letters and digits, as words of prose do not."""
     is_mixture = bool(_DIGIT.search(value)) and any(char.isalpha() for char in value)
     return len(value) >= _MIN_SAID and is_mixture and not is_type_name(value.partition("-")[0])
 
@@ -202,7 +202,7 @@ def _json_number(text: str, found: Assignment, opened: re.Match[str] | None) -> 
 
 
 def _is_model_token(text: str, found: Assignment, start: int, end: int) -> bool:
-    """Whether the value is a piece of a language model's output: it has blanks, or its log probability is near."""
+    """Return True if the value is a piece of a model's output: it has blanks, or its log probability is near."""
     if words_of(found.name) != ("token",):
         return False
     value = text[start:end]

@@ -97,7 +97,7 @@ def _is_credential(secret: str, *, basic: bool) -> bool:
 
 
 def _is_decodable(secret: str) -> bool:
-    """Whether base64 text holds `user:password`."""
+    """Return True if base64 text holds `user:password`."""
     try:
         return b":" in base64.b64decode(secret, validate=True)
     except (binascii.Error, ValueError):

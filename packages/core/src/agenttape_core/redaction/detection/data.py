@@ -23,7 +23,7 @@ class Data(NamedTuple):
 
     @classmethod
     def of(cls, body: str) -> Data | None:
-        """Decode base64; nothing if it is none."""
+        """Decode base64; return `None` for any other text."""
         try:
             return cls.of_bytes(base64.b64decode(body, validate=True))
         except (binascii.Error, ValueError):

@@ -76,10 +76,10 @@ def token(
 
 
 def is_dummy(secret: str) -> bool:
-    """Whether somebody filled in the form for an example: `ghp_xxxxxxxxxxxx`."""
+    """Return True if somebody filled in the form for an example: `ghp_xxxxxxxxxxxx`."""
     return len(set(secret[-_DUMMY:])) == 1
 
 
 def has_digit(secret: str) -> bool:
-    """Whether there is a digit: words joined by hyphens have none, keys practically always do."""
+    """Return True if there is a digit: words joined by hyphens have none, keys practically always do."""
     return any(char.isdigit() for char in secret)

@@ -22,7 +22,7 @@ _MARKS = ("W1JFREFDVEVEO", "tSRURBQ1RFRD", "bUkVEQUNURUQ6")
 """The start of a pseudonym in base64, by its place in a group of three bytes."""
 _FIRST = frozenset(b"CDIJKLMNOPQRSTUVWXYZabcdef")
 _LOOKED_AT = 17
-"""How many characters of a run, of which each fourth is looked at, decide whether it is decoded."""
+"""The number of characters of a run that decide whether it is decoded; every fourth is looked at."""
 _BREAK = r"(?:\r?\n|\\r\\n|\\n)"
 _RUN = Lazy(
     rf"[A-Za-z0-9+/_-]{{20,}}+(?:{_BREAK}[A-Za-z0-9+/_-]{{20,}}+)*+(?:{_BREAK}[A-Za-z0-9+/_-]{{2,19}}+)?={{0,2}}"
@@ -33,7 +33,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def has_pseudonym(text: str) -> bool:
-    """Whether base64 in this text may hold a pseudonym."""
+    """Return True if base64 in this text may hold a pseudonym."""
     return any(mark in text for mark in _MARKS)
 
 
@@ -60,7 +60,7 @@ def sub_encoded(text: str, change: Callable[[str], str]) -> str:
 
 
 def decode(body: str) -> str | None:
-    """Return the text in base64 of either alphabet, padded or not, in one line or many; nothing if it is not text."""
+    """Return the text in base64 of either alphabet, padded or not, in one line or many; `None` if it is no text."""
     compact = _LINE_BREAK.sub("", body).rstrip("=").translate(_STANDARD)
     try:
         return base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True).decode()

@@ -1,4 +1,4 @@
-"""Where a secret is."""
+"""The places of secrets in a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which names promise a secret: `password`, `X-Api-Key`, `clientSecret`, `aws_secret_access_key`, `Set-Cookie`.
+"""Names that promise a secret: `password`, `X-Api-Key`, `clientSecret`, `aws_secret_access_key`, `Set-Cookie`.
 
 A name is split into words at punctuation and camel case, and its *last* words decide: `session_token` names a token,
 `token_count` names a count. Names of model tokens and of paging cursors are not credentials.
@@ -114,7 +114,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def is_denied(name: str) -> bool:
-    """Whether the value under this name is a secret whatever it looks like."""
+    """Return True if the value under this name is a secret whatever it looks like."""
     if len(name) > MAX_NAME or _BLOB.search(name):
         return False
     words = words_of(name)
@@ -130,13 +130,13 @@ def is_denied(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_suspicious(name: str) -> bool:
-    """Whether a value under this name is a secret when it looks random, such as `key` or `credentials`."""
+    """Return True if a value under this name is a secret if it looks random, such as `key` or `credentials`."""
     words = words_of(name) if len(name) <= MAX_NAME else ()
     return bool(words) and words[-1] in _ENTROPY
 
 
 class Names:
-    """Which names are denied for one redactor: ours, and those of the user's rules.
+    """The names that are denied for one redactor: ours, and those of the user's rules.
 
     Args:
         own: The kind by the words of a name, for the user's rules.
@@ -148,7 +148,7 @@ class Names:
         """Literals, one of which is in each name that could be denied; in lower case."""
 
     def kind_of(self, name: str) -> str | None:
-        """Return the kind of the values under a name, or nothing if the name is not denied."""
+        """Return the kind of the values under a name, or `None` if the name is not denied."""
         if self._own and (kind := self._own.get(words_of(name))):
             return kind
         return SECRET if is_denied(name) else None

@@ -1,4 +1,4 @@
-"""What is replaced in a text, and how a text looks with it replaced."""
+"""The parts of a text that are replaced, and the text with them replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a value looks like: a placeholder, an identifier, or random."""
+"""The look of a value: a placeholder, an identifier, or random."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAX_PLACEHOLDER = 200
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value stands for a secret but is none: `<your-key>`, `${TOKEN}`, `***`, `OPENAI_API_KEY`, nothing."""
+    """Return True if a value stands for a secret: `<your-key>`, `${TOKEN}`, `***`, `OPENAI_API_KEY`, or is empty."""
     stripped = value.strip()
     if len(stripped) > _MAX_PLACEHOLDER:
         return False
@@ -44,17 +44,17 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_code_name(value: str) -> bool:
-    """Whether a bare value reads like a variable or an attribute rather than a secret: `args.password2`."""
+    """Return True if a bare value reads like a variable or an attribute rather than a secret: `args.password2`."""
     return bool(_CODE_NAME.fullmatch(value)) and not is_mixed(value)
 
 
 def is_type_name(value: str) -> bool:
-    """Whether a bare value is the name of a type or an algorithm: `int64`, `sha256`."""
+    """Return True if a bare value is the name of a type or an algorithm: `int64`, `sha256`."""
     return bool(_TYPE.fullmatch(value))
 
 
 def is_mixed(value: str) -> bool:
-    """Whether letters of both cases and at least two digits are mixed in 16 or more characters."""
+    """Return True if letters of both cases and at least two digits are mixed in 16 or more characters."""
     return (
         len(value) >= 16  # noqa: PLR2004 - shorter names such as `user1Password2` are code
         and sum(char.isdigit() for char in value) > 1
@@ -64,7 +64,7 @@ def is_mixed(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """Whether a token has the entropy of a key and is not a uuid, a hash, a number or the id of a record."""
+    """Return True if a token has the entropy of a key and is not a uuid, a hash, a number or the id of a record."""
     if not _TOKEN.fullmatch(value) or not is_mixed(value):
         return False
     if has_pseudonym(value) or _HEX_OR_UUID.fullmatch(value) or _RECORD_ID.match(value) or "/" in value[:1]:

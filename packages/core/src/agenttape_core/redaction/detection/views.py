@@ -59,7 +59,7 @@ class View:
 
     @property
     def long_runs(self) -> list[int]:
-        """Where each long run of token characters starts: most texts have none."""
+        """The start of each long run of token characters; most texts have none."""
         if self._long_runs is None:
             self._long_runs = list(_starts(self.runs))
         return self._long_runs

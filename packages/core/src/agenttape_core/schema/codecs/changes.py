@@ -1,6 +1,6 @@
-"""What changed between two pieces of plain data, so that a stream of growing ones is stored as what is new.
+"""The change between two pieces of plain data, so that of a stream of growing pieces only the new parts are stored.
 
-A text is what comes behind the text there (or is there now, where nothing was); another bare value is what is there
+A text is appended to the text there (or is put there, where there was none); any other bare value is put there.
 now. `{"$in": {key: change}}` changes a dict, `{"$items": {"#0": change}}` a list, both perhaps new; `{"$to": value}`
 puts anything else there, and `{"$gone": true}` takes it away. So all pieces of a text stand at one path, where
 redaction looks for what was split between chunks.
@@ -19,7 +19,7 @@ from agenttape_core.schema import Plain
 from agenttape_core.schema.codecs.fields import expect_dict
 
 NOTHING: Any = object()
-"""What is not there."""
+"""Stands for an absent value."""
 OWN = frozenset({"content", "changes", "delta"})
 """The keys of a chunk that are not what is there now."""
 

@@ -1,4 +1,4 @@
-"""How a pydantic object of a framework is written field by field, and filled again without running its validators.
+"""Pydantic objects of a framework, written field by field and filled again without running their validators.
 
 Constructors derive fields from each other: tool calls from raw provider arguments, text from content.
 What a model really returned may have been changed since, so a recorded object is restored as `copy` and `pickle`

@@ -51,7 +51,7 @@ def _are_floats(values: list[Any]) -> bool:
 
 
 def _scalar(cls: type) -> str | None:
-    """Return the name of a numpy scalar class of floats; nothing for other classes."""
+    """Return the name of a numpy scalar class of floats; `None` for other classes."""
     name = cls.__name__
     return name if name in _SCALARS and cls is getattr(sys.modules.get("numpy"), name, None) else None
 
