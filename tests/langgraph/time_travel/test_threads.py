@@ -210,5 +210,5 @@ def test_cassette_that_says_nothing_of_graphs(tmp_path: Path) -> None:
     """A cassette without the steps of a graph is refused with what to do."""
     with use_cassette(tmp_path / "empty.yaml", mode="all"):
         pass
-    with pytest.raises(ConfigurationError, match="does not say how the graph was started"):
+    with pytest.raises(ConfigurationError, match="holds no run of a graph"):
         steps_of(tmp_path / "empty.yaml")

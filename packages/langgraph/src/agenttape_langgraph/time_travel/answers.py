@@ -1,4 +1,4 @@
-"""What a call is to get instead of what it got: an answer that the user edited, as an outcome of a cassette."""
+"""Edited answers: results that the user gives to recorded calls, as outcomes of a cassette."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from agenttape_core import ConfigurationError, UnrecordableValueError
 from agenttape_core.integration import Cassette, Outcome, record_error, value_codec
 
 Answers = Mapping[int | str, Any]
-"""What calls are to get, by the number of the interaction or by its address.
+"""Results of calls, by the number or the address of the interaction.
 
-A text or a message for a chat model, a text for a text model; for everything else what the call is to return. An
-exception is raised.
+A text or a message for a chat model, a text for a text model, the returned value for everything else. An exception is
+raised.
 """
 
 
 def edited_outcomes(cassette: Cassette, answers: Answers) -> dict[int, Outcome]:
-    """Return the outcomes that stand for edited answers, by the number of the interaction.
+    """Return the outcomes for edited answers, by the number of the interaction.
 
     Raises:
         ConfigurationError: If there is no such interaction, several have the address, or it cannot have this answer.
@@ -31,14 +31,16 @@ def edited_outcomes(cassette: Cassette, answers: Answers) -> dict[int, Outcome]:
 def _numbered(cassette: Cassette, answers: Answers) -> dict[int, Any]:
     numbered: dict[int, Any] = {}
     for key, answer in answers.items():
-        fits = [entry.number for entry in cassette.entries if key in (entry.number, entry.address)]
-        if len(fits) != 1:
-            found = f"the interactions {', '.join(map(str, fits))} have it" if fits else "it holds no such interaction"
+        found = [entry.number for entry in cassette.entries if key in (entry.number, entry.address)]
+        if len(found) != 1:
+            problem = (
+                f"the interactions {', '.join(map(str, found))} have it" if found else "it holds no such interaction"
+            )
             raise ConfigurationError(
                 f"answers={{{key!r}: ...}}: expected the number or the address of one interaction of {cassette.path}; "
-                f"{found}"
+                f"{problem}"
             )
-        numbered[fits[0]] = answer
+        numbered[found[0]] = answer
     return numbered
 
 
@@ -57,23 +59,23 @@ def _outcome(cassette: Cassette, number: int, answer: Any) -> Outcome:
 def _chat_result(answer: Any, recorded: Outcome) -> ChatResult:
     if isinstance(answer, ChatResult):
         return answer
-    message = _said_otherwise(answer, recorded) if isinstance(answer, str) else answer
+    message = _with_text(answer, recorded) if isinstance(answer, str) else answer
     if not isinstance(message, BaseMessage):
-        raise ConfigurationError(f"a chat model answers with a text or a message, not with {answer!r}")
+        raise ConfigurationError(f"answers: expected a text or a message for a chat model, found {answer!r}")
     return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def _said_otherwise(text: str, recorded: Outcome) -> AIMessage:
-    """Return a message of the model that says another text; of one that only said something all else stays."""
-    said = value_codec().decode(recorded.value) if recorded.status == "returned" else None
-    message = said.generations[0].message if isinstance(said, ChatResult) and said.generations else None
+def _with_text(text: str, recorded: Outcome) -> AIMessage:
+    """Return the recorded message with another text, or a new one if the recorded message called tools."""
+    result = value_codec().decode(recorded.value) if recorded.status == "returned" else None
+    message = result.generations[0].message if isinstance(result, ChatResult) and result.generations else None
     if not isinstance(message, AIMessage) or message.tool_calls or message.invalid_tool_calls:
         return AIMessage(text)
     return message.model_copy(update={"content": text, "usage_metadata": None})
 
 
 def _value(kind: str, answer: Any, recorded: Outcome) -> Any:
-    """Return an answer as calls of a kind return it."""
+    """Return an answer in the form that calls of a kind return."""
     if kind == "chat":
         return _chat_result(answer, recorded)
     if kind == "completion" and isinstance(answer, str):

@@ -1,8 +1,8 @@
-"""How a recorded run was started, and what was changed in it on the way.
+"""The plan of a run: its invocations, and the edits of its state.
 
-A run of a graph is started by *invocations*: with an input, with nothing to go on where it stopped, or with a
-`Command`, such as the answer of a human to an interrupt. They are the outermost steps of the cassette. A derived
-cassette has them in its header, with the edits that made it another run.
+A run of a graph is started by *invocations*: with an input, with `None` to go on after a stop, or with a `Command`, for
+example the answer of a human to an interrupt. They are the outermost steps of the cassette. A derived cassette has them
+in its header, with the edits of the fork.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from agenttape_core import ConfigurationError, UnreadableValueError
 from agenttape_core.integration import Plain, plain_value, value_codec
 
 COMMAND = "$command"
-"""The tag that commands of LangGraph have in a cassette."""
+"""The tag of LangGraph's commands in a cassette."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a task of a graph had stopped to ask.
+    """A question that a task of a graph stopped to ask.
 
     Args:
         node: The node of the task.
-        place: What tells the task from others of its node, so that tasks are sorted as LangGraph does.
-        interrupt: What it asked.
+        place: The address or path that distinguishes the task from others of its node.
+        interrupt: The interrupt of the question.
     """
 
     node: str
@@ -37,16 +37,17 @@ class Question:
 
     @property
     def rank(self) -> tuple[str, list[int]]:
-        """Sorts the questions of one stop: numbers in places as numbers."""
+        """Sort key of the questions of one stop, in LangGraph's order of tasks: numbers in places are numbers."""
         return self.node, [int(number) for number in re.findall(r"\d+", self.place)]
 
 
 def answers_readdressed(
     answers: Mapping[str, Any], recorded: Sequence[Question], asked: Sequence[Question]
 ) -> dict[str, Any]:
-    """Return answers by the ids that the questions have in this run: those of the recorded run were its own.
+    """Return answers under the ids that their questions have in this run: every run has its own ids.
 
-    A question is the same if the same node asks the same; of equal ones, and of what is left, the order decides.
+    A question is the same if the same node asks for the same value. Among equal questions, and among those that are
+    left, the order decides.
     """
     left = sorted(asked, key=lambda question: question.rank)
     ids: dict[str, str] = {}
@@ -69,12 +70,12 @@ class Invocation:
 
     Args:
         number: 1-based, within its thread.
-        address: Where its run stands in the cassette.
-        input: What it was started with, as plain data; nothing to go on where it had stopped.
-        configurable: What it was configured with besides its thread, of plain values.
+        address: The address of its run in the cassette.
+        input: Its input as plain data; `None` to go on after a stop.
+        configurable: The plain values of its configuration, without the thread.
         failed: Whether it ended with an error.
-        asked: What the graph had stopped to ask before.
-        asking: The addresses of the nodes that stopped to ask something in it, of subgraphs, too.
+        asked: The questions that were waiting when it began.
+        asking: The addresses of the nodes that stopped to ask something in it, also in subgraphs.
     """
 
     number: int
@@ -86,17 +87,17 @@ class Invocation:
     asking: tuple[str, ...] = ()
 
     def given(self) -> Any:
-        """Return the input as the graph is to get it.
+        """Return the input for the graph.
 
         Raises:
-            ConfigurationError: If the cassette does not hold it as it was.
+            ConfigurationError: If it cannot be rebuilt from the cassette.
         """
         try:
             return value_codec().decode(self.input)
         except UnreadableValueError as error:
             raise ConfigurationError(
                 f"the input of invocation {self.number}, {self.address}, cannot be rebuilt: {error}\n"
-                f"  import what its classes are of, or hand it in: inputs={{{self.number}: ...}}"
+                f"  import the modules of its classes, or pass the input: inputs={{{self.number}: ...}}"
             ) from error
 
     @property
@@ -106,12 +107,12 @@ class Invocation:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is the answer to an interrupt."""
+        """True for the answer to an interrupt."""
         return self._command is not None and "resume" in self._command
 
     @property
     def answers(self) -> list[Plain]:
-        """What it answers, as plain data: one answer to all, or one for each id of a question."""
+        """Its answers as plain data: one for all questions, or one by the id of each."""
         if self._command is None or not self.is_answer:
             return []
         resume = self._command["resume"]
@@ -119,7 +120,7 @@ class Invocation:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it is a new input, and not a way to go on."""
+        """True for a new input; false for an answer, or if the run goes on."""
         return self.input is not None and self._command is None
 
     def answering(self, resume: Any, address: str) -> Invocation:
@@ -134,15 +135,15 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A place of a run where it is left, and the change that is made to its state there, if there is one.
+    """A place in a run, and the change of the state there, if there is one.
 
     Args:
-        graph: The address of the run of the graph whose state it is.
-        superstep: LangGraph's number of the superstep after which.
-        at_end: Whether the run had stopped there by itself, to ask something.
+        graph: The address of the run of the graph that has the state.
+        superstep: LangGraph's number of the superstep before the place.
+        at_end: Whether the run stopped there by itself, to ask something.
         edits_state: Whether the state is changed.
         values: The new values as plain data, as `update_state` takes them.
-        as_node: The node that they are to come from.
+        as_node: The node that the values come from.
     """
 
     graph: str
@@ -153,7 +154,7 @@ class Edit:
     as_node: str | None = None
 
     def ends(self, address: str) -> bool:
-        """Whether it is made after the run at an address has stopped by itself."""
+        """Return true for an edit that is made after the run at an address has stopped by itself."""
         return self.at_end and self.graph.partition("/")[0] == address
 
     def update(self) -> Any:
@@ -169,9 +170,9 @@ class Plan:
     """The invocations of one thread, and the edits between and within them.
 
     Args:
-        thread_id: The thread; nothing if the graph ran without one.
-        invocations: How the graph was started, in this order.
-        edits: What was changed in its state.
+        thread_id: The thread; `None` if the graph ran without one.
+        invocations: The invocations, in order.
+        edits: The edits of the state.
     """
 
     thread_id: str | None
@@ -184,7 +185,7 @@ class Plan:
         return frozenset(invocation.address for invocation in self.invocations)
 
     def to_plain(self) -> dict[str, Plain]:
-        """Return it as plain data."""
+        """Return the plan as plain data."""
         return {
             "thread_id": self.thread_id,
             "invocations": [
@@ -204,10 +205,10 @@ class Plan:
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Plan:
-        """Return the plan that plain data stands for.
+        """Return the plan of plain data.
 
         Raises:
-            ConfigurationError: If it stands for none.
+            ConfigurationError: If it is not that of a plan.
         """
         try:
             invocations = [Invocation(number, **one) for number, one in enumerate(plain["invocations"], start=1)]
@@ -215,5 +216,5 @@ class Plan:
             return cls(plain["thread_id"], tuple(invocations), tuple(edits))
         except (KeyError, TypeError) as error:
             raise ConfigurationError(
-                f"the origin that the cassette notes is not one of a graph's run: {error}"
+                f"the origin in the header of the cassette is not a plan of a graph: {error}"
             ) from error

@@ -1,4 +1,4 @@
-"""What a cassette says of the runs of a graph that it holds: how they were started, and the steps they took.
+"""The runs of a graph in a cassette: their invocations and their steps.
 
 Below the outermost steps, those of kind `node` have LangGraph's superstep in their address, as in `LangGraph/plan@3`.
 """
@@ -18,10 +18,10 @@ from agenttape_core.tools.compare import named_cassette
 from agenttape_langgraph.time_travel.plan import Edit, Invocation, Plan, Question
 
 PLAN = "plan"
-"""The key of the origin of a derived cassette that has its plan."""
+"""The key of the plan in the origin of a derived cassette."""
 
 THREAD = "thread_id"
-"""The key under which LangGraph, and so a cassette, has the thread of a run."""
+"""LangGraph's key of the thread of a run, in configs and in a cassette."""
 
 _STEP = re.compile(r"(?P<node>.*?)@(?P<superstep>-?\d+)[^/]*")
 _INTERRUPTED = "langgraph.errors:GraphInterrupt"
@@ -31,16 +31,16 @@ _RUNS = frozenset({"agent", "chain", "graph"})
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """One superstep of a recorded graph, or of a subgraph in it: a place to travel to.
+    """One superstep of a recorded graph or of a subgraph: a place to fork at.
 
     Args:
-        number: 1-based, in the order of the run; what `step=` takes.
-        superstep: LangGraph's own number of it, as in the metadata of its checkpoint. Subgraphs count by themselves.
-        graph: The address of the run of the graph it belongs to.
+        number: 1-based, in the order of the run, as `step=` takes it.
+        superstep: LangGraph's own number, as in the metadata of its checkpoint. Each subgraph has its own count.
+        graph: The address of the run of its graph.
         nodes: The names of the nodes that ran in it, in the order of their tasks. `__start__` took the input.
-        namespace: The nodes that led to the subgraph it belongs to, outermost first; empty for the graph itself.
-        invocation: The number of the invocation that it belongs to.
-        interrupts: What its nodes stopped to ask, in the order of their tasks.
+        namespace: The nodes that led to its subgraph, outermost first; empty for the graph itself.
+        invocation: The number of its invocation.
+        interrupts: The questions of its nodes, in the order of their tasks.
         failed: Whether one of its nodes ended with an error.
     """
 
@@ -55,11 +55,11 @@ class RecordedStep:
 
     @property
     def address(self) -> str:
-        """Where it stands in the cassette."""
+        """The address of the superstep in the cassette."""
         return f"{self.graph}@{self.superstep}"
 
     def edit(self, **change: Any) -> Edit:
-        """Return the edit that is made after this step."""
+        """Return an edit at the place after this step."""
         return Edit(self.graph, self.superstep, at_end=bool(self.interrupts), **change)
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class RecordedStep:
 
 @dataclass(slots=True)
 class _Superstep:
-    """A superstep that is being gathered of the nodes that ran in it."""
+    """A superstep while its nodes are gathered."""
 
     graph: str
     superstep: int
@@ -85,7 +85,7 @@ class RecordedRun:
 
     Args:
         cassette: The cassette.
-        thread_id: The thread; it may be left out if there is only one.
+        thread_id: The thread. It may be left out if there is only one.
 
     Raises:
         ConfigurationError: If the cassette holds no invocation, none of this thread, or several threads to choose from.
@@ -99,7 +99,7 @@ class RecordedRun:
 
     @property
     def is_only(self) -> bool:
-        """Whether the cassette has no other thread."""
+        """True if the cassette holds no other thread."""
         threads = {_thread_of(step) for step in self.cassette.steps() if _is_invocation(step)}
         return threads <= {self.plan.thread_id}
 
@@ -107,12 +107,12 @@ class RecordedRun:
         """Return the step of a number.
 
         Raises:
-            ConfigurationError: If there is none of that number.
+            ConfigurationError: If there is no such step.
         """
         number = chosen.number if isinstance(chosen, RecordedStep) else chosen
         if type(number) is not int or not 1 <= number <= len(self.steps):
-            of = f"1 to {len(self.steps)}" if self.steps else "none: no node ran"
-            raise ConfigurationError(f"step={chosen!r}: {self.cassette.path} has the steps {of}; steps_of() lists them")
+            numbers = f"steps 1 to {len(self.steps)}" if self.steps else "no steps: no node ran"
+            raise ConfigurationError(f"step={chosen!r}: {self.cassette.path} has {numbers}; steps_of() lists them")
         return self.steps[number - 1]
 
     def _steps(self) -> Iterator[RecordedStep]:
@@ -133,7 +133,7 @@ class RecordedRun:
             yield _recorded(number, one, invocation)
 
     def _gathered(self) -> dict[tuple[str, int], _Superstep]:
-        """Gather the nodes that ran by the superstep they ran in, in the order of the file."""
+        """Return the supersteps with the nodes that ran in them, in the order of the file."""
         roots = self.plan.roots
         found: dict[tuple[str, int], _Superstep] = {}
         for step in self.cassette.steps():
@@ -150,15 +150,15 @@ class RecordedRun:
 
 
 def steps_of(cassette: str | Location | Cassette, thread_id: str | None = None) -> tuple[RecordedStep, ...]:
-    """Return the steps of a recorded run, in their order: the places that `time_travel` can depart from.
+    """Return the steps of a recorded run, in order: the places where `time_travel` can fork it.
 
     Args:
         cassette: The cassette, its path, or its bare name.
-        thread_id: The thread; it may be left out if the cassette has only one.
+        thread_id: The thread. It may be left out if the cassette has only one.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
-        ConfigurationError: If it does not say how a graph was run, or holds several threads to choose from.
+        ConfigurationError: If it holds no run of a graph, or several threads to choose from.
     """
     return RecordedRun(named_cassette(cassette), thread_id).steps
 
@@ -173,14 +173,14 @@ def _recorded(number: int, one: _Superstep, invocation: Invocation) -> RecordedS
 
 
 def _interrupts(step: Step) -> list[Interrupt]:
-    """Return what a node stopped to ask."""
+    """Return the questions that a node stopped to ask."""
     if step.error is None or step.error.type != _INTERRUPTED:
         return []
-    (asked,) = value_codec(lenient=True).decode(step.error.args) or [()]
-    return [one for one in asked if isinstance(one, Interrupt)]
+    (raised,) = value_codec(lenient=True).decode(step.error.args) or [()]
+    return [one for one in raised if isinstance(one, Interrupt)]
 
 
-# -- how it was started ------------------------------------------------------------------------------------------------
+# -- the plan ------------------------------------------------------------------------------------------------
 
 
 def _derived(cassette: Cassette, thread_id: str | None) -> Plan | None:
@@ -189,7 +189,7 @@ def _derived(cassette: Cassette, thread_id: str | None) -> Plan | None:
         return None
     plan = Plan.of_plain(origin[PLAN])
     _choose(cassette, [plan.thread_id], thread_id)
-    return replace(plan, invocations=_with_asked(cassette, plan.invocations))
+    return replace(plan, invocations=_with_questions(cassette, plan.invocations))
 
 
 def _observed(cassette: Cassette, thread_id: str | None) -> Plan:
@@ -199,20 +199,20 @@ def _observed(cassette: Cassette, thread_id: str | None) -> Plan:
         Invocation(number, step.address, step.input, _configured(step), failed=step.status != "ended")
         for number, step in enumerate((step for step in found if _thread_of(step) == thread), start=1)
     ]
-    return Plan(thread, _with_asked(cassette, invocations))
+    return Plan(thread, _with_questions(cassette, invocations))
 
 
-def _with_asked(cassette: Cassette, invocations: Sequence[Invocation]) -> tuple[Invocation, ...]:
-    asking = _asking(cassette)
+def _with_questions(cassette: Cassette, invocations: Sequence[Invocation]) -> tuple[Invocation, ...]:
+    questions = _questions(cassette)
     before = ["", *(invocation.address for invocation in invocations)]
     return tuple(
-        replace(invocation, asked=tuple(asking.get(last, ())), asking=_asking_nodes(cassette, invocation.address))
+        replace(invocation, asked=tuple(questions.get(last, ())), asking=_asking_nodes(cassette, invocation.address))
         for last, invocation in zip(before, invocations, strict=False)
     )
 
 
-def _asking(cassette: Cassette) -> dict[str, list[Question]]:
-    """Return what the nodes of each invocation stopped to ask, by its address; a node asks for its subgraph, too."""
+def _questions(cassette: Cassette) -> dict[str, list[Question]]:
+    """Return the questions of each invocation by its address. A node raises the questions of its subgraph, too."""
     found: dict[str, list[Question]] = {}
     for step in cassette.steps():
         if step.kind == "node" and step.address.count("/") == 1:
@@ -239,14 +239,14 @@ def _choose(cassette: Cassette, recorded: list[str | None], thread_id: str | Non
     threads = list(dict.fromkeys(recorded))
     if not threads:
         raise ConfigurationError(
-            f"{cassette.path} does not say how the graph was started: it holds no step of it\n"
-            "  record it with use_cassette around the graph, or with a TapeCallbackHandler in its config"
+            f"{cassette.path} holds no run of a graph: it has no step of one\n"
+            "  record with use_cassette around the graph, or with a TapeCallbackHandler in its config"
         )
     named = ", ".join(map(repr, threads))
     if thread_id is not None and str(thread_id) not in threads:
         raise ConfigurationError(f"thread_id={thread_id!r}: {cassette.path} holds the threads {named}")
     if thread_id is None and len(threads) > 1:
-        raise ConfigurationError(f"{cassette.path} holds several threads, {named}: say which one, thread_id=...")
+        raise ConfigurationError(f"{cassette.path} holds several threads, {named}: choose one, thread_id=...")
     return str(thread_id) if thread_id is not None else threads[0]
 
 
@@ -255,6 +255,6 @@ def _configured(step: Step) -> dict[str, Any]:
 
 
 def _is_configured(key: str, value: Any) -> bool:
-    """Whether metadata may have come from the `configurable` of a config, and can be handed in again."""
+    """Return true for metadata that may have come from the `configurable` of a config, and can be passed again."""
     framework = key.startswith(("langgraph_", "ls_", "lc_", "checkpoint_", "__")) or key in {THREAD, "run_id"}
     return not framework and isinstance(value, str | int | float | bool)
