@@ -1,4 +1,4 @@
-"""Checkpoints of LangGraph on one SQLite file."""
+"""LangGraph's checkpoints in one SQLite file."""
 
 from agenttape_langgraph.saver.database import Database
 from agenttape_langgraph.saver.local import LocalSaver

@@ -1,4 +1,4 @@
-"""The rows of checkpoints and of pending writes, and what LangGraph calls them."""
+"""The rows of checkpoints and of pending writes, to and from LangGraph's tuples."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata, CheckpointTuple, PendingWrite
 
 from agenttape_core import CassetteFormatError
-from agenttape_langgraph.saver.contents import Reader, Value, let_go, prepared, store
+from agenttape_langgraph.saver.contents import Reader, Value, prepared, release, store
 from agenttape_langgraph.saver.sealing import Seal, Typed
 from agenttape_langgraph.saver.slots import read_slots, write_slots
 
 _SMALL_VALUE, _SMALL_WRITE = 128, 512
-"""Values with fewer bytes lie in the row. A write is not repeated by the next checkpoint, a channel's value is."""
+"""Values with fewer bytes are stored in the row. The next checkpoint repeats a channel's value, but not a write."""
 
 VALUES = "channel_values"
 COLUMNS = (
@@ -44,7 +44,7 @@ class Row:
 
     @classmethod
     def of(cls, found: Sequence[Any]) -> Row:
-        """Return what `COLUMNS` selected."""
+        """Return the row that `COLUMNS` selected."""
         return cls(*found)
 
     def config(self, checkpoint_id: str) -> RunnableConfig:
@@ -115,7 +115,7 @@ def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Save
     uses = [(slot.content, number) for slot in slots or () if slot.content]
     connection.executemany("INSERT OR IGNORE INTO uses (content, checkpoint) VALUES (?, ?)", uses)
     if before is not None:
-        let_go(connection, before.contents)
+        release(connection, before.contents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Held:
 
 
 def contents_of(connection: sqlite3.Connection, query: str, values: Sequence[Any]) -> Held | None:
-    """Return the rows of checkpoints that a query selects with what they use, or `None` if there are none."""
+    """Return the rows of checkpoints that a query selects with their contents, or `None` if there are none."""
     found = connection.execute(f"SELECT id, slots FROM checkpoints WHERE id IN ({query})", values).fetchall()  # noqa: S608 - our own query
     if not found:
         return None
@@ -136,7 +136,7 @@ def contents_of(connection: sqlite3.Connection, query: str, values: Sequence[Any
 
 
 def forget(connection: sqlite3.Connection, rows: Iterable[int]) -> None:
-    """Delete rows of checkpoints; what they used is let go of by the caller."""
+    """Delete rows of checkpoints; the caller releases their contents."""
     for row in rows:
         slots = connection.execute("SELECT slots FROM checkpoints WHERE id = ?", (row,)).fetchone()[0]
         used = {(slot.content, row) for slot in (read_slots(slots) if slots else ()) if slot.content}
@@ -154,7 +154,7 @@ class Write:
 
 
 def serialised_writes(seal: Seal, writes: Sequence[tuple[str, Any]]) -> list[Write]:
-    """Serialise pending writes, each with its index; those of special channels have one of their own."""
+    """Serialise pending writes, each with its index; special channels have fixed indices, which are negative."""
     return [
         Write(WRITES_IDX_MAP.get(channel, idx), channel, prepared(seal, seal.dumps(value), _SMALL_WRITE))
         for idx, (channel, value) in enumerate(writes)
@@ -164,11 +164,11 @@ def serialised_writes(seal: Seal, writes: Sequence[tuple[str, Any]]) -> list[Wri
 def save_write(
     connection: sqlite3.Connection, seal: Seal, place: tuple[int, str, str], path: str, write: Write
 ) -> None:
-    """Store a pending write: the first of its index stays; of a special channel the last.
+    """Store a pending write: the first of its index stays, or the last for a special channel.
 
     Args:
         connection: In a transaction that writes.
-        seal: What the serialiser means for bytes.
+        seal: The seal of the serialiser.
         place: The number of the namespace, the id of the checkpoint, and that of the task.
         path: The path of the task.
         write: The write.
@@ -185,7 +185,7 @@ def save_write(
         (*key, path, write.channel, write_slots([slot]), slot.content or None),
     )
     if before is not None and before[0]:
-        let_go(connection, before)
+        release(connection, before)
 
 
 def tuple_of(connection: sqlite3.Connection, reader: Reader, row: Row) -> CheckpointTuple:
@@ -234,7 +234,7 @@ def writes_of(
         connection: In a transaction.
         reader: Reads the values.
         place: The number of the namespace, and the id of the checkpoint.
-        channels: Only those to these channels; all, if it is empty.
+        channels: The channels to return writes of; all if it is empty.
     """
     wanted = set(channels)
     rows = connection.execute(

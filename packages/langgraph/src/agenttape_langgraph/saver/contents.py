@@ -1,11 +1,12 @@
-"""Values that are stored once, whoever has them.
+"""Values that are stored once, however many checkpoints and writes have them.
 
-A content is a chain of pieces. Two contents that begin alike share the links of their chains up to where they part, so
-a list of messages that grows at every step costs one link and one piece a step. A piece is stored once as well,
-wherever in whatever chain it is: a list that loses its beginning keeps its pieces.
+A content is a chain of pieces. Two contents that begin alike share the links of their chains up to the first
+difference, so a list of messages that grows at every step costs one link and one piece per step. A piece is stored once
+as well, at any place of any chain: a list that loses its beginning keeps its pieces.
 
-Nothing counts references. A content is in use while a checkpoint or a write has it, a link while a content or another
-link ends or goes on there, a piece while a link has it; what is let go of is looked up, and goes if nothing has it.
+There are no reference counts. A content is in use while a checkpoint or a write has it, a link while a content ends at
+it or another link follows it, a piece while a link has it. A released content is looked up, and deleted if it is not in
+use.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ Value = Typed | Content
 
 
 def prepared(seal: Seal, typed: Typed, small: int) -> Value:
-    """Say how a serialised value is stored: in its row if it is small."""
+    """Return a serialised value as it is stored: as it is, for its row, if it is small, else as a content."""
     return typed if len(typed.data) < small else seal.content(typed)
 
 
 def store(connection: sqlite3.Connection, seal: Seal, value: Value) -> Slot:
-    """Store a value, or find that it is there already."""
+    """Store a value, unless the file has it already; return its slot."""
     if isinstance(value, Typed):
         return Slot(0, value.kind, seal.close(value.data))
     row = connection.execute("SELECT id FROM contents WHERE digest = ?", (value.digest,)).fetchone()
@@ -54,7 +55,7 @@ def store(connection: sqlite3.Connection, seal: Seal, value: Value) -> Slot:
 
 
 def _extend_chain(connection: sqlite3.Connection, seal: Seal, value: Content) -> int:
-    """Add to the longest chain that the value begins with what it lacks, and return the last link."""
+    """Extend the longest stored chain that the value begins with, and return the last link."""
     known, previous = _longest_known(connection, seal, value)
     for at, chain in enumerate(seal.chains(value, known), known):
         row = connection.execute("SELECT id FROM pieces WHERE digest = ?", (value.digests[at],)).fetchone()
@@ -70,9 +71,9 @@ def _extend_chain(connection: sqlite3.Connection, seal: Seal, value: Content) ->
 
 
 def _longest_known(connection: sqlite3.Connection, seal: Seal, value: Content) -> tuple[int, int | None]:
-    """How many links of a chain are stored, and the last of them; with a link all before it are stored.
+    """Return the number of links of a chain that are stored, and the last of them; all links before it are stored, too.
 
-    The usual case is a list that grew by one or two, so the end is looked at first; then the rest by halves.
+    Usually a list grew by one or two items, so the search begins at the end and goes on by halves.
     """
     found: int | None = None
     low, high, step = 0, len(value.pieces), 1
@@ -92,11 +93,11 @@ def _new_id(cursor: sqlite3.Cursor) -> int:
 
 
 class Reader:
-    """Reads values within one transaction, or one listing; remembers pieces that it read.
+    """Reads values within one transaction or one listing, and keeps the pieces that it has read.
 
     Args:
         path: The file, for errors.
-        seal: What the serialiser means for bytes.
+        seal: The seal of the serialiser.
     """
 
     def __init__(self, path: Path | str, seal: Seal) -> None:
@@ -109,7 +110,7 @@ class Reader:
         """Return the serialised value of a slot.
 
         Raises:
-            CassetteFormatError: It is damaged, or not there.
+            CassetteFormatError: It is damaged or missing.
             UnreadableValueError: It is encrypted or packed in a way that cannot be read here.
         """
         try:
@@ -118,7 +119,7 @@ class Reader:
             return self._whole(connection, slot.content)
         except ValueError as error:
             if self.seal.encrypts:
-                raise  # the cipher says that the key is another one
+                raise  # by the cipher, which has another key
             raise CassetteFormatError(self.path, f"a stored value is damaged: {error}") from error
 
     def only(self, connection: sqlite3.Connection, data: bytes) -> Typed:
@@ -144,7 +145,7 @@ class Reader:
             "SELECT digest, kind, head, last, length, tail FROM contents WHERE id = ?", (number,)
         ).fetchone()
         if row is None:
-            raise ValueError(f"content {number} is not there")
+            raise ValueError(f"content {number} is missing")
         digest, kind, head, last, length, tail = row
         found = [self._piece(piece, data) for piece, data in connection.execute(_CHAIN, (last,))]
         head, tail = self.seal.open(head), self.seal.open(tail)
@@ -154,7 +155,7 @@ class Reader:
         return Typed(kind, b"".join((head, *(piece for piece, _ in found), tail)))
 
     def _piece(self, number: int, data: bytes) -> tuple[bytes, bytes]:
-        """A piece and its digest."""
+        """Return a piece and its digest."""
         known = self._pieces.get(number)
         if known is None:
             piece = self.seal.open(data)
@@ -165,8 +166,8 @@ class Reader:
         return known
 
 
-def let_go(connection: sqlite3.Connection, contents: Iterable[int]) -> None:
-    """Delete those of the contents that nothing uses any more, with the links and pieces that only they had."""
+def release(connection: sqlite3.Connection, contents: Iterable[int]) -> None:
+    """Delete the contents that are no longer in use, with the links and pieces that only they had."""
     for number in sorted(set(contents), reverse=True):
         used = connection.execute(
             "SELECT 1 WHERE EXISTS (SELECT 1 FROM uses WHERE content = :it)"
@@ -176,10 +177,10 @@ def let_go(connection: sqlite3.Connection, contents: Iterable[int]) -> None:
         row = None if used else connection.execute("SELECT last FROM contents WHERE id = ?", (number,)).fetchone()
         if row:
             connection.execute("DELETE FROM contents WHERE id = ?", (number,))
-            _let_go_of_chain(connection, int(row[0]))
+            _release_chain(connection, int(row[0]))
 
 
-def _let_go_of_chain(connection: sqlite3.Connection, last: int | None) -> None:
+def _release_chain(connection: sqlite3.Connection, last: int | None) -> None:
     while last is not None:
         used = connection.execute(
             "SELECT 1 WHERE EXISTS (SELECT 1 FROM contents WHERE last = :it)"

@@ -29,27 +29,28 @@ _NAP = 0.01
 
 
 class Database:
-    """The file of a saver, as a seam for what else lives in it.
+    """The file of a saver, which other parts of this library may keep tables in.
 
-    A part of this library that keeps tables of its own in the file calls `add_part` once, and then uses `reading` and
-    `writing` like the saver does. Tables of a part begin with its name and an underscore, and hold no reference to
-    the saver's, whose rows come and go; what the saver promises to a part is that it leaves its tables alone.
+    A part with tables of its own calls `add_part` once, and then uses `reading` and `writing` as the saver does. Tables
+    of a part begin with its name and an underscore, and hold no reference to the saver's, whose rows come and go. The
+    saver leaves them alone.
 
-    The journal is SQLite's write-ahead log: readers and the writer do not wait for each other, a process that is killed
-    leaves every finished transaction behind, and a commit costs no flush of the disk (`synchronous=NORMAL`: after a
-    power failure the last transactions may be missing, and the file is whole). While it is open there are two more
-    files beside it, `-wal` and `-shm`; the last one to close it puts all into the one file. It must be on a local disk.
+    The journal is SQLite's write-ahead log: readers and the writer do not wait for each other, every finished
+    transaction survives a killed process, and a commit costs no flush of the disk (`synchronous=NORMAL`: after a power
+    failure the last transactions may be missing, and the file is valid). While it is open there are two more files
+    beside it, `-wal` and `-shm`; the last connection to be closed merges them into the one file. It must be on a local
+    disk.
 
     Args:
         path: The file; its folder is made. `:memory:` is a database that ends with this object.
         read_only: Never write, and do not make the file.
-        patience: How many seconds to wait for another process that is writing.
+        patience: Seconds to wait for another process that is writing.
 
     Raises:
-        CassetteNotFoundError: There is no file, and `read_only` makes none.
-        CassetteFormatError: The file is no database, or a foreign one.
+        CassetteNotFoundError: There is no file, with `read_only`.
+        CassetteFormatError: The file is not a database, or a foreign one.
         CassetteVersionError: It is of a newer version of this library.
-        CassetteLockedError: Another process kept it for longer than the patience.
+        CassetteLockedError: Another process kept it locked for longer than the patience.
         CassetteWriteError: It cannot be made or opened.
     """
 
@@ -66,7 +67,7 @@ class Database:
         self.open()
 
     def open(self) -> None:
-        """Open the file; nothing happens if it is open."""
+        """Open the file, unless it is open."""
         self._after_fork()
         with self._lock:
             if self._connection is not None:
@@ -82,7 +83,7 @@ class Database:
             self._finalizer = weakref.finalize(self, _abandon, connection, os.getpid())
 
     def close(self) -> None:
-        """Close the file; what it holds is then in this one file, if nobody else has it open."""
+        """Close the file; all data is then in this one file, unless another process has it open."""
         self._after_fork()
         pool, self._pool = self._pool, None
         if pool is not None:
@@ -97,13 +98,13 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that sees the file as it is now, whatever others write meanwhile."""
+        """Open a transaction that sees the file as it is now, whatever others write meanwhile."""
         with self._transaction("BEGIN") as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that writes: all of it, or nothing if the block raises or the process is killed."""
+        """Open a transaction that writes all, or nothing if the block raises or the process is killed."""
         if self.read_only:
             raise CassetteWriteError(
                 self.path, "it was opened for reading only", remedy="copy it, and write to the copy"
@@ -116,7 +117,7 @@ class Database:
 
         Args:
             name: The name of the part.
-            steps: For each version of its tables, from 1 on, the statements that make it of the one before; each ends
+            steps: For each version of its tables, from 1 on, the statements that migrate the version before; each ends
                 a line with `;`.
 
         Raises:
@@ -126,7 +127,7 @@ class Database:
             add_part(self.path, connection, name, steps)
 
     def tidy(self) -> None:
-        """Give back the room of what was deleted, so far as nobody else is at work."""
+        """Release the space of deleted data, unless another process is using the file."""
         with self._lock, translated(self.path):
             connection = self._opened()
             if connection.in_transaction:
@@ -142,12 +143,12 @@ class Database:
                 connection.execute(f"PRAGMA busy_timeout = {self._patience * 1000:.0f}")
 
     async def run(self, call: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Call something in a thread of this database, so that the event loop goes on.
+        """Call a function in a thread of this database, so that the event loop goes on.
 
-        The threads are not those of the loop: these may all be busy with nodes that wait for the saver.
+        The threads are not those of the loop, which may all be busy with nodes that wait for the saver.
         """
         self._after_fork()
-        with self._pool_lock:  # never held for long, unlike the other
+        with self._pool_lock:  # never held for long, unlike the lock of the connection
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="agenttape-saver")
             pool = self._pool
@@ -167,7 +168,7 @@ class Database:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                connection.rollback()  # nothing, if SQLite did it on its own
+                connection.rollback()  # does nothing if SQLite did so by itself
                 raise
 
     def _opened(self) -> sqlite3.Connection:
@@ -178,7 +179,7 @@ class Database:
         return self._connection
 
     def _after_fork(self) -> None:
-        """Forget what belongs to the process that this one was forked from: SQLite forbids to use or close it here."""
+        """Forget the connection of the parent of a fork: SQLite forbids to use or close it in the child."""
         if self._process == os.getpid():
             return
         was_open = self._connection is not None
@@ -193,13 +194,13 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         if isinstance(self.path, str):
             return self._connect_to(self.path)
-        _look_at(self.path)
+        _check_magic(self.path)
         if not self.read_only and self.path.exists() and not _may_write(self.path):
             self.read_only = True
         if self.read_only:
             if not self.path.exists():
-                raise CassetteNotFoundError(self.path, "there is no such file", remedy="look at the path")
-            return self._connect_to(f"{self.path.as_uri()}?{_how_to_read(self.path)}", uri=True)
+                raise CassetteNotFoundError(self.path, "there is no such file", remedy="check the path")
+            return self._connect_to(f"{self.path.as_uri()}?{_read_mode(self.path)}", uri=True)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -210,13 +211,13 @@ class Database:
         return sqlite3.connect(target, timeout=self._patience, isolation_level=None, check_same_thread=False, uri=uri)
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        """Look whether the file is ours before anything is changed; then make it ours."""
+        """Check that the file is ours before anything is changed, and migrate it."""
         version = found_version(self.path, connection)
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         if self.read_only:
             if version < VERSION:
-                raise CassetteNotFoundError(self.path, "the file is empty, and may only be read")
+                raise CassetteNotFoundError(self.path, "the file is empty, and was opened for reading only")
             return
         if version == 0:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -243,7 +244,7 @@ class Database:
 
 
 _of_parent: list[sqlite3.Connection | None] = []
-"""Connections of the process that this one was forked from; to let go of them would close them."""
+"""Connections of the process that this one was forked from: garbage collection would close them."""
 
 
 def _abandon(connection: sqlite3.Connection, process: int) -> None:
@@ -252,13 +253,13 @@ def _abandon(connection: sqlite3.Connection, process: int) -> None:
         connection.close()
 
 
-def _look_at(path: Path) -> None:
-    """Refuse what is no database before SQLite takes a short file for an empty one, and writes to it."""
+def _check_magic(path: Path) -> None:
+    """Refuse a file that is not a database: SQLite would take a short one for an empty database, and write to it."""
     try:
         with path.open("rb") as file:
             found = file.read(len(_MAGIC))
     except OSError:
-        return  # there is none yet, or SQLite says why
+        return  # there is none yet, or SQLite raises the reason
     if found and found != _MAGIC:
         raise CassetteFormatError(path, "expected an SQLite database, found something else")
 
@@ -267,8 +268,8 @@ def _may_write(path: Path) -> bool:
     return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
-def _how_to_read(path: Path) -> str:
-    """Ask for the file as it lies there if its folder takes no log beside it, else together with its log."""
+def _read_mode(path: Path) -> str:
+    """Return SQLite's parameters to read a file: with its log, or without one if its folder cannot be written to."""
     log = path.with_name(path.name + "-wal")
     has_log = log.exists() and log.stat().st_size > 0
     return "mode=ro" if has_log or _may_write(path.parent) else "mode=ro&immutable=1"

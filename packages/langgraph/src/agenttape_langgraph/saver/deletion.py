@@ -7,25 +7,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agenttape_langgraph.saver.checkpoints import COLUMNS, VALUES, Row, contents_of, forget, metadata_of
-from agenttape_langgraph.saver.contents import Reader, let_go
+from agenttape_langgraph.saver.contents import Reader, release
 
 _COPIED = "checkpoint_id, parent_id, run_id, pruned, pruned_parent, slots, body, metadata"
 COUNTERS = "counters_since_delta_snapshot"
-"""Where LangGraph notes in the metadata which delta channels have writes since their last snapshot."""
+"""LangGraph's key in the metadata for the delta channels that have writes since their last snapshot."""
 
 
 def delete_thread(connection: sqlite3.Connection, thread_id: str) -> None:
-    """Delete all that a thread has."""
+    """Delete a thread."""
     namespaces = _namespaces(connection, thread_id)
     for number, _ in namespaces:
         rows = connection.execute("SELECT id, checkpoint_id FROM checkpoints WHERE namespace = ?", (number,)).fetchall()
         _delete(connection, number, rows)
-        _delete_writes(connection, "namespace = ?", (number,))  # those of checkpoints that were never stored
+        _delete_writes(connection, "namespace = ?", (number,))  # also writes for checkpoints that were never stored
     connection.executemany("DELETE FROM namespaces WHERE id = ?", [(number,) for number, _ in namespaces])
 
 
 def delete_runs(connection: sqlite3.Connection, run_ids: Sequence[str]) -> None:
-    """Delete the checkpoints of runs, and the writes that are pending there."""
+    """Delete the checkpoints of runs, and their pending writes."""
     for run_id in run_ids:
         found = connection.execute(
             "SELECT namespace, id, checkpoint_id FROM checkpoints WHERE run_id = ?", (str(run_id),)
@@ -35,13 +35,13 @@ def delete_runs(connection: sqlite3.Connection, run_ids: Sequence[str]) -> None:
 
 
 def keep_latest(connection: sqlite3.Connection, reader: Reader, thread_id: str) -> None:
-    """Delete all but the latest checkpoint of each namespace, as LangGraph's saver for Postgres does it.
+    """Delete all but the latest checkpoint of each namespace, as LangGraph's saver for Postgres does.
 
-    A checkpoint that is kept has no parent any more. The namespace of a call of a subgraph goes with the checkpoint of
-    the root graph that it started from; that of a subgraph with a memory of its own is kept.
+    A kept checkpoint loses its parent. The namespace of a call of a subgraph is deleted with the checkpoint of the root
+    graph that it started from; that of a subgraph with its own memory is kept.
 
-    What a delta channel of a kept checkpoint is made of lies in older checkpoints and their writes. These stay, and are
-    neither listed nor found: only the history of the channel sees them.
+    The value of a delta channel of a kept checkpoint is built from older checkpoints and their writes. These stay, and
+    are neither listed nor found: only the history of the channel reads them.
     """
     stored = {ns: (number, _rows(connection, number)) for number, ns in _namespaces(connection, thread_id)}
     roots = [row.checkpoint_id for row, pruned in stored.get("", (0, []))[1] if not pruned]
@@ -57,14 +57,14 @@ def keep_latest(connection: sqlite3.Connection, reader: Reader, thread_id: str) 
 
 
 def _rows(connection: sqlite3.Connection, namespace: int) -> list[tuple[Row, bool]]:
-    """The checkpoints of a namespace, the newest first, and whether they are pruned."""
+    """Return the checkpoints of a namespace, the newest first, and whether each is pruned."""
     query = COLUMNS.replace("SELECT ", "SELECT c.pruned, ", 1)
     found = connection.execute(f"{query} WHERE c.namespace = ? ORDER BY c.checkpoint_id DESC", (namespace,))
     return [(Row.of(row[1:]), bool(row[0])) for row in found.fetchall()]
 
 
 def _hide(connection: sqlite3.Connection, head: Row, needed: Sequence[Row]) -> list[int]:
-    """Cut a checkpoint off from its parent, hide what it needs of its ancestors, and return that."""
+    """Cut a checkpoint off from its parent, hide the ancestors that it needs, and return their numbers."""
     connection.execute(
         "UPDATE checkpoints SET pruned_parent = parent_id, parent_id = NULL WHERE id = ? AND parent_id IS NOT NULL",
         (head.id,),
@@ -80,7 +80,7 @@ def _needed(
     older: dict[str, Row],
     said: Mapping[str, Any],
 ) -> list[Row]:
-    """The ancestors of a checkpoint that its delta channels are made of."""
+    """Return the ancestors of a checkpoint that its delta channels are built from."""
     waiting = set(said.get(COUNTERS) or ()) - _named(connection, reader, head)
     needed: list[Row] = []
     row = older.get(head.ancestor_id or "")
@@ -92,12 +92,12 @@ def _needed(
 
 
 def _named(connection: sqlite3.Connection, reader: Reader, row: Row) -> set[str]:
-    """The channels that have a value in a checkpoint."""
+    """Return the channels that have a value in a checkpoint."""
     return set(reader.seal.loads(reader.only(connection, row.body)).get(VALUES) or ())
 
 
 def copy_thread(connection: sqlite3.Connection, source: str, target: str) -> None:
-    """Copy all that a thread has to another; contents are shared. What the target has with the same ids is replaced."""
+    """Copy a thread to another; contents are shared. Checkpoints of the target with the same ids are replaced."""
     if source == target:
         return
     for number, checkpoint_ns in _namespaces(connection, source):
@@ -125,7 +125,7 @@ def copy_thread(connection: sqlite3.Connection, source: str, target: str) -> Non
 
 
 def _also_in(connection: sqlite3.Connection, namespace: int, other: int) -> list[tuple[int, str]]:
-    """The checkpoints of a namespace that another one has as well."""
+    """Return the checkpoints of a namespace that another one has, too."""
     return connection.execute(
         "SELECT id, checkpoint_id FROM checkpoints WHERE namespace = ? AND checkpoint_id IN"
         " (SELECT checkpoint_id FROM checkpoints WHERE namespace = ?)",
@@ -139,15 +139,15 @@ def _namespaces(connection: sqlite3.Connection, thread_id: str) -> list[tuple[in
 
 
 def _delete(connection: sqlite3.Connection, namespace: int, rows: Iterable[tuple[int, str]]) -> None:
-    """Delete checkpoints of a namespace with their writes, and what nothing else uses."""
+    """Delete checkpoints of a namespace with their writes, and contents that are no longer in use."""
     for row, checkpoint_id in rows:
         held = contents_of(connection, "?", (row,))
         forget(connection, [row])
         _delete_writes(connection, "namespace = ? AND checkpoint_id = ?", (namespace, checkpoint_id))
-        let_go(connection, held.contents if held else ())
+        release(connection, held.contents if held else ())
 
 
 def _delete_writes(connection: sqlite3.Connection, where: str, values: Sequence[object]) -> None:
     used = connection.execute(f"SELECT content FROM writes WHERE {where} AND content IS NOT NULL", values).fetchall()  # noqa: S608 - our own words
     connection.execute(f"DELETE FROM writes WHERE {where}", values)  # noqa: S608 - our own words
-    let_go(connection, (row[0] for row in used))
+    release(connection, (row[0] for row in used))

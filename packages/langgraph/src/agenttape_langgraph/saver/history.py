@@ -1,4 +1,4 @@
-"""What a delta channel is made of: the nearest stored value, and the writes since."""
+"""The history of a delta channel: the nearest stored value, and the writes since."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from agenttape_langgraph.saver.contents import Reader
 def delta_history(
     connection: sqlite3.Connection, reader: Reader, target: Row, channels: Sequence[str]
 ) -> dict[str, DeltaChannelHistory]:
-    """Walk the ancestors of a checkpoint, for each channel up to the nearest that has a value of it.
+    """Return the histories of channels: from the ancestors of a checkpoint, up to the nearest with a value of each.
 
-    The writes of that ancestor count as well: they made its child. Those of the target do not: they make the next one.
+    The writes of that ancestor belong to the history: they made its child. Those of the target do not: they make the
+    next checkpoint.
     """
     found: dict[str, list[PendingWrite]] = {channel: [] for channel in channels}
     history: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
@@ -37,7 +38,7 @@ def delta_history(
 
 
 def parent_of(connection: sqlite3.Connection, row: Row) -> Row | None:
-    """Return the checkpoint that another one came from, also one that was pruned."""
+    """Return the parent of a checkpoint, also if it was pruned."""
     if row.ancestor_id is None:
         return None
     found = connection.execute(

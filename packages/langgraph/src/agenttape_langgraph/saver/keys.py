@@ -13,16 +13,16 @@ _LENGTH = 32
 
 
 def digest_key(database: Database, seal: Seal) -> bytes:
-    """Return the key of digests that the cipher of the user opens; a new one if it opens none.
+    """Return the key of digests that the cipher of the user decrypts; a new one if it decrypts none.
 
-    A file that was encrypted with several keys has a key of digests for each, and shares nothing between them.
+    A file that was encrypted with several keys has a key of digests for each, and shares no values between them.
     """
     with database.reading() as connection:
         key = _known(connection, seal)
     if key is not None:
         return key
     if database.read_only:
-        return bytes(_LENGTH)  # nothing will be written, so nothing is looked for by content
+        return bytes(_LENGTH)  # a file that is not written to is never searched by content
     with database.writing() as connection:
         key = _known(connection, seal)  # another process may have been first
         if key is None:
@@ -33,7 +33,7 @@ def digest_key(database: Database, seal: Seal) -> bytes:
 
 def _known(connection: sqlite3.Connection, seal: Seal) -> bytes | None:
     for (closed,) in connection.execute("SELECT key FROM digest_keys ORDER BY id"):
-        with suppress(Exception):  # a cipher says in its own way that this key is not its own
+        with suppress(Exception):  # each cipher has its own error for a foreign key
             key = seal.open(closed)
             if len(key) == _LENGTH:
                 return key

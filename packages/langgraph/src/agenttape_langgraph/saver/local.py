@@ -1,4 +1,4 @@
-"""A LangGraph checkpointer on one SQLite file."""
+"""`LocalSaver`: a LangGraph checkpointer on one SQLite file."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _PAGE = 16
 
 
 class LocalSaver(BaseCheckpointSaver[str]):
-    """Keeps the checkpoints of threads in one SQLite file. `TapeSaver` is the public face; see there.
+    """Keeps the checkpoints of threads in one SQLite file; see `TapeSaver`, its public subclass.
 
     Args:
         database: The file.
-        serde: How values become bytes; LangGraph's default if it is `None`.
+        serde: The serialiser of values; LangGraph's default if it is `None`.
     """
 
     def __init__(self, database: Database, *, serde: SerializerProtocol | None = None) -> None:
@@ -106,13 +106,14 @@ class LocalSaver(BaseCheckpointSaver[str]):
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, the newest first.
 
-        Which ones is settled at the first; nothing is locked in between, and what is deleted meanwhile is left out.
+        The list is fixed when the first one is read. The file is not locked in between, and checkpoints that are
+        deleted meanwhile are left out.
 
         Args:
-            config: Of which thread, namespace or checkpoint, so far as it says; of all if it is `None`.
-            filter: What the metadata must say; a key with dots may name what is inside a dictionary.
-            before: Only checkpoints older than this one.
-            limit: At most so many.
+            config: The thread, and optionally the namespace and the checkpoint; `None` for all threads.
+            filter: Values that the metadata must have; a key with dots may name a value inside a dictionary.
+            before: The checkpoint that all must be older than.
+            limit: The most checkpoints to yield.
         """
         reader = self._reader()
         with self.database.reading() as connection:
@@ -133,8 +134,8 @@ class LocalSaver(BaseCheckpointSaver[str]):
                 if stored is None or len(found) >= most:
                     continue
                 row = Row.of(stored)
-                said: Mapping[str, Any] = metadata_of(connection, reader, row) if wanted else {}
-                if all(_said(said, key) == value for key, value in wanted.items()):
+                found_metadata: Mapping[str, Any] = metadata_of(connection, reader, row) if wanted else {}
+                if all(_value_at(found_metadata, key) == value for key, value in wanted.items()):
                     found.append(tuple_of(connection, reader, row))
         return found
 
@@ -160,7 +161,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote on top of a checkpoint. A write that is there already stays as it is."""
+        """Store the writes of a task on a checkpoint. A write that is stored already stays as it is."""
         place = config["configurable"]
         seal = self._seal()
         waiting = serialised_writes(seal, writes)
@@ -171,31 +172,31 @@ class LocalSaver(BaseCheckpointSaver[str]):
                 save_write(connection, seal, (namespace, str(place["checkpoint_id"]), task_id), task_path, write)
 
     def delete_thread(self, thread_id: str) -> None:
-        """Delete all that a thread has, off the disk too."""
+        """Delete a thread, also from the disk."""
         with self.database.writing() as connection:
             deletion.delete_thread(connection, str(thread_id))
         self.database.tidy()
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints of runs, off the disk too."""
+        """Delete the checkpoints of runs, also from the disk."""
         _are_ids(run_ids)
         with self.database.writing() as connection:
             deletion.delete_runs(connection, run_ids)
         self.database.tidy()
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all that a thread has to another; values are stored once for both."""
+        """Copy a thread to another; values are stored once for both."""
         with self.database.writing() as connection:
             deletion.copy_thread(connection, str(source_thread_id), str(target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete all but the latest checkpoint of each namespace of threads (`keep_latest`), or all (`delete`).
 
-        See LangGraph's `PostgresSaver.prune` for what is kept. Threads with delta channels are pruned as well: what
-        these are made of is kept, and neither listed nor found.
+        The same checkpoints are kept as by LangGraph's `PostgresSaver.prune`. Threads with delta channels are pruned,
+        too: the checkpoints that these are built from are kept, and neither listed nor found.
 
         Raises:
-            ConfigurationError: There is no such strategy, or one id was given where a list of them is expected.
+            ConfigurationError: There is no such strategy, or `thread_ids` is a single id.
         """
         _are_ids(thread_ids)
         if strategy not in {"keep_latest", "delete"}:
@@ -212,7 +213,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return what delta channels of a checkpoint are made of; see LangGraph's `DeltaChannelHistory`."""
+        """Return the history of delta channels of a checkpoint; see LangGraph's `DeltaChannelHistory`."""
         reader = self._reader()
         with self.database.reading() as connection:
             found = connection.execute(*_one(config)).fetchone()
@@ -221,10 +222,10 @@ class LocalSaver(BaseCheckpointSaver[str]):
             return delta_history(connection, reader, Row.of(found), channels)
 
     def get_next_version(self, current: str | float | None, channel: None) -> Any:
-        """Return the version that follows: always the same one, in the form that LangGraph's other savers use.
+        """Return the next version: always the same, in the form of LangGraph's other savers.
 
-        They add a random number, because they store values by version. Here values are stored by content, and equal
-        recordings have equal versions. Versions that are numbers stay numbers.
+        Those add a random number, because they store values by version. Here values are stored by content, and equal
+        recordings have equal versions. Numbers stay numbers.
         """
         if isinstance(current, int | float):
             return current + 1
@@ -294,7 +295,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
         return Reader(self.path, self._seal())
 
     def _seal(self) -> Seal:
-        """What the serialiser of the moment means for bytes; LangGraph replaces it in clones (`with_allowlist`)."""
+        """Return the seal of the current serialiser; LangGraph replaces it in clones (`with_allowlist`)."""
         plain = Seal(self.serde)
         if not plain.encrypts:
             return plain
@@ -303,22 +304,22 @@ class LocalSaver(BaseCheckpointSaver[str]):
         return Seal(self.serde, self._key[1])
 
 
-def _said(metadata: Mapping[str, Any], key: str) -> Any:
-    """What metadata says of a key, or of a path such as `user.name`: LangGraph's saver for SQLite reads both."""
+def _value_at(metadata: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a key, or of a path such as `user.name`: LangGraph's saver for SQLite reads both."""
     if key in metadata or "." not in key:
         return metadata.get(key)
     name, _, rest = key.partition(".")
     inside = metadata.get(name)
-    return _said(inside, rest) if isinstance(inside, Mapping) else None
+    return _value_at(inside, rest) if isinstance(inside, Mapping) else None
 
 
 def _are_ids(ids: Sequence[str]) -> None:
     if isinstance(ids, str):
-        raise ConfigurationError(f"{ids!r}: expected a list of ids, not one")
+        raise ConfigurationError(f"{ids!r}: expected a list of ids, found one")
 
 
 def _one(config: RunnableConfig) -> tuple[str, tuple[Any, ...]]:
-    """The query for the checkpoint of a config."""
+    """Return the query for the checkpoint of a config."""
     place = config["configurable"]
     values = (str(place["thread_id"]), place.get("checkpoint_ns") or "")
     where = f"{COLUMNS} WHERE n.thread_id = ? AND n.checkpoint_ns = ? AND c.pruned = 0"
@@ -328,16 +329,16 @@ def _one(config: RunnableConfig) -> tuple[str, tuple[Any, ...]]:
 
 
 def _many(config: RunnableConfig | None, before: RunnableConfig | None) -> tuple[str, tuple[Any, ...]]:
-    """The query for the numbers of the checkpoints of a listing."""
+    """Return the query for the numbers of the checkpoints of a listing."""
     place = {} if config is None else config["configurable"]
     last = None if before is None else get_checkpoint_id(before)
-    asked = {
+    conditions = {
         "n.thread_id =": None if config is None else str(place["thread_id"]),
         "n.checkpoint_ns =": place.get("checkpoint_ns"),
         "c.checkpoint_id =": place.get("checkpoint_id") or None,
         "c.checkpoint_id <": last or None,
     }
-    said = {words: value for words, value in asked.items() if value is not None}
-    where = " AND ".join(["c.pruned = 0", *(f"{words} ?" for words in said)])
+    given = {words: value for words, value in conditions.items() if value is not None}
+    where = " AND ".join(["c.pruned = 0", *(f"{words} ?" for words in given)])
     query = f"SELECT c.id FROM checkpoints c JOIN namespaces n ON n.id = c.namespace WHERE {where}"  # noqa: S608 - our own words
-    return f"{query} ORDER BY c.checkpoint_id DESC, n.checkpoint_ns, n.thread_id", tuple(said.values())
+    return f"{query} ORDER BY c.checkpoint_id DESC, n.checkpoint_ns, n.thread_id", tuple(given.values())

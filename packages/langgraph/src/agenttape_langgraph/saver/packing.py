@@ -1,8 +1,8 @@
-"""Making bytes smaller, and whole again.
+"""Compress and decompress bytes.
 
-Small pieces of messages are mostly the same words, so both ways of packing begin with a text of such words. That text
-is part of the format: a file that was packed with it is read with it. It may never change; another one gets another
-number.
+Small pieces of messages are mostly the same words, so both ways of packing use a dictionary of such words. The
+dictionary is part of the format: a file is read with the one that it was packed with. It may never change; another one
+gets another number.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 from agenttape_core import UnreadableValueError
 
 PLAIN, ZLIB, ZSTD = 0, 1, 2
-"""How a piece is packed. Everybody can read the first two; the third needs the extra `zstd`."""
+"""The ways to pack a piece. The third needs the extra `zstd`, also for reading."""
 
 LIMIT = 1 << 30
-"""The most bytes that a packed piece may unfold to: SQLite itself stores no more in one place."""
+"""The most bytes that a piece may unpack to; SQLite itself stores no more in one place."""
 
 _WORTH_IT = 64
 _LEVEL = 6
@@ -43,7 +43,7 @@ _WORDS = (
 
 @cache
 def _zstandard() -> Any:
-    """The module of the extra `zstd` and our words as its dictionary, or `None` where it is not installed."""
+    """Return the module of the extra `zstd` with our dictionary, or `None` if it is not installed."""
     try:
         module = importlib.import_module("zstandard")
     except ImportError:
@@ -52,7 +52,7 @@ def _zstandard() -> Any:
 
 
 class _Coders(threading.local):
-    """What one thread packs and unpacks with: the objects of zstandard may not be shared between threads."""
+    """The coders of one thread: the objects of zstandard may not be shared between threads."""
 
     def __init__(self) -> None:
         module, words = _zstandard()
@@ -67,7 +67,7 @@ def _coders() -> _Coders:
 
 
 def pack(data: bytes) -> tuple[int, bytes]:
-    """Return how the bytes are packed, and packed. What does not get smaller stays as it is."""
+    """Return a way of packing, and the packed bytes. Bytes that would not get smaller stay as they are."""
     if len(data) < _WORTH_IT:
         return PLAIN, data
     if _zstandard() is None:
@@ -83,7 +83,7 @@ def unpack(packing: int, data: bytes, limit: int = LIMIT) -> bytes:
 
     Raises:
         UnreadableValueError: They were packed with the extra `zstd`, which is not installed here.
-        ValueError: They are not what `pack` makes, or unfold to more than the limit.
+        ValueError: They are damaged, or unpack to more than the limit.
     """
     if packing == PLAIN:
         return data
@@ -98,7 +98,7 @@ def unpack(packing: int, data: bytes, limit: int = LIMIT) -> bytes:
         )
     try:
         if loaded[0].frame_content_size(data) > limit:
-            raise ValueError(f"it unfolds to more than {limit} bytes")
+            raise ValueError(f"it unpacks to more than {limit} bytes")
         unpacked: bytes = _coders().unpacker.decompress(data, max_output_size=limit)
     except loaded[0].ZstdError as error:
         raise ValueError(str(error)) from error
@@ -112,5 +112,5 @@ def _inflate(data: bytes, limit: int) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if not unpacker.eof:
-        raise ValueError(f"it is cut off, or unfolds to more than {limit} bytes")
+        raise ValueError(f"it is cut off, or unpacks to more than {limit} bytes")
     return unpacked

@@ -1,7 +1,7 @@
-"""The tables of a file, and what an older or a foreign file is.
+"""The tables of a file, the migration of older files, and the detection of foreign ones.
 
 The version is SQLite's `user_version`. A step of the list is never changed once it was published; a new one is added,
-and brings older files up to date when they are opened for writing.
+and migrates older files when they are opened for writing.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ WITHOUT ROWID;
 """
 
 STEPS: tuple[str, ...] = (_FIRST,)
-"""For each version of the tables, from 1 on, the statements that make it of the one before; `;` ends their lines."""
+"""For each version of the tables, from 1 on, the statements that migrate the one before; `;` ends their lines."""
 
 VERSION = len(STEPS)
 
 
 def found_version(path: Path | str, connection: sqlite3.Connection) -> int:
-    """Return the version of the tables of a file; 0 of an empty one.
+    """Return the version of the tables of a file; 0 for an empty file.
 
     Raises:
-        CassetteFormatError: It is a database, and not one of ours.
+        CassetteFormatError: It is a database of something else.
         CassetteVersionError: It is newer than this library.
     """
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -84,12 +84,12 @@ def found_version(path: Path | str, connection: sqlite3.Connection) -> int:
 
 def _foreign(tables: set[str]) -> tuple[str]:
     if {"checkpoints", "writes"} <= tables:
-        return ("it is a database of another saver (LangGraph's SqliteSaver?), expected one of TapeSaver",)
-    return ("it is a database of something else, expected one of TapeSaver",)
+        return ("expected a database of TapeSaver, found one of another saver (LangGraph's SqliteSaver?)",)
+    return ("expected a database of TapeSaver, found one of something else",)
 
 
 def bring_up_to_date(connection: sqlite3.Connection, version: int) -> None:
-    """Make the tables that a file of an older version lacks; within a transaction."""
+    """Migrate the tables of a file of an older version, within a transaction."""
     for step in STEPS[version:]:
         _execute(connection, step)
     connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -97,7 +97,7 @@ def bring_up_to_date(connection: sqlite3.Connection, version: int) -> None:
 
 
 def add_part(path: Path | str, connection: sqlite3.Connection, name: str, steps: Sequence[str]) -> None:
-    """Make the tables of a part of the library that keeps something of its own in the file; within a transaction.
+    """Make or migrate the tables of a part, within a transaction; see `Database.add_part`.
 
     Raises:
         CassetteVersionError: The file holds a newer version of the part.

@@ -1,9 +1,9 @@
-"""How values become the bytes of the file: serialised, cut, packed, and encrypted where the serialiser encrypts.
+"""Values as bytes of the file: serialised, split, packed, and encrypted if the serialiser encrypts.
 
-LangGraph's `EncryptedSerializer` encrypts what another serialiser made, and equal values come out different each time.
-To store what is equal once, values are cut before they are encrypted, and each piece is encrypted on its own. Pieces
-are recognised by a keyed hash whose key is itself in the file, encrypted: without the key of the user nobody can even
-ask whether some text is in the file.
+LangGraph's `EncryptedSerializer` encrypts the bytes of another serialiser, and equal values differ each time. To store
+equal values once, values are split before they are encrypted, and each piece is encrypted on its own. Pieces are
+identified by a keyed hash whose key is in the file, encrypted: without the user's key, not even a guess at a text of
+the file can be checked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Typed:
     """A serialised value.
 
     Args:
-        kind: What the serialiser calls the bytes.
+        kind: The serialiser's name for the type of the bytes.
         data: The bytes.
     """
 
@@ -44,12 +44,12 @@ class Content:
     """A serialised value that is to be stored by content: `head` + `pieces` + `tail` are its bytes.
 
     Args:
-        kind: What the serialiser calls the bytes.
-        digest: What the whole is recognised by.
-        head: The first bytes, when they are few: the length of a list, which changes with each item.
+        kind: The serialiser's name for the type of the bytes.
+        digest: The digest of the whole.
+        head: The first bytes if they are few: the length of a list, which changes with each item.
         pieces: The pieces.
         digests: The digest of each piece.
-        tail: The last bytes, when they are few.
+        tail: The last bytes if they are few.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class Content:
 
 
 class Seal:
-    """What a serialiser means for the bytes of a file.
+    """The seal of a serialiser: it makes the bytes of a file, and reads them.
 
     Args:
         serde: The serialiser.
@@ -75,11 +75,11 @@ class Seal:
 
     @property
     def encrypts(self) -> bool:
-        """Whether pieces are encrypted here, by the cipher of the serialiser."""
+        """True if this class encrypts pieces, with the cipher of the serialiser."""
         return self._cipher is not None
 
     def dumps(self, value: Any) -> Typed:
-        """Serialise a value; it is not encrypted yet if `encrypts`."""
+        """Serialise a value; it is not encrypted yet if `encrypts` is true."""
         return Typed(*self._plain.dumps_typed(value))
 
     def loads(self, typed: Typed) -> Any:
@@ -87,7 +87,7 @@ class Seal:
         return self.serde.loads_typed((typed.kind, typed.data))
 
     def close(self, data: bytes) -> bytes:
-        """Return bytes as they lie in the file: packed, then encrypted."""
+        """Return bytes for the file: packed, then encrypted."""
         packing, packed = pack(data)
         plain = summed(bytes((packing,)) + packed)
         if self._cipher is None:
@@ -97,14 +97,14 @@ class Seal:
         return bytes((_SEALED, len(word))) + word + secret
 
     def open(self, data: bytes) -> bytes:
-        """Return what `close` was given.
+        """Return the bytes that `close` was called with.
 
         Raises:
             UnreadableValueError: It is encrypted, and the serialiser is not.
             ValueError: It is damaged.
         """
         if not data:
-            raise ValueError("nothing is there")
+            raise ValueError("no bytes")
         if data[0] == _SEALED:
             name = data[2 : 2 + data[1]].decode("utf-8", "replace")
             if self._cipher is None:
@@ -117,7 +117,7 @@ class Seal:
         return unpack(data[0], data[1:])
 
     def content(self, typed: Typed) -> Content:
-        """Cut a serialised value, and say what it is recognised by."""
+        """Split a serialised value, and compute its digests."""
         parts = split(typed.kind, typed.data)
         head = parts.pop(0) if len(parts) > 1 and len(parts[0]) < _SMALL else b""
         tail = parts.pop() if len(parts) > 1 and len(parts[-1]) < _SMALL else b""
@@ -125,22 +125,22 @@ class Seal:
         return Content(typed.kind, self._whole(typed.kind, head, digests, tail), head, tuple(parts), digests, tail)
 
     def is_whole(self, digest: bytes, kind: str, head: bytes, digests: Sequence[bytes], tail: bytes) -> bool:
-        """Say whether what was read is what was written. What is encrypted proves that itself."""
+        """Return true if the bytes that were read are those that were written; encryption proves that by itself."""
         return self.encrypts or digest == self._whole(kind, head, digests, tail)
 
     def chain(self, content: Content, length: int) -> bytes:
-        """Return what the first pieces of a content, in this order, are recognised by."""
+        """Return the digest of the first pieces of a content, in this order."""
         return self.digest(b"chain" + b"".join(content.digests[:length]))
 
     def chains(self, content: Content, start: int) -> Iterator[bytes]:
-        """Yield `chain` for every length above `start`, each in the time of one piece."""
+        """Yield `chain` for every length above `start`; each takes the time of one piece only."""
         hashed = blake2b(b"chain" + b"".join(content.digests[:start]), digest_size=_DIGEST, key=self._key)
         for digest in content.digests[start:]:
             hashed.update(digest)
             yield hashed.copy().digest()
 
     def digest(self, data: bytes) -> bytes:
-        """Return what bytes are recognised by."""
+        """Return the digest of bytes."""
         return blake2b(data, digest_size=_DIGEST, key=self._key).digest()
 
     def _whole(self, kind: str, head: bytes, digests: Sequence[bytes], tail: bytes) -> bytes:
@@ -148,9 +148,9 @@ class Seal:
 
 
 def _cipher_of(serde: SerializerProtocol) -> tuple[CipherProtocol | None, SerializerProtocol]:
-    """The cipher of LangGraph's own encrypting serialiser and what it encrypts, or nothing and the serialiser.
+    """Return the cipher of LangGraph's encrypting serialiser and the inner one, or `None` and the serialiser itself.
 
-    One that overrides how it serialises is taken at its word, as is any other: what it makes is stored as it is.
+    The bytes of a subclass that overrides its methods are stored as they are, like those of any other serialiser.
     """
     if isinstance(serde, EncryptedSerializer):
         kind = type(serde)

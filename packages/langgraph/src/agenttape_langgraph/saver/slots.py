@@ -1,7 +1,8 @@
-"""Where a value is: in the row itself if it is small, else among the contents.
+"""Slots: the places of values, in the row itself if they are small, else among the contents.
 
 A slot begins with a number: after 0 the kind and the bytes of the value follow, each after its length; any other number
-is that of a content. The slots of a checkpoint follow one another, in the order of its channels, and end with a sum.
+is that of a content. The slots of a checkpoint follow one another, in the order of its channels, and end with a
+checksum.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 _MORE = 0x80
-"""In a byte of a number: another one follows."""
+"""The bit of a byte of a number that says that another byte follows."""
 _BITS = 7
 _MOST_BITS = 64
 _SUM = 4
@@ -19,12 +20,12 @@ _SUM = 4
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a value is.
+    """The place of a value.
 
     Args:
-        content: The number of its content; 0 if the value is here.
-        kind: What the serialiser calls the bytes, if they are here.
-        data: The bytes as they lie in the file, if they are here.
+        content: The number of its content; 0 if the value is in the slot.
+        kind: The serialiser's name for the type of the bytes, if they are in the slot.
+        data: The sealed bytes, if they are in the slot.
     """
 
     content: int = 0
@@ -62,19 +63,19 @@ def read_slots(data: bytes) -> Iterator[Slot]:
 
 
 def summed(data: bytes) -> bytes:
-    """Return bytes with a sum at their end."""
+    """Return bytes with a checksum at their end."""
     return data + crc32(data).to_bytes(_SUM)
 
 
 def checked(data: bytes) -> bytes:
-    """Return the bytes before a sum.
+    """Return the bytes before a checksum.
 
     Raises:
-        ValueError: It is the sum of something else.
+        ValueError: The checksum does not fit.
     """
     content, found = data[:-_SUM], data[-_SUM:]
     if len(data) < _SUM or crc32(content).to_bytes(_SUM) != found:
-        raise ValueError("it is not what was written")
+        raise ValueError("its checksum does not fit")
     return content
 
 
@@ -86,7 +87,7 @@ def _read_bytes(data: bytes, position: int) -> tuple[bytes, int]:
 
 
 def _number(number: int) -> bytes:
-    """A number in groups of seven bits, the lowest first, as many as it needs."""
+    """Return a number in groups of seven bits, the lowest first, as many as it needs."""
     out = bytearray()
     while number >= _MORE:
         out.append(number % _MORE | _MORE)

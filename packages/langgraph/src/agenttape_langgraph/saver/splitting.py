@@ -1,8 +1,8 @@
-"""Where serialised bytes are cut, so that a value that grew shares its pieces with what it was before.
+"""Split serialised bytes, so that a value that grew shares its pieces with its former self.
 
-A list of messages is serialised anew at every step, and only its end is new. It is cut where that is likely to be so
-the next time as well: after each large item of msgpack, or near punctuation in anything else. The cuts carry no
-meaning: the pieces together are the bytes, whatever they are, and a bad cut costs space and nothing else.
+A list of messages is serialised anew at every step, and only its end is new. It is split where the next serialisation
+is likely to have the same bytes: after each large item of msgpack, or near punctuation in any other format. The splits
+carry no meaning: the pieces joined are the bytes, and a bad split only costs space.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from itertools import pairwise
 _ITEM = 128
 """An item of at least so many bytes is a piece of its own."""
 _RUN = 512
-"""Smaller items are gathered to pieces of so many bytes."""
+"""Smaller items are gathered into pieces of at least so many bytes."""
 _NESTED = 4096
-"""A larger extension (an object) is cut inside as well."""
+"""A larger extension (an object) is split inside, too."""
 _LIST = 4
-"""The length of a list that has so many items is likely to change: the cut is behind it."""
+"""The length of a list with so many items is likely to change: the split is after it."""
 _LARGE = 1 << 14
-"""A larger item is cut as if nothing was known of it."""
+"""A larger item is split as bytes of an unknown format."""
 _LEAST, _MOST = 1024, 1 << 16
 _PAUSE = re.compile(rb"[\n,}\])>;\x94\x00]")
 
 
 def _shapes() -> tuple[tuple[int, int], ...]:
-    """For each first byte of an item of msgpack: its size without content; how many bytes say that of the content."""
+    """Return for each first byte of an item of msgpack: its size without content, and that of the content's length."""
     shapes = [(1, 0)] * 256  # small numbers, nil, true, false, and the headers of small containers
     for first in range(0xA0, 0xC0):
         shapes[first] = (1 + (first & 0x1F), 0)  # a short text with its content
@@ -52,7 +52,7 @@ def split(kind: str, data: bytes) -> list[bytes]:
     """Return the pieces of serialised bytes.
 
     Args:
-        kind: What the serialiser calls them; of `msgpack` the structure is known.
+        kind: The serialiser's name for their type; the structure of `msgpack` is known.
         data: The bytes.
     """
     if len(data) < _ITEM:
@@ -64,7 +64,7 @@ def split(kind: str, data: bytes) -> list[bytes]:
 
 
 def _parts(data: bytes, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
-    """A stretch as it is, or what is too large cut near punctuation."""
+    """Yield a range as it is, or split near punctuation if it is too large."""
     if end - start <= most:
         yield start, end
         return
@@ -78,10 +78,10 @@ def _parts(data: bytes, start: int, end: int, most: int) -> Iterator[tuple[int, 
 
 
 def _items(data: bytes) -> Iterator[int]:
-    """Where the large items of msgpack end, in order.
+    """Yield the ends of the large items of msgpack, in order.
 
     Items are read one after the other, without regard to what contains them: containers are only their headers.
-    A value of very many small items is given up after a while, so that cutting stays cheaper than serialising.
+    Reading stops after very many small items, so that splitting stays cheaper than serialising.
     """
     position, cut, size = 0, 0, len(data)
     objects: list[int] = []
@@ -93,7 +93,7 @@ def _items(data: bytes) -> Iterator[int]:
         length = int.from_bytes(data[position + 1 : position + 1 + width]) if width else 0
         after += position
         if length >= _NESTED and first in _OBJECTS:
-            objects.append(after + length)  # it is cut inside
+            objects.append(after + length)  # it is split inside
         else:
             after = min(after + length, size)
         large = first in _LISTS or after - position >= _ITEM or after - cut >= _RUN
@@ -102,7 +102,7 @@ def _items(data: bytes) -> Iterator[int]:
             large = True
         if large:
             if position > cut and after - position >= _ITEM and (cut == 0 or position - cut >= _ITEM):
-                yield position  # what is before a large item is not kept with it: the header of a list, small items
+                yield position  # bytes before a large item are a piece of their own: the header of a list, small items
             yield after
             cut = after
         position = after

@@ -1,4 +1,4 @@
-"""The saver that users name."""
+"""`TapeSaver`: the public class."""
 
 from __future__ import annotations
 
@@ -14,51 +14,50 @@ from agenttape_langgraph.saver.local import LocalSaver
 from agenttape_langgraph.saver.wrapping import Copying, wrapping_class
 
 _COPY_PATIENCE = 5.0
-"""Seconds for which a copy holds a production thread up when another process keeps the file; then it is given up."""
+"""Seconds that a copy may delay a production thread while another process locks the file; then it is given up."""
 
 
 class TapeSaver(LocalSaver):
-    """A LangGraph checkpointer on one SQLite file, alone or as a copy of what another one is given.
+    """A LangGraph checkpointer on one SQLite file, alone or as a copy of another one.
 
     ```python
     graph = builder.compile(checkpointer=TapeSaver("runs/support.sqlite"))
     graph = builder.compile(checkpointer=TapeSaver("runs/support.sqlite", inner=production_saver))
     ```
 
-    Alone it has every method of `BaseCheckpointSaver`, sync and async. It may be used by several threads, event loops
-    and processes at once, and what it was given is there after a crash. Values are stored once, however many
-    checkpoints, threads and copies have them, and lists that grow are stored as they grow. What is deleted is
-    overwritten in the file.
+    Alone it has every method of `BaseCheckpointSaver`, sync and async. Several threads, event loops and processes may
+    use it at once, and finished calls survive a crash. Values are stored once, however many checkpoints, threads and
+    copies have them, and lists that grow are stored as they grow. Deleted data is overwritten in the file.
 
-    Around an `inner` saver it is a saver with just the methods that the inner one overrides, and its other attributes:
-    the inner one serves, and each change that it made is made in the file as well. An error of the inner saver is
-    raised as it is, and nothing is copied. If the copy fails, the thread goes on: there is an `IncompleteCopyWarning`,
-    nothing more is copied, `copy_failure` says why, and `close` raises `CassetteWriteError`. The copy begins with what
-    happens after wrapping. Closing it does not close the inner saver.
+    Around an `inner` saver it has just the methods that the inner one overrides, and the inner one's other attributes:
+    the inner saver serves, and each change is made in the file, too. An error of the inner saver is raised as it is,
+    and nothing is copied. If the copy fails, the thread goes on: there is an `IncompleteCopyWarning`, nothing more is
+    copied, `copy_failure` has the error, and `close` raises `CassetteWriteError`. The copy begins with the first change
+    after wrapping. Closing it does not close the inner saver.
 
-    With LangGraph's `EncryptedSerializer` every value and all metadata are encrypted in the file. Not encrypted is
-    what is looked for: ids of threads, runs, checkpoints and tasks, the names of namespaces, tasks and written
-    channels, the types of values, and lengths. Any other serialiser that encrypts is stored as it encrypts.
+    With LangGraph's `EncryptedSerializer` all values and metadata are encrypted in the file. Searchable data is not:
+    ids of threads, runs, checkpoints and tasks, the names of namespaces, tasks and written channels, the types of
+    values, and lengths. The bytes of any other encrypting serialiser are stored as they are.
 
     Args:
         path: The file, or `:memory:`. Its folder is made. It must be on a local disk.
-        inner: The saver that serves, of which the file is a copy.
-        serde: How values become bytes in the file. The default is the inner saver's, or else LangGraph's.
-        read_only: Open an existing file for reading. A file that may not be written is opened so by itself.
+        inner: The saver that serves; the file is a copy of it.
+        serde: The serialiser of values in the file. The default is the inner saver's, or else LangGraph's.
+        read_only: Open an existing file for reading. A file without write permission is always opened so.
 
     Raises:
-        CassetteNotFoundError: There is no file, and it is to be read only.
-        CassetteFormatError: The file is no file of a `TapeSaver`.
+        CassetteNotFoundError: There is no file, with `read_only`.
+        CassetteFormatError: The file is not that of a `TapeSaver`.
         CassetteVersionError: It is of a newer version of this library.
         CassetteLockedError: Another process kept it locked for half a minute.
         CassetteWriteError: It cannot be made.
-        ConfigurationError: `inner` is no saver.
+        ConfigurationError: `inner` is not a saver.
     """
 
     copying: Copying | None = None
 
     def __new__(cls, *_: Any, inner: BaseCheckpointSaver[Any] | None = None, **__: Any) -> Self:
-        """Make a saver, of a class that fits the inner one if there is one."""
+        """Make a saver; around an inner one, of a class that fits it."""
         if inner is None:
             return super().__new__(cls)
         if not isinstance(inner, BaseCheckpointSaver):
@@ -83,24 +82,24 @@ class TapeSaver(LocalSaver):
 
     @property
     def inner(self) -> BaseCheckpointSaver[Any] | None:
-        """The saver that serves, of which the file is a copy."""
+        """The saver that serves; the file is a copy of it."""
         return None if self.copying is None else self.copying.inner
 
     @property
     def local(self) -> LocalSaver:
-        """The saver on the file: this one, or the copy."""
+        """The saver on the file: this one, or the one that keeps the copy."""
         return self if self.copying is None else self.copying.local
 
     @property
     def copy_failure(self) -> BaseException | None:
-        """Why the copy is incomplete, if it is."""
+        """The error that made the copy incomplete, if there was one."""
         return None if self.copying is None else self.copying.copy_failure
 
     def close(self) -> None:
         """Close the file. `with saver:` opens it again.
 
         Raises:
-            CassetteWriteError: It is a copy, and incomplete.
+            CassetteWriteError: It is an incomplete copy.
         """
         if self.copying is None:
             super().close()
@@ -114,7 +113,7 @@ class TapeSaver(LocalSaver):
             self.database.close()  # the error of the block is the one to be seen
 
     def __getattr__(self, name: str) -> Any:
-        """Return what only the inner saver has."""
+        """Return an attribute that only the inner saver has."""
         copying = self.__dict__.get("copying")
         if copying is None or name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

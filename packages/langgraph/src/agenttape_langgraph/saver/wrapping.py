@@ -1,7 +1,7 @@
-"""A saver that is served by another one, and keeps a copy of what passes.
+"""A saver around another one, which serves, that keeps a copy of all changes.
 
-What LangGraph asks a saver for depends on what its class overrides, so the class of the wrapper overrides exactly what
-that of the wrapped saver does. It is made for that class, once.
+LangGraph calls a saver according to the methods that its class overrides, so the class of the wrapper overrides exactly
+those that the class of the wrapped saver does. It is made once for each such class.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WRITES = ("put", "put_writes", "delete_thread", "delete_for_runs", "copy_thread
 
 
 class Copying:
-    """What a saver that wraps another one does besides.
+    """The copy that a wrapping saver keeps.
 
     Args:
         inner: The saver that serves.
@@ -40,15 +40,15 @@ class Copying:
 
     @property
     def copy_failure(self) -> BaseException | None:
-        """Why the copy is incomplete, if it is."""
+        """The error that made the copy incomplete, if there was one."""
         return self._failures[0] if self._failures else None
 
     def copy(self, call: Callable[[], object]) -> None:
-        """Repeat in the copy what the inner saver has done. After a failure nothing is copied any more."""
+        """Repeat a call of the inner saver in the copy. After a failure nothing is copied any more."""
         if self.copy_failure is None:
             try:
                 call()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the thread goes on, and it is not kept quiet
+            except Exception as error:  # noqa: BLE001 - the thread goes on whatever it is, with a warning
                 self.failed(error)
 
     def use(self, serde: SerializerProtocol) -> None:
@@ -58,7 +58,7 @@ class Copying:
             self.local.serde = serde
 
     def failed(self, error: BaseException) -> None:
-        """Remember that the copy is incomplete from here on, and say so once."""
+        """Remember that the copy is incomplete from here on, and warn once."""
         self._failures.append(error)
         warnings.warn(
             f"{self.local.path}: the copy of the thread is incomplete from here on, and nothing more is copied: "
@@ -72,31 +72,31 @@ class Copying:
         """Close the copy.
 
         Raises:
-            CassetteWriteError: It is incomplete.
+            CassetteWriteError: The copy is incomplete.
         """
         self.local.close()
         if self.copy_failure is not None:
             raise CassetteWriteError(
                 self.local.path,
                 f"the copy is incomplete: {type(self.copy_failure).__name__}: {self.copy_failure}",
-                remedy="what is in it is whole; the saver that was copied has everything",
+                remedy="its contents are valid; the saver that was copied has the rest",
             ) from self.copy_failure
 
 
 class Forwarded:
-    """An attribute that the inner saver's class has, and ours has not."""
+    """An attribute of the inner saver's class that ours does not have."""
 
     def __init__(self, kind: type, name: str) -> None:
         self._kind = kind
         self._name = name
 
     def __get__(self, saver: Any, owner: type) -> Any:
-        """Return what the inner saver has; of the class, what its class has."""
+        """Return the attribute of the inner saver, or of its class."""
         return getattr(self._kind if saver is None else saver.inner, self._name)
 
 
 def wrapping_class(base: type, inner: BaseCheckpointSaver[Any]) -> Any:
-    """Return a subclass of a class that overrides just what the class of another saver does.
+    """Return a subclass of a class that overrides just the methods that the class of another saver does.
 
     Args:
         base: The class; its instances keep a `Copying` as `copying`.
@@ -126,7 +126,7 @@ def _wrapping_class(base: type, kind: type) -> type:
 
 
 def _like(kind: type, name: str, make: Callable[[str], Any]) -> Any:
-    """A method that hands on to the inner saver, with its signature; the base's own one if the class has that."""
+    """Return a method that calls the inner saver, with its signature; the base's method if the class inherits that."""
     theirs = inspect.getattr_static(kind, name)
     return theirs if theirs is inspect.getattr_static(BaseCheckpointSaver, name) else wraps(theirs)(make(name))
 
@@ -171,7 +171,7 @@ def _awriting(name: str) -> Callable[..., Any]:
         done = await getattr(self.inner, name)(*args, **kwargs)
         try:
             await self.copying.local.database.run(copied, self.copying, args, kwargs)
-        except RuntimeError as error:  # the threads of the copy end, because it is being closed or the process ends
+        except RuntimeError as error:  # the threads of the copy have ended: it was closed, or the process ends
             self.copying.failed(error)
         return done
 
