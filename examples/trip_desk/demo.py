@@ -1,7 +1,7 @@
 """Record a graph that crashes, resume it from its saver, replay it, and fork it.
 
 From the root of the repository: `PYTHONPATH=examples python -m trip_desk.demo`. It writes to a temporary folder only,
-needs no key and no network, and exits with 1 when something is not as it says.
+needs no key and no network, and exits with 1 if anything is not as expected.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ THREAD: RunnableConfig = {"configurable": {"thread_id": "trip-1"}}
 
 
 class Story:
-    """Prints the demonstration and does what it says, step by step.
+    """Tells the story of the demonstration, step by step.
 
     Args:
-        folder: Where the cassettes, the checkpoints and the ledger go.
+        folder: The folder of the cassettes, the checkpoints and the ledger.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -50,7 +50,7 @@ class Story:
         return tape(build_desk(self.server.base_url, self.ferry)).compile(checkpointer=saver)
 
     def tell(self) -> bool:
-        """Tell all of it; whether everything was as it was said."""
+        """Tell the whole story; return true if everything was as expected."""
         with self.server:
             self.record()
             self.replay()
@@ -111,7 +111,7 @@ class Story:
         self.check("seats booked", self.seats() - self.booked, expected=0)
 
     def seats(self) -> int:
-        """How many seats were really booked."""
+        """The number of seats that were really booked."""
         return len(self.ledger.read_text("utf-8").splitlines())
 
     def check(self, label: str, value: object, *, expected: object) -> None:

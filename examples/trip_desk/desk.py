@@ -1,4 +1,4 @@
-"""An ordinary LangGraph graph. Nothing in this file knows that its runs are recorded."""
+"""An ordinary LangGraph graph. This file does not know AgentTape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 
 class Trip(TypedDict, total=False):
-    """What is known of a trip."""
+    """The state of a trip."""
 
     wish: str
     notes: Annotated[list[str], operator.add]

@@ -1,4 +1,4 @@
-"""What the tests of the LangGraph package share."""
+"""Fixtures of the LangGraph package's tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """What scripted models and tools reach. A test that makes it `gone` fails if anything still reaches it."""
+    """The world behind scripted models and tools. A test that makes it `gone` fails if anything still reaches it."""
     world = World()
     yield world
     assert world.trespasses == []

@@ -59,7 +59,7 @@ class Turns:
 
 
 class Run(NamedTuple):
-    """What there is to compare of a run: everything it gave, and the session that it ran in."""
+    """A run to compare: all its output, and its session."""
 
     facts: Any
     session: Session

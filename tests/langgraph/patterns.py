@@ -28,7 +28,7 @@ def larger(a: int, b: int) -> int:
 
 
 class Found(TypedDict):
-    """What nodes find."""
+    """The findings of nodes."""
 
     n: Annotated[int, larger]
     found: Annotated[list[Any], operator.add]

@@ -1,4 +1,4 @@
-"""What a tool does besides returning is done again when it is served."""
+"""Effects of a tool besides returning are applied again when it is served."""
 
 # ruff: noqa: D103 - what is no test says by its name what it does
 
@@ -210,7 +210,7 @@ def test_a_tool_asks_a_human_again(*, is_async: bool, world: World, tmp_path: Pa
 
 
 def test_an_effect_of_a_framework_that_is_not_there_is_an_error() -> None:
-    """What nobody can do again is no reason to go on as if it had not been done."""
+    """An effect that cannot be applied again ends the replay."""
     for effect in ({"teleport": "home"}, "no effect of ours"):
         with pytest.raises(ConfigurationError, match=r"teleport|no effect of ours"):
             apply(effect)

@@ -39,7 +39,7 @@ BRANCHES = range(6)
 
 
 class Gathered(TypedDict):
-    """What branches find."""
+    """The findings of branches."""
 
     n: int
     found: Annotated[list[Any], operator.add]

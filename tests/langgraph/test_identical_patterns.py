@@ -175,7 +175,7 @@ def _switching() -> Iterator[None]:
 @pytest.mark.usefixtures("_switching")
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_what_is_saved_in_the_background(is_async: bool, world: World, tmp_path: Path) -> None:
-    """What tasks wrote is in the history as they wrote it, however late it was saved: messages without their ids."""
+    """The history holds writes as tasks made them, however late they were saved: messages without their ids."""
 
     @tool
     def look(n: int) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class State(TypedDict):
-    """What nodes find."""
+    """The findings of nodes."""
 
     n: int
     found: Annotated[list[str], operator.add]

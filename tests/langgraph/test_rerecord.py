@@ -43,7 +43,7 @@ class SameWorld(World):
 
 
 class Asked(TypedDict, total=False):
-    """What is asked, and the answer."""
+    """A question and its answer."""
 
     question: str
     answer: str
@@ -77,7 +77,7 @@ def pattern_of(name: str, *, served: bool) -> Any:
 
 
 def same_answers(texts: list[str]) -> list[str]:
-    """What nodes answer is kept as it was: when a store wrote an item, and the ids that LangChain gave to messages.
+    """Results of nodes are kept as they were: the times of a store's items, and LangChain's ids of messages.
 
     Where a node is run these messages are the model's answers, and have no ids in the file.
     """
@@ -108,7 +108,7 @@ async def test_patterns_in_tasks(name: str, served: bool, tmp_path: Path) -> Non
 @pytest.mark.parametrize("served", [False, True], ids=["run", "served"])
 @pytest.mark.parametrize("name", [name for name in PATTERNS if name != "timed"])
 def test_patterns_under_other_ids(name: str, served: bool, tmp_path: Path) -> None:
-    """Where nothing is frozen, only the ids differ that the state gives to messages."""
+    """With freeze off, only the ids differ that the state gives to messages."""
     texts = []
     for _ in range(2):
         with use_cassette(tmp_path / "c.yaml", mode="all", freeze=()):
@@ -158,7 +158,7 @@ def test_questions(served: bool, tmp_path: Path) -> None:
 
 
 def test_a_question_and_its_answer_have_one_id(tmp_path: Path) -> None:
-    """What stands for the id of a question stands in the answer, too, and two questions have two."""
+    """The stable id of a question is in the answer, too, and two questions have two."""
     recorded_again(tmp_path / "c.yaml", lambda: answer_all(asking(served=False)), times=1)
     steps = list(open_cassette(tmp_path / "c.yaml").steps())
     asked = {step.address: re.findall(r"'id': '(\w{32})'", repr(step.error)) for step in steps if step.error}
@@ -232,7 +232,7 @@ def sent() -> None:
 
 @pytest.mark.parametrize("shape", [handing_over, served_task, sent])
 def test_shapes(shape: Callable[[], None], tmp_path: Path) -> None:
-    """What is left to a graph around, what tasks are served, what is sent: the same."""
+    """Commands for an outer graph, served tasks and sends are recorded the same."""
     assert_same(recorded_again(tmp_path / "c.yaml", shape))
 
 

@@ -157,7 +157,7 @@ def test_outside_of_sessions_a_served_node_is_the_node(world: World) -> None:
 
 @pytest.mark.parametrize("serves", [["modle"], ["plain", "nobody"]], ids=["misspelt", "one of two"])
 def test_a_name_that_no_node_has_is_refused(serves: Any, world: World) -> None:
-    """What is named and not there is an error that says which nodes there are."""
+    """A name that no node has is an error that lists the nodes."""
     with pytest.raises(ConfigurationError, match=r"no node '(modle|nobody)'\n.*'fan', 'leaf', 'model', 'plain'"):
         tape(graph(Nodes(world, is_async=False)).compile(), serve_nodes=serves)
     with pytest.raises(ConfigurationError, match="no node"):
@@ -187,7 +187,7 @@ def test_a_changed_input_is_a_miss(world: World, tmp_path: Path) -> None:
 
 
 def test_calls_inside_a_served_node_are_not_unused(world: World, tmp_path: Path) -> None:
-    """What a served node called is in the cassette as its children, and is neither asked for nor missed."""
+    """Calls inside a served node are in the cassette as its children, and are neither executed nor unused."""
     for mode in ("all", "none"):
         taped = tape(graph(Nodes(world, is_async=False)), serve_nodes=["model"]).compile()
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
@@ -300,7 +300,7 @@ def test_runnables_and_graphs_are_nodes_too(world: World, tmp_path: Path) -> Non
 
 
 def test_caches_keep_working(world: World, tmp_path: Path) -> None:
-    """What a node's cache answers is no call of the node, in a recording and in its replay alike."""
+    """An answer from the cache of a node is not a call of the node, when recorded and when replayed."""
     from langgraph.cache.memory import InMemoryCache
 
     def costly(state: State) -> Any:

@@ -1,4 +1,4 @@
-"""What a recording says of a graph's run: what its nodes got, wrote and chose, what people answered, what failed."""
+"""Steps of a recorded graph: inputs, writes and routes of its nodes, answers of people, failures."""
 
 # ruff: noqa: D103 - what is no test says by its name what it does
 
@@ -112,7 +112,7 @@ def test_retries(world: World, tmp_path: Path) -> None:
 
 
 def test_interrupts_and_answers(world: World, tmp_path: Path) -> None:
-    """What a node asks a person is its error; the answer is the input of the next run of the graph."""
+    """A question of a node is its error; the answer is the input of the next run of the graph."""
     path = tmp_path / "c.yaml"
     builder = StateGraph(MessagesState).add_node("ask", lambda _: {"messages": [("user", interrupt("Sure?"))]})
     graph = builder.add_edge(START, "ask").compile(checkpointer=InMemorySaver())
@@ -132,7 +132,7 @@ def test_interrupts_and_answers(world: World, tmp_path: Path) -> None:
 
 
 def test_sends(world: World, tmp_path: Path) -> None:
-    """What is sent to parallel nodes is their own input, and the sender's route says how many there are."""
+    """Parallel nodes that are sent to have inputs of their own, and the sender's route counts them."""
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
         map_reduce(world).invoke(FOUND, CONFIG)
@@ -230,7 +230,7 @@ def test_states_that_cannot_be_told(world: World, tmp_path: Path) -> None:
 
 
 def test_secrets(world: World, tmp_path: Path) -> None:
-    """What steps tell of states and answers is redacted as all else is."""
+    """States and answers in steps are redacted."""
     secret = "-".join(["sk", "proj", "Zx9" * 12])
     builder = StateGraph(MessagesState).add_node("say", lambda _: {"messages": [("ai", f"key {secret}")]})
     path = tmp_path / "c.yaml"

@@ -259,7 +259,7 @@ def test_a_taped_store_of_a_graph_is_served_to_nodes(world: World, tmp_path: Pat
 
 
 def test_parallel_tools_that_search(world: World, tmp_path: Path) -> None:
-    """What a store in memory embeds for a tool belongs to the tool, also beside others: it is never asked for again."""
+    """Embeddings that a store in memory makes for a tool belong to the tool, also beside others: none is made again."""
 
     class Lengths(Embeddings):
         def embed_documents(self, texts: list[str]) -> list[list[float]]:

@@ -95,7 +95,7 @@ GRAPHS = {
 async def test_a_taped_graph_takes_part(
     kind: str, *, ambient: bool, is_async: bool, world: World, tmp_path: Path
 ) -> None:
-    """What runs in a taped graph is recorded once and served, also in a session that is not ambient."""
+    """Calls in a taped graph are recorded once and served, also in a session that is not ambient."""
     graph = GRAPHS[kind](world)
     config: Any = {"configurable": {"thread_id": "1"}}
     results = []
@@ -150,7 +150,7 @@ def test_it_is_the_same_graph(world: World) -> None:
 
 
 def test_the_original_stays_as_it_is(world: World) -> None:
-    """What is set on a taped graph or added to a taped builder is not seen by the original, nor the other way round."""
+    """Changes of a taped graph or builder do not reach the original, nor the other way round."""
     graph = builder(world).compile()
     taped = tape(graph)
     taped.name = "other"

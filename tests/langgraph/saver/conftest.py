@@ -1,4 +1,4 @@
-"""What the tests of the saver share."""
+"""Fixtures of the saver's tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .postgres import NoPostgresError, postgres_server
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """How to connect to a real Postgres server; the test is skipped where none can be started."""
+    """The connection string of a real Postgres server; the test is skipped if none can be started."""
     server = postgres_server()
     try:
         address = server.__enter__()
@@ -26,7 +26,7 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file that is not there yet."""
+    """A path without a file."""
     return tmp_path / "runs" / "saver.sqlite"
 
 

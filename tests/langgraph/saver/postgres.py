@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = Path("/usr/lib/postgresql")
-"""Where Debian puts the programs of each version."""
+"""Debian's folder of the programs of each version."""
 
 
 class NoPostgresError(Exception):

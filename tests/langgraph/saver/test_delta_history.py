@@ -1,4 +1,4 @@
-"""What delta channels are made of: LangGraph's contract, which its released suite does not test yet."""
+"""The history of delta channels: LangGraph's contract, which its released suite does not test yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes in comes out: any value, any serialiser, any order of calls."""
+"""Values come out as they went in: any value, any serialiser, any order of calls."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_rows_that_do_not_fit_are_refused(damage: str, filled: Path) -> None:
 
 
 def test_a_piece_does_not_unfold_without_end(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A packed piece that unfolds to more than the limit is refused."""
+    """A packed piece that unpacks to more than the limit is refused."""
     for packed in (packing.pack(b"\0" * 5_000_000), (packing.ZLIB, _zlib(b"\0" * 5_000_000))):
         assert packing.unpack(*packed) == b"\0" * 5_000_000
         with pytest.raises(ValueError, match="more than 1000000 bytes"):
@@ -295,7 +295,7 @@ def test_deleting_does_not_wait_for_readers(filled: Path) -> None:
 
 
 def test_a_transaction_that_fails_changes_nothing(filled: Path) -> None:
-    """What a block wrote before it raised is not there."""
+    """Writes of a block that raised are rolled back."""
     with TapeSaver(filled) as saver:
         with pytest.raises(RuntimeError, match="stop"), saver.database.writing() as connection:
             connection.execute("DELETE FROM checkpoints")
@@ -330,13 +330,13 @@ def test_a_part_keeps_tables_of_its_own(filled: Path) -> None:
     ],
 )
 def test_wrong_arguments_are_refused(call: Any, saver: TapeSaver) -> None:
-    """What is no strategy, no list of ids or no saver is refused by an error of ours."""
+    """An unknown strategy, a single id for a list, and an inner object that is no saver are refused."""
     with pytest.raises(ConfigurationError, match="expected"):
         call(saver)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> None:
-    """Where a file is in the way of the folder, or a folder in the way of the file, the error names the path."""
+    """The error names the path if a file is in the way of the folder, or a folder in the way of the file."""
     (tmp_path / "file").write_text("x")
     with pytest.raises(CassetteWriteError, match="folder cannot be made"):
         TapeSaver(tmp_path / "file" / "a.sqlite")

@@ -1,4 +1,4 @@
-"""What is equal is stored once, what grows is stored as it grows, and what is let go of is gone."""
+"""Equal values are stored once, growing values as they grow, and released values are deleted."""
 
 from __future__ import annotations
 

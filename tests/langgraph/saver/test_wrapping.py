@@ -67,7 +67,7 @@ def test_alone_it_overrides_everything(saver: TapeSaver) -> None:
 
 
 def test_a_saver_without_async_methods_has_none_here(sync_sqlite: SqliteSaver, path: Path) -> None:
-    """What the inner saver cannot do, this one cannot do either, and says so in its words."""
+    """Methods that the inner saver does not have raise its errors."""
     with TapeSaver(path, inner=sync_sqlite) as saver:
         coroutine = saver.aget_tuple(place())
         with pytest.raises(NotImplementedError, match="AsyncSqliteSaver"):
@@ -204,7 +204,7 @@ def test_a_listing_is_the_inner_savers(path: Path) -> None:
 
 
 async def test_deleting_deletes_the_copy_too(path: Path) -> None:
-    """What is deleted from the inner saver is deleted from the file."""
+    """Deletions of the inner saver are made in the file."""
     with TapeSaver(path, inner=FullSaver()) as saver:
         for thread in ("a", "b", "c"):
             put_thread(saver, growing(3), thread)

@@ -1,4 +1,4 @@
-"""What the tests of crashes and of many processes run in processes of their own."""
+"""Child processes for the tests of crashes and of many processes."""
 
 from __future__ import annotations
 

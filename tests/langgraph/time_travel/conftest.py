@@ -1,4 +1,4 @@
-"""What the tests of time fork share: each thread is recorded in both ways that there are."""
+"""Fixtures of time travel's tests: each thread is recorded in a session and by a handler."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def record(request: pytest.FixtureRequest) -> Record:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the recorded thread is."""
+    """The cassette of the recorded thread."""
     return tmp_path / "thread.yaml"
 
 

@@ -19,7 +19,7 @@ HELLO: Any = [{"log": ["hello"]}]
 
 
 def reached(world: World, since: int) -> list[str]:
-    """What was really done since."""
+    """Return the calls that reached the world since."""
     return world.reached[since:]
 
 
@@ -82,7 +82,7 @@ def test_state_edit(world: World, record: Record, path: Path, step: int) -> None
 
 
 def test_edited_answer(world: World, record: Record, path: Path) -> None:
-    """What if the model had said something else: the calls before are served, those that depend on it are executed."""
+    """With an edited answer of the model, calls before it are served, and those that depend on it are executed."""
     original = record(path, loop(world), HELLO)["log"]
     before = len(world.reached)
     fork = time_travel(path, loop(world).compile(), answers={6: "something else"})
@@ -204,7 +204,7 @@ def test_state_edit_at_an_interrupt(world: World, record: Record, path: Path) ->
 
 
 def test_answers_that_nobody_asks_for_are_left_out(world: World, record: Record, path: Path) -> None:
-    """When the edited run does not stop to ask, the recorded answer is left out, and the report says so."""
+    """A recorded answer to a question that the edited run does not ask is left out, and printed."""
     record(path, approval(world), ANSWERED)
     greeted = next(step for step in steps_of(path) if step.nodes == ("greet",))
     fork = time_travel(path, approval(world).compile(), step=greeted, state_update={"log": ["skip"]}, as_node="thank")
@@ -225,7 +225,7 @@ def test_live_calls_are_refused(world: World, record: Record, path: Path) -> Non
 
 
 def test_changed_code_before_the_fork_is_a_miss(world: World, record: Record, path: Path) -> None:
-    """What comes before the fork must be as it was recorded: another prompt there is a miss, not a live call."""
+    """Calls before the fork must be as recorded: another prompt there is a miss, not a live call."""
     record(path, loop(world), HELLO)
     builder = loop(world)
     other = loop(world)
@@ -286,7 +286,7 @@ async def test_asynchronous_fork(world: World, record: Record, path: Path) -> No
 def test_arguments_that_do_not_fit(
     world: World, path: Path, arguments: dict[str, Any], said: str, recorded_loop: Path
 ) -> None:
-    """What does not fit the recording is refused with what would."""
+    """Arguments that do not fit the recording are refused with those that would."""
     if arguments.get("to") == "SELF":
         arguments = {"to": recorded_loop}
     with pytest.raises(ConfigurationError, match=said):

@@ -1,4 +1,4 @@
-"""What depends on the answer of a human, and what was done before the question."""
+"""Calls that depend on the answer of a human, and calls before the question."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def around(world: World) -> StateGraph[Any]:
 
 
 def test_what_is_around_a_subgraph_is_served_again(world: World, record: Record, path: Path) -> None:
-    """When the state of a subgraph is changed, the node around it is run again, and what it called is served again."""
+    """A changed state of a subgraph runs the node around it again, and serves the calls of that node again."""
     record(path, around(world), [{"log": ["hello"]}])
     draft = next(step for step in steps_of(path) if step.nodes == ("draft",))
     before = len(world.reached)

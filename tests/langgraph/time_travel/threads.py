@@ -23,13 +23,13 @@ STEPS = 20
 
 
 class Log(TypedDict, total=False):
-    """What was said, in order."""
+    """A log, in order."""
 
     log: Annotated[list[str], operator.add]
 
 
 def asking(world: World, what: str = "", name: str = "asked") -> Callable[[Log], Log]:
-    """A node that tells the model how far the log is, and adds what it says."""
+    """A node that sends the log to the model, and adds the answer."""
     model = PlainChat(world=world, reply=lambda _, number: AIMessage(f"answer {number}"))
 
     def node(state: Log) -> Log:
