@@ -18,7 +18,9 @@ from agenttape_core import (
     open_cassette,
     use_cassette,
 )
-from agenttape_core.integration import Observation, StepEvent, open_replay, record_step
+from agenttape_core.integration import StepEvent, record_step
+from agenttape_core.integration.observing import Observation
+from agenttape_core.integration.stand_ins import open_replay
 
 from .session.world import World, call
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agenttape_core import ConfigurationError, open_cassette, use_cassette
-from agenttape_core.integration import Boundary, Graded, Importing, ImportReport, Told, current_session, intercept
+from agenttape_core.integration import Boundary, current_session, intercept
+from agenttape_core.integration.importing import Graded, Importing, ImportReport, Told
 
 ORACLE = Boundary("call")
 

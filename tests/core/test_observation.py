@@ -18,15 +18,14 @@ from agenttape_core import (
 )
 from agenttape_core.integration import (
     Boundary,
-    Observation,
     StepEvent,
-    as_observed,
     current_session,
     executing,
     intercept,
     plain_value,
     record_step,
 )
+from agenttape_core.integration.observing import Observation, as_observed
 
 pytestmark = pytest.mark.usefixtures("project")
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, Rule, Session, open_cassette
-from agenttape_core.integration import Boundary, Observation, current_session, intercept, open_replay
+from agenttape_core.integration import Boundary, current_session, intercept
+from agenttape_core.integration.observing import Observation
+from agenttape_core.integration.stand_ins import open_replay
 
 from .session.world import World
 

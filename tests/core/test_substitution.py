@@ -22,7 +22,6 @@ from agenttape_core.integration import (
     Family,
     Leaf,
     Position,
-    StandIn,
     TypeCodec,
     async_generator,
     begin,
@@ -38,6 +37,7 @@ from agenttape_core.integration import (
     register_place,
     wrapping,
 )
+from agenttape_core.integration.stand_ins import StandIn
 from agenttape_core.schema.codecs import VECTORS
 
 

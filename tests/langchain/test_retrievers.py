@@ -15,7 +15,8 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import create_retriever_tool
 
 from agenttape_core import CassetteMissError, DriftError, use_cassette
-from agenttape_core.integration import Observation, Position
+from agenttape_core.integration import Position
+from agenttape_core.integration.observing import Observation
 from agenttape_langchain import tape
 from agenttape_langchain.requests import retrieval_body
 from agenttape_langchain.retrievers import RETRIEVAL

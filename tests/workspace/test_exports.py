@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin
 
 import pytest
 
@@ -24,9 +24,17 @@ PACKAGES = [agenttape_core, agenttape_langchain, agenttape_langgraph, agenttape_
 MODULES = sorted(
     module.name for package in PACKAGES for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 )
-FACES = [
+CORE_FACES = [
     "agenttape_core",
     "agenttape_core.integration",
+    "agenttape_core.integration.cassettes",
+    "agenttape_core.integration.codecs",
+    "agenttape_core.integration.importing",
+    "agenttape_core.integration.observing",
+    "agenttape_core.integration.stand_ins",
+]
+FACES = [
+    *CORE_FACES,
     "agenttape_langchain",
     "agenttape_langgraph",
     "agenttape_llamaindex",
@@ -47,9 +55,9 @@ def test_names_exist(module: ModuleType) -> None:
     assert len(set(module.__all__)) == len(module.__all__)
 
 
-@pytest.mark.parametrize("name", ["agenttape_core", "agenttape_core.integration"])
+@pytest.mark.parametrize("name", CORE_FACES)
 def test_all_is_complete(name: str) -> None:
-    """A face exports all public names that it has, and only those."""
+    """A face exports all functions and classes that it has; else only constants and types with names of their own."""
     module = importlib.import_module(name)
     for exported in module.__all__:  # what is imported when it is asked for
         getattr(module, exported)
@@ -58,7 +66,9 @@ def test_all_is_complete(name: str) -> None:
         for name, value in vars(module).items()
         if not name.startswith("_") and getattr(value, "__module__", "").partition(".")[0] == "agenttape_core"
     }
-    assert public == set(module.__all__)
+    others = set(module.__all__) - public
+    assert public <= set(module.__all__)
+    assert [name for name in others if inspect.isfunction(getattr(module, name))] == []
 
 
 def test_every_name_has_a_home() -> None:
@@ -85,6 +95,10 @@ def test_docstrings(name: str) -> None:
         value = getattr(module, exported)
         described = [(exported, value), *((f"{exported}.{n}", m) for n, m in public_members(value))]
         for path, item in described:
+            if (
+                get_origin(item) is not None
+            ):  # a type with a name of its own: what it says stands below it in the source
+                continue
             if inspect.isclass(item) or callable(item) or isinstance(item, property | staticmethod | classmethod):
                 first = (inspect.getdoc(item) or "").partition("\n")[0]
                 if not re.search(r"[.:?]$|`$", first):

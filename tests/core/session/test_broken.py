@@ -16,7 +16,8 @@ from agenttape_core import (
     open_cassette,
     use_cassette,
 )
-from agenttape_core.integration import Boundary, Observation, intercept
+from agenttape_core.integration import Boundary, intercept
+from agenttape_core.integration.observing import Observation
 
 from .world import CASSETTE, World, ask, entries, files, is_unlocked, record
 

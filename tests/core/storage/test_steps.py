@@ -251,7 +251,8 @@ def test_steps_survive_the_process(tmp_path: Path) -> None:
     """After a kill, what had ended is recovered, steps and interactions in their order."""
     program = """
         import os, signal, sys
-        from agenttape_core.integration import Boundary, StepEvent, Observation, intercept, record_step
+        from agenttape_core.integration import Boundary, StepEvent, intercept, record_step
+        from agenttape_core.integration.observing import Observation
         observation = Observation(sys.argv[1])
         session = observation.session
         above = session.root.child("agent")

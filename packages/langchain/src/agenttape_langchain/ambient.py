@@ -16,7 +16,6 @@ from langsmith import utils as langsmith
 from langsmith.run_trees import RunTree
 
 from agenttape_core.integration import (
-    StandIn,
     current_session,
     enter_branch,
     forking_pools,
@@ -28,6 +27,7 @@ from agenttape_core.integration import (
     task_branch,
     wrapping,
 )
+from agenttape_core.integration.stand_ins import StandIn
 from agenttape_langchain import checkpoint_ids, tracing
 from agenttape_langchain._compat import (
     BACKOFFS,

@@ -17,7 +17,8 @@ from typing import Any, Literal, Self
 from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 
 from agenttape_core import Mode, Report, Rule, SessionStateError
-from agenttape_core.integration import Boundary, Crossing, Recording, serve
+from agenttape_core.integration import Boundary, Crossing, serve
+from agenttape_core.integration.stand_ins import Recording
 
 CACHE = Boundary("memory")
 """Look-ups in a cache: the answer is a list of generations."""

@@ -7,10 +7,10 @@ from typing import Any
 
 from langchain_core.utils.function_calling import convert_to_json_schema
 
-from agenttape_core import integration
+from agenttape_core.integration import stand_ins
 
 
 def format_meaning(response_format: Any) -> tuple[Any, ...] | None:
     """Return the name and fields of a response format, given as a provider's dict, a JSON schema or a class."""
     is_spelled = response_format is None or isinstance(response_format, Mapping | str)
-    return integration.format_meaning(response_format if is_spelled else convert_to_json_schema(response_format))
+    return stand_ins.format_meaning(response_format if is_spelled else convert_to_json_schema(response_format))

@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from agenttape_core.integration import Keyed, asked
+from agenttape_core.integration import Keyed, request_value
 from agenttape_core.integration.codecs import Floats, packed
 
 _AUTHORED = frozenset({HumanMessage, SystemMessage})
@@ -36,7 +36,7 @@ def chat_body(messages: Sequence[BaseMessage], params: Mapping[str, Any]) -> dic
         messages: The conversation.
         params: Everything else that is sent: model, sampling, tools, tool choice, response format, stop words.
     """
-    body = {key: asked(value) for key, value in params.items() if key not in _NOT_ASKED and value is not None}
+    body = {key: request_value(value) for key, value in params.items() if key not in _NOT_ASKED and value is not None}
     if "model" in body or "model_name" in body:
         body["model"] = body.get("model") or body["model_name"]
         body.pop("model_name", None)
@@ -53,7 +53,7 @@ def tool_body(name: str, arguments: Any) -> dict[str, Any]:
         name: The tool.
         arguments: Its arguments by name, or the bare string of a tool that takes one; nothing that is injected.
     """
-    return {"name": name, "arguments": asked(arguments)}
+    return {"name": name, "arguments": request_value(arguments)}
 
 
 def completion_body(prompts: Sequence[str], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def embedding_body(texts: str | Sequence[str], settings: Mapping[str, Any]) -> d
         texts: One text where a query is embedded, a list of them for documents: many models embed the two differently.
         settings: The model, the dimensions and what else is sent along.
     """
-    body = {key: asked(value) for key, value in settings.items() if value is not None}
+    body = {key: request_value(value) for key, value in settings.items() if value is not None}
     return {**body, "input": texts if isinstance(texts, str) else list(texts)}
 
 
@@ -87,7 +87,7 @@ def retrieval_body(query: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         settings: How: what the retriever and the call say of it. Callbacks are not told, so what they observed has
             none.
     """
-    return {"query": query, **({"settings": asked(settings)} if settings else {})}
+    return {"query": query, **({"settings": request_value(settings)} if settings else {})}
 
 
 def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str
         settings: Which store it is, of several of its class.
     """
     body = {"method": method, "arguments": {k: _argument(v) for k, v in arguments.items() if v is not None}}
-    return {**body, **({"settings": asked(settings)} if settings else {})}
+    return {**body, **({"settings": request_value(settings)} if settings else {})}
 
 
 def runnable_body(value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,22 +110,22 @@ def runnable_body(value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         options: What it is given by name, and the configurable fields that it has.
     """
     body = {"input": _argument(value)}
-    return {**body, **({"options": asked(options)} if options else {})}
+    return {**body, **({"options": request_value(options)} if options else {})}
 
 
 def _argument(value: Any) -> Any:
-    """Return a request value as `asked` does, but see into messages and documents wherever they stand."""
+    """Return a request value as `request_value` does, but see into messages and documents wherever they stand."""
     if isinstance(value, BaseMessage):
         return _plain_message(value)
     if isinstance(value, Document):
-        plain = {"content": value.page_content, "metadata": asked(value.metadata)}
+        plain = {"content": value.page_content, "metadata": request_value(value.metadata)}
         return plain if value.id is None else {**plain, "id": value.id}
     if type(value) in {list, tuple}:
         vector = packed(value)
         return vector if type(vector) is Floats else [_argument(item) for item in value]
     if type(value) is dict:
         return {str(key): _argument(item) for key, item in value.items()}
-    return asked(value)
+    return request_value(value)
 
 
 def _message_part(message: BaseMessage) -> Any:
@@ -161,20 +161,22 @@ def _exact(value: Any) -> bytes | None:
 
 
 def _plain_message(message: BaseMessage) -> dict[str, Any]:
-    plain: dict[str, Any] = {"role": _role(message), "content": asked(message.content)}
+    plain: dict[str, Any] = {"role": _role(message), "content": request_value(message.content)}
     if message.name:
         plain["name"] = message.name
     if isinstance(message, AIMessage) and message.tool_calls:
         plain["tool_calls"] = [
-            {"name": call["name"], "args": asked(call["args"]), "id": call["id"]} for call in message.tool_calls
+            {"name": call["name"], "args": request_value(call["args"]), "id": call["id"]} for call in message.tool_calls
         ]
     if isinstance(message, AIMessage) and message.invalid_tool_calls:
-        plain["invalid_tool_calls"] = asked([dict(call) for call in message.invalid_tool_calls])
+        plain["invalid_tool_calls"] = request_value([dict(call) for call in message.invalid_tool_calls])
     if isinstance(message, ToolMessage):
         plain["tool_call_id"] = message.tool_call_id
         if message.status != "success":
             plain["status"] = message.status
-    extra = {key: asked(value) for key, value in message.additional_kwargs.items() if _is_sent(key, value, message)}
+    extra = {
+        key: request_value(value) for key, value in message.additional_kwargs.items() if _is_sent(key, value, message)
+    }
     if extra:
         plain["additional_kwargs"] = extra
     return plain
@@ -194,7 +196,7 @@ def _is_sent(key: str, value: Any, message: BaseMessage) -> bool:
 def _tool(tool: Any) -> Any:
     if not isinstance(tool, Mapping | str):  # some models are bound to tools by their names
         tool = convert_to_openai_tool(tool)
-    plain = asked(tool)
+    plain = request_value(tool)
     function = plain.get("function") if isinstance(plain, dict) else None
     if isinstance(function, dict) and isinstance(function.get("description"), str):
         # Python 3.13 strips the indentation of docstrings when it compiles; earlier versions keep it.

@@ -20,13 +20,13 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
 from agenttape_core import CassetteFormatError, ConfigurationError, Interaction, Rule, Step
-from agenttape_core.integration import (
+from agenttape_core.integration import value_codec
+from agenttape_core.integration.cassettes import (
     Cassette,
     Location,
     Redactor,
     project_settings,
     redactor_for,
-    value_codec,
     write_cassette,
 )
 from agenttape_core.tools.compare import named_cassette

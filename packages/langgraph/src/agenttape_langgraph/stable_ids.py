@@ -16,7 +16,8 @@ from typing import Any
 from langgraph.errors import GraphInterrupt, ParentCommand
 from langgraph.types import Interrupt
 
-from agenttape_core.integration import IdMap, Session
+from agenttape_core.integration import Session
+from agenttape_core.integration.cassettes import IdMap
 
 _TASK = "<task>"
 _ID = r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"

@@ -14,7 +14,7 @@ from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, Query
 from llama_index.core.vector_stores.types import VectorStoreQuery
 from pydantic import BaseModel
 
-from agenttape_core.integration import Keyed, asked
+from agenttape_core.integration import Keyed, request_value
 from agenttape_core.integration.codecs import Floats, packed
 
 _MEDIA_TERMS = {
@@ -52,7 +52,7 @@ def plain_message(message: ChatMessage) -> dict[str, Any]:
     if calls:
         extra.pop("tool_calls", None)  # the raw twin of the blocks
         plain["tool_calls"] = calls
-    sent = {key: asked(value) for key, value in extra.items() if value is not None}
+    sent = {key: request_value(value) for key, value in extra.items() if value is not None}
     return {**plain, "additional_kwargs": sent} if sent else plain
 
 
@@ -103,7 +103,7 @@ def plain_field(value: Any) -> Any:
         return _read(value)
     if isinstance(value, list):
         return [plain_field(item) for item in value]
-    return _block(value) if isinstance(value, BaseModel) and hasattr(value, "block_type") else asked(value)
+    return _block(value) if isinstance(value, BaseModel) and hasattr(value, "block_type") else request_value(value)
 
 
 def _read(file: Any) -> Any:
@@ -126,7 +126,7 @@ def _arguments(arguments: Any) -> Any:
         except ValueError:
             return arguments
         return read if isinstance(read, dict) else arguments
-    return asked(arguments)
+    return request_value(arguments)
 
 
 def legacy_calls(calls: Any) -> list[dict[str, Any]]:
@@ -156,12 +156,16 @@ def plain_argument(value: Any) -> Any:
         return vector if type(vector) is Floats else [plain_argument(item) for item in value]
     if type(value) is dict:
         return {str(key): plain_argument(item) for key, item in value.items()}
-    return asked(value)
+    return request_value(value)
 
 
 def _node(node: BaseNode) -> dict[str, Any]:
     """Return a node as its readers see it; its id is one of the run."""
-    plain = {"content": node.get_content(MetadataMode.NONE), "metadata": asked(node.metadata), "id": node.node_id}
+    plain = {
+        "content": node.get_content(MetadataMode.NONE),
+        "metadata": request_value(node.metadata),
+        "id": node.node_id,
+    }
     return plain if node.embedding is None else {**plain, "embedding": plain_argument(node.embedding)}
 
 

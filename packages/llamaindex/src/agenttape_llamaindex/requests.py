@@ -8,7 +8,7 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 
-from agenttape_core.integration import asked, model_of, settings_of
+from agenttape_core.integration import model_of, request_value, settings_of
 from agenttape_llamaindex.request_values import keyed_message, plain_argument, plain_field
 
 _TRANSPORT = frozenset({"stream", "streaming", "stream_options"})
@@ -117,14 +117,14 @@ def params_body(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: asked(value) for key, value in settings.items() if value is not None}
+    return {key: request_value(value) for key, value in settings.items() if value is not None}
 
 
 def _tool(tool: Any) -> Any:
     metadata: Any = getattr(tool, "metadata", None)
     if hasattr(metadata, "to_openai_tool"):
         tool = metadata.to_openai_tool(skip_length_check=True)
-    plain = asked(tool)
+    plain = request_value(tool)
     function = plain.get("function") if isinstance(plain, dict) else None
     if isinstance(function, dict) and isinstance(function.get("description"), str):
         # Python 3.13 strips the indentation of docstrings when it compiles; earlier versions keep it.
@@ -149,7 +149,7 @@ def retrieval_body(query: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         query: A text, or the parts of a query that has more.
         settings: The settings of the search, of the retriever and of the call.
     """
-    return {"query": plain_argument(query), **({"settings": asked(settings)} if settings else {})}
+    return {"query": plain_argument(query), **({"settings": request_value(settings)} if settings else {})}
 
 
 def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,4 +161,4 @@ def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str
         settings: The settings that tell the store from others of its class.
     """
     body = {"method": method, "arguments": {k: plain_argument(v) for k, v in arguments.items() if v is not None}}
-    return {**body, **({"settings": asked(settings)} if settings else {})}
+    return {**body, **({"settings": request_value(settings)} if settings else {})}

@@ -14,7 +14,8 @@ from llama_index_instrumentation.span_handlers import NullSpanHandler
 from workflows import Workflow
 
 from agenttape_core import AgentTapeError
-from agenttape_core.integration import Session, StepEvent, current_session, output_facts, plain_value, record_step
+from agenttape_core.integration import Session, StepEvent, current_session, plain_value, record_step
+from agenttape_core.integration.observing import output_facts
 from agenttape_llamaindex._compat import current_span_id, span_name
 from agenttape_llamaindex.callbacks.runs import kind_of_workflow, readable
 from agenttape_llamaindex.run_tree import Span, spans_of

@@ -13,7 +13,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.tools import BaseTool
 
 from agenttape_core import ConfigurationError
-from agenttape_core.integration import StandIn
+from agenttape_core.integration.stand_ins import StandIn
 from agenttape_llamaindex.containers import CONTAINERS, tape_container
 from agenttape_llamaindex.embeddings import tape_embedding
 from agenttape_llamaindex.llms import tape_llm

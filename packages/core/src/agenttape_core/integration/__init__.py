@@ -1,7 +1,8 @@
-"""The face for integration authors: how a framework's calls become interactions.
+"""The face of AgentTape for integrations: with the root and `testing`, all that taping a framework needs.
 
-An integration substitutes the leaf calls of its framework. At each it builds the request, asks the current session
-for a crossing, and hands it with the real call to the shell of the right shape:
+An integration tapes the *leaf calls* of its framework, those that reach outside. At each it makes the request as
+plain data, begins a crossing in the current session, and hands the crossing with the real call to the function that
+serves or executes it:
 
     session = current_session()
     if session is None:
@@ -9,24 +10,48 @@ for a crossing, and hands it with the real call to the shell of the right shape:
     crossing = session.cross(Boundary("retrieval"), "my-index", {"query": query})
     return intercept(crossing, lambda: real(query))
 
-An integration that wants to be ambient publishes a context manager as an entry point of the group
-`agenttape.integrations`, named after the root module of its framework. It is entered when the first session of the
-process opens, or as soon as the framework is imported, and left with the last session.
-"""
+The names of this module, by what they are for:
 
-from __future__ import annotations
+**Calls.** `Boundary` names a family of calls. `current_session`, `context_session` and `executing` say where a call
+is made; `taking_part` makes a session ambient for the code inside. `intercept`, `aintercept`, `intercept_stream` and
+`aintercept_stream` serve or execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve one.
+
+**Classes that others write.** A `Family` is an interface of the framework with its leaf methods, each a `Leaf`.
+`Family.tape` tapes one object, `wrapping` all objects while sessions are open. `plain`, `coroutine`, `generator` and
+`async_generator` wrap a method or a function, given a `Call` that describes what is special about a call; `leaf_call`
+makes the usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing, with
+`named_arguments` and `kept` arguments. Underneath are aliases: `alias_class`, `alias_of`, `original_of`, `state_of`,
+`is_alias`.
+
+**Requests.** `request_value` makes plain data of anything, `Keyed` marks items that are compared by a key, and
+`model_of` and `settings_of` read an object's `EMBEDDING_SETTINGS`, `SEARCH_SETTINGS` and `STORE_SETTINGS`.
+
+**Places.** A `Position` is where a call stands in the run; `here` and `below` find it. `register_place`,
+`register_scope` and `register_address_reader` connect the framework's own tree. A `Branch` tells concurrent work
+apart: `current_branch`, `enter_branch`, `task_branch`, and `forking_pools` for thread pools.
+
+**Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_reader` a reader of its
+recorded chunks in `CallPiece`s, `register_result_attribute` an attribute of its errors. `value_codec`, `plain_value`
+and `record_error` encode; `class_name` and `loaded_class` name classes without importing one.
+
+**Steps.** `record_step` keeps a `StepEvent`, which gives the recorded run its shape; `Texts` shares long texts among
+them.
+
+**The world.** `register_seam` names functions that make ids or tell the time, `register_backoff` functions that sleep
+before a retry, `register_tracer` hosts that a tracer reports to.
+
+Other parts of an integration have modules of their own: `codecs` (building blocks of codecs), `observing` (callback
+handlers), `stand_ins` (objects made of a cassette), `importing` (recordings of other tools), `cassettes` (files).
+
+An integration that is ambient publishes a context manager as an entry point of the group `agenttape.integrations`,
+named after the root module of its framework. It is entered when the first session of the process opens, or as soon as
+the framework is imported, and left with the last session.
+"""
 
 from agenttape_core.errors import register_result_attribute
 from agenttape_core.freeze import register_backoff, register_seam
 from agenttape_core.guard import register_tracer
-from agenttape_core.integration.alias import (
-    alias_class,
-    alias_of,
-    is_alias,
-    is_alias_class,
-    original_of,
-    state_of,
-)
+from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
 from agenttape_core.integration.ambient import wrapping
 from agenttape_core.integration.leaves import Cross, DescribeLeaf, Family, Leaf, begin, kept, leaf_call, named_arguments
 from agenttape_core.integration.object_settings import (
@@ -36,25 +61,7 @@ from agenttape_core.integration.object_settings import (
     model_of,
     settings_of,
 )
-from agenttape_core.integration.observed import (
-    CANCELLED,
-    HOLE,
-    ObservedCall,
-    ObservedStream,
-    OpenRun,
-    Unrecorded,
-    output_facts,
-)
-from agenttape_core.integration.observer import Observer, Unseen
-from agenttape_core.integration.recorded_settings import (
-    Meaning,
-    Setting,
-    distinct_settings,
-    format_meaning,
-    formats_agree,
-    meaning_of,
-)
-from agenttape_core.integration.request_values import asked
+from agenttape_core.integration.request_values import request_value
 from agenttape_core.integration.shapes import (
     Call,
     Describe,
@@ -67,51 +74,18 @@ from agenttape_core.integration.shapes import (
     generator,
     plain,
 )
-from agenttape_core.integration.stand_in import (
-    Options,
-    Pace,
-    RecordedModel,
-    RecordedPart,
-    StandIn,
-    settings_of_method,
-)
 from agenttape_core.integration.thread_pools import forking_pools
-from agenttape_core.lifecycle.derived import deriving
-from agenttape_core.lifecycle.header import redactor_for
-from agenttape_core.lifecycle.imported import Graded, Importer, Importing, ImportReport, Told
-from agenttape_core.lifecycle.observed import Observation
-from agenttape_core.lifecycle.project import project_settings
-from agenttape_core.lifecycle.replay_only import Recording, open_replay
-from agenttape_core.matching import (
-    Asked,
-    Branch,
-    Exhausted,
-    IdMap,
-    Ignored,
-    Keyed,
-    Matcher,
-    Position,
-    Way,
-    current_branch,
-    differences,
-    enter_branch,
-    rank_name,
-    recorded_request,
-    task_branch,
-)
-from agenttape_core.redaction import Redactor
+from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, task_branch
 from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.schema.readers import CallPiece, register_reader
 from agenttape_core.session import (
     Boundary,
-    Crossed,
     Crossing,
     Session,
     StepEvent,
     Texts,
     aintercept,
     aintercept_stream,
-    as_observed,
     aserve,
     aserve_stream,
     below,
@@ -133,74 +107,39 @@ from agenttape_core.session import (
     taking_part,
     value_codec,
 )
-from agenttape_core.storage import Cassette, Location, write_cassette
 
 __all__ = [
-    "CANCELLED",
     "EMBEDDING_SETTINGS",
-    "HOLE",
     "SEARCH_SETTINGS",
     "STORE_SETTINGS",
-    "Asked",
     "Boundary",
     "Branch",
     "Call",
     "CallPiece",
-    "Cassette",
     "Cross",
-    "Crossed",
     "Crossing",
     "Describe",
     "DescribeLeaf",
-    "Exhausted",
     "Family",
-    "Graded",
-    "IdMap",
-    "Ignored",
-    "ImportReport",
-    "Importer",
-    "Importing",
     "Keyed",
     "Leaf",
-    "Location",
-    "Matcher",
-    "Meaning",
-    "Observation",
-    "ObservedCall",
-    "ObservedStream",
-    "Observer",
-    "OpenRun",
-    "Options",
     "Outcome",
-    "Pace",
     "Plain",
     "Position",
-    "RecordedModel",
-    "RecordedPart",
-    "Recording",
-    "Redactor",
     "Session",
-    "Setting",
     "Shape",
-    "StandIn",
     "StepEvent",
     "Texts",
-    "Told",
     "TypeCodec",
-    "Unrecorded",
-    "Unseen",
     "Usage",
-    "Way",
     "achunks_of",
     "aintercept",
     "aintercept_stream",
     "alias_class",
     "alias_of",
     "as_it_is",
-    "as_observed",
     "aserve",
     "aserve_stream",
-    "asked",
     "async_generator",
     "begin",
     "below",
@@ -210,37 +149,24 @@ __all__ = [
     "coroutine",
     "current_branch",
     "current_session",
-    "deriving",
-    "differences",
-    "distinct_settings",
     "enter_branch",
     "executing",
     "forking_pools",
-    "format_meaning",
-    "formats_agree",
     "generator",
     "here",
     "intercept",
     "intercept_stream",
     "is_alias",
-    "is_alias_class",
     "kept",
     "leaf_call",
     "loaded_class",
-    "meaning_of",
     "model_of",
     "named_arguments",
-    "open_replay",
     "original_of",
-    "output_facts",
     "plain",
     "plain_value",
-    "project_settings",
-    "rank_name",
     "record_error",
     "record_step",
-    "recorded_request",
-    "redactor_for",
     "register_address_reader",
     "register_backoff",
     "register_codecs",
@@ -250,14 +176,13 @@ __all__ = [
     "register_scope",
     "register_seam",
     "register_tracer",
+    "request_value",
     "serve",
     "serve_stream",
     "settings_of",
-    "settings_of_method",
     "state_of",
     "taking_part",
     "task_branch",
     "value_codec",
     "wrapping",
-    "write_cassette",
 ]

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
 from agenttape_core.integration.shapes import Call, Shape, as_it_is
-from agenttape_core.integration.stand_in import StandIn
+from agenttape_core.integration.stand_ins.stand_in import StandIn
 from agenttape_core.matching import Position
 from agenttape_core.session import Boundary, Crossing, Session, below, current_session, executing
 
@@ -86,6 +86,11 @@ class Leaf:
         return self.within(real, lambda inner: self.shape(inner, functools.partial(self.describe, inner, cross)))
 
 
+def _every_class(_: type) -> bool:
+    """Tape the objects of every class."""
+    return True
+
+
 @dataclass(frozen=True, eq=False)
 class Family:
     """The classes that implement one interface of the framework. It stands in a module under a name of its own.
@@ -104,7 +109,7 @@ class Family:
     base: type
     leaves: Mapping[str, Leaf]
     defaults: frozenset[str] = frozenset()
-    is_boundary: Callable[[type], bool] = field(default=lambda _: True)
+    is_boundary: Callable[[type], bool] = _every_class
     delegating: tuple[type, ...] = ()
     _aliases: dict[type, type] = field(default_factory=dict, init=False, repr=False)
     _ambient: dict[tuple[type, str], tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)

@@ -13,14 +13,14 @@ from agenttape_core.schema import class_name
 from agenttape_core.session import value_codec
 
 
-def asked(value: Any) -> Any:
+def request_value(value: Any) -> Any:
     """Return a request value as plain data. What cannot be written stands for its type, never for its address."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, type):
-        return _asked_type(value)
+        return _type(value)
     if isinstance(value, Mapping | list | tuple | set | frozenset):
-        return _asked_items(value)
+        return _items(value)
     try:
         value_codec().encode(value)
     except AgentTapeError:
@@ -28,16 +28,16 @@ def asked(value: Any) -> Any:
     return value
 
 
-def _asked_items(value: Any) -> Any:
+def _items(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): asked(item) for key, item in value.items()}
-    items = [asked(item) for item in value]
+        return {key if isinstance(key, str) else str(key): request_value(item) for key, item in value.items()}
+    items = [request_value(item) for item in value]
     if isinstance(value, list | tuple):
         return items
     return sorted(items, key=lambda item: json.dumps(item, sort_keys=True, default=str))
 
 
-def _asked_type(cls: type) -> Any:
+def _type(cls: type) -> Any:
     if issubclass(cls, BaseModel):
         return {"name": cls.__name__, "schema": cls.model_json_schema()}
     return {"name": cls.__qualname__}

@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from agenttape_core import Rule
-from agenttape_core.integration import Boundary, ObservedCall, Unrecorded, output_facts
+from agenttape_core.integration import Boundary
+from agenttape_core.integration.observing import ObservedCall, Unrecorded, output_facts
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.address import model_name, run_name
 from agenttape_langchain.callbacks.calls import (

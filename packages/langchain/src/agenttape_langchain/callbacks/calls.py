@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult, GenerationChunk, LLMResult
 
-from agenttape_core.integration import HOLE, Crossing, ObservedCall, ObservedStream, Unrecorded
+from agenttape_core.integration import Crossing
+from agenttape_core.integration.observing import HOLE, ObservedCall, ObservedStream, Unrecorded
 from agenttape_langchain._compat import came_from_cache, refused_arguments, returns_artifact
 
 if TYPE_CHECKING:

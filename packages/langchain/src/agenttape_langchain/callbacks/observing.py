@@ -7,13 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import Rule
-from agenttape_core.integration import (
-    Boundary,
-    Crossing,
-    Observer,
-    Position,
-    Unseen,
-)
+from agenttape_core.integration import Boundary, Crossing, Position
+from agenttape_core.integration.observing import Observer, Unseen
 from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.run_tree import Run, RunTree
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agenttape_core.integration import OpenRun
+from agenttape_core.integration.observing import OpenRun
 from agenttape_langchain.address import index_of_call
 from agenttape_langchain.run_tree import Run
 

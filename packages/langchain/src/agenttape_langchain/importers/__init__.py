@@ -1,6 +1,6 @@
 """Importers: recordings of other tools as cassettes, each interaction graded by its fidelity."""
 
-from agenttape_core.integration import Graded, ImportReport
+from agenttape_core.integration.importing import Graded, ImportReport
 from agenttape_langchain.importers.agenttape01 import import_agenttape01
 from agenttape_langchain.importers.langsmith import import_langsmith
 from agenttape_langchain.importers.vcr import import_vcr

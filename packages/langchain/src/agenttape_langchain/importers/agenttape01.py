@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core import CassetteFormatError, Rule, UnrecordableValueError
-from agenttape_core.integration import Graded, Importing, ImportReport
+from agenttape_core.integration.importing import Graded, Importing, ImportReport
 from agenttape_langchain.importers.agenttape01_calls import import_call
 from agenttape_langchain.importers.agenttape01_traffic import exchange_of
 from agenttape_langchain.importers.foreign_files import (

@@ -7,7 +7,8 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from agenttape_core.integration import Crossing, Importing, Told
+from agenttape_core.integration import Crossing
+from agenttape_core.integration.importing import Importing, Told
 from agenttape_langchain.importers.agenttape01_traffic import PLACEHOLDER, REDACTED, latency_of
 from agenttape_langchain.importers.foreign_objects import (
     error_named,

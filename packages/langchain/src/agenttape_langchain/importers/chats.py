@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.integration import Importing, Told
+from agenttape_core.integration.importing import Importing, Told
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.importers.answers import Answered, answered

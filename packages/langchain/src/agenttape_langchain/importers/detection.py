@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from agenttape_core import CassetteError
-from agenttape_core.integration import Importer
+from agenttape_core.integration.importing import Importer
 from agenttape_langchain.importers.agenttape01 import import_agenttape01
 from agenttape_langchain.importers.foreign_files import parse_json, read_source
 from agenttape_langchain.importers.foreign_yaml import events_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agenttape_core.integration import EMBEDDING_SETTINGS, Importing, Told, model_of, settings_of
+from agenttape_core.integration import EMBEDDING_SETTINGS, model_of, settings_of
 from agenttape_core.integration.codecs import packed
+from agenttape_core.integration.importing import Importing, Told
 from agenttape_langchain.embeddings import EMBEDDING
 from agenttape_langchain.importers.clients import class_named, model_on_wire
 from agenttape_langchain.importers.http_exchanges import Exchange

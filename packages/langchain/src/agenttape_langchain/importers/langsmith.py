@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agenttape_core import Rule, UnrecordableValueError
-from agenttape_core.integration import Graded, Importing, ImportReport
+from agenttape_core.integration.importing import Graded, Importing, ImportReport
 from agenttape_langchain.importers.foreign_files import parse_json, read_source
 from agenttape_langchain.importers.langsmith_calls import import_run
 from agenttape_langchain.importers.langsmith_runs import ForeignRun, runs_of

@@ -9,7 +9,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage, message_chunk_to_message
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 
-from agenttape_core.integration import Boundary, Importing, Told
+from agenttape_core.integration import Boundary
+from agenttape_core.integration.importing import Importing, Told
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.importers.foreign_objects import (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from agenttape_core.integration import differences
+from agenttape_core.integration.cassettes import differences
 
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _TEXTS = frozenset({"arguments"})

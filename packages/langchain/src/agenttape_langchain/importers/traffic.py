@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agenttape_core.integration import Graded, Importing
+from agenttape_core.integration.importing import Graded, Importing
 from agenttape_langchain.importers.addresses import addressed
 from agenttape_langchain.importers.chats import import_chat, tells_results
 from agenttape_langchain.importers.embedded import import_embedding

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core import CassetteFormatError, Rule
-from agenttape_core.integration import Graded, Importing, ImportReport
+from agenttape_core.integration.importing import Graded, Importing, ImportReport
 from agenttape_langchain.importers.foreign_files import (
     expect_list,
     expect_mapping,

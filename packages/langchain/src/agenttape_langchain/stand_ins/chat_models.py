@@ -18,19 +18,8 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from langchain_core.utils.pydantic import is_basemodel_subclass
 from pydantic import BaseModel, PrivateAttr
 
-from agenttape_core.integration import (
-    Crossing,
-    Exhausted,
-    Pace,
-    RecordedModel,
-    Setting,
-    StandIn,
-    aserve,
-    aserve_stream,
-    formats_agree,
-    serve,
-    serve_stream,
-)
+from agenttape_core.integration import Crossing, aserve, aserve_stream, serve, serve_stream
+from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedModel, Setting, StandIn, formats_agree
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.model_settings import format_meaning

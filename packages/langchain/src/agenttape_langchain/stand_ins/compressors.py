@@ -10,16 +10,8 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import PrivateAttr
 
-from agenttape_core.integration import (
-    Crossing,
-    Exhausted,
-    Pace,
-    RecordedPart,
-    StandIn,
-    aserve,
-    serve,
-    settings_of_method,
-)
+from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn, settings_of_method
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.retrievers import RETRIEVAL
 

@@ -8,7 +8,8 @@ from typing import Any, Unpack
 
 from langchain_core.embeddings import Embeddings
 
-from agenttape_core.integration import Crossing, Options, RecordedPart, StandIn, aserve, serve
+from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
 from agenttape_langchain.embeddings import EMBEDDING
 from agenttape_langchain.requests import embedding_body
 

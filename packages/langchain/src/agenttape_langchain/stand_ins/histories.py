@@ -9,7 +9,8 @@ from typing import Unpack
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
-from agenttape_core.integration import Options, RecordedPart, aserve, serve, settings_of_method
+from agenttape_core.integration import aserve, serve
+from agenttape_core.integration.stand_ins import Options, RecordedPart, settings_of_method
 from agenttape_langchain.stand_ins.methods import Replaying
 from agenttape_langchain.vector_stores import MEMORY
 

@@ -11,17 +11,8 @@ from langchain_core.language_models import BaseLLM
 from langchain_core.outputs import GenerationChunk, LLMResult
 from pydantic import PrivateAttr
 
-from agenttape_core.integration import (
-    Crossing,
-    Exhausted,
-    Pace,
-    RecordedPart,
-    StandIn,
-    aserve,
-    aserve_stream,
-    serve,
-    serve_stream,
-)
+from agenttape_core.integration import Crossing, aserve, aserve_stream, serve, serve_stream
+from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import completion_body
 

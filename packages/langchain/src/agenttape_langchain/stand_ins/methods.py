@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.integration import Boundary, Crossing, RecordedPart, StandIn, aserve, kept, named_arguments, serve
+from agenttape_core.integration import Boundary, Crossing, aserve, kept, named_arguments, serve
+from agenttape_core.integration.stand_ins import RecordedPart, StandIn
 from agenttape_langchain.requests import method_body
 
 

@@ -11,7 +11,8 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import PrivateAttr
 
-from agenttape_core.integration import Crossing, Exhausted, Pace, RecordedPart, StandIn, aserve, serve
+from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
 from agenttape_langchain.requests import retrieval_body
 from agenttape_langchain.retrievers import RETRIEVAL
 

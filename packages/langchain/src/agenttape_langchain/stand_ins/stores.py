@@ -8,15 +8,8 @@ from typing import Any, Unpack
 
 from langchain_core.stores import BaseStore
 
-from agenttape_core.integration import (
-    Options,
-    RecordedPart,
-    aserve,
-    aserve_stream,
-    serve,
-    serve_stream,
-    settings_of_method,
-)
+from agenttape_core.integration import aserve, aserve_stream, serve, serve_stream
+from agenttape_core.integration.stand_ins import Options, RecordedPart, settings_of_method
 from agenttape_langchain.stand_ins.methods import Replaying
 from agenttape_langchain.stores import METHODS
 from agenttape_langchain.vector_stores import MEMORY

@@ -12,7 +12,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
 from agenttape_core import ConfigurationError
-from agenttape_core.integration import Crossing, Exhausted, Options, Pace, RecordedPart, Session, StandIn, aserve, serve
+from agenttape_core.integration import Crossing, Session, aserve, serve
+from agenttape_core.integration.stand_ins import Exhausted, Options, Pace, RecordedPart, StandIn
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.effects import aapply, apply
 from agenttape_langchain.requests import tool_body

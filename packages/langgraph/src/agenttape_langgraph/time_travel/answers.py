@@ -9,7 +9,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 
 from agenttape_core import ConfigurationError, UnrecordableValueError
-from agenttape_core.integration import Cassette, Outcome, record_error, value_codec
+from agenttape_core.integration import Outcome, record_error, value_codec
+from agenttape_core.integration.cassettes import Cassette
 
 Answers = Mapping[int | str, Any]
 """Results of calls, by the number or the address of the interaction.

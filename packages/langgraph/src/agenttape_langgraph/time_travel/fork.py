@@ -8,7 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from agenttape_core import Comparison, ConfigurationError, Session, Step, compare_cassettes, open_cassette
-from agenttape_core.integration import Crossed, Plain, deriving, value_codec
+from agenttape_core.integration import Plain, value_codec
+from agenttape_core.integration.cassettes import Crossed, deriving
 from agenttape_core.tools.compare import named_cassette
 from agenttape_langgraph.time_travel.answers import edited_outcomes
 from agenttape_langgraph.time_travel.drivers import adrive, drive

@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Any
 
 from agenttape_core import Interaction
-from agenttape_core.integration import (
+from agenttape_core.integration import Plain
+from agenttape_core.integration.cassettes import (
     Asked,
     Cassette,
     Ignored,
     Matcher,
-    Plain,
     Way,
     project_settings,
     recorded_request,

@@ -13,7 +13,8 @@ from typing import Any
 from langgraph.types import Interrupt
 
 from agenttape_core import ConfigurationError, Step
-from agenttape_core.integration import Cassette, Location, value_codec
+from agenttape_core.integration import value_codec
+from agenttape_core.integration.cassettes import Cassette, Location
 from agenttape_core.tools.compare import named_cassette
 from agenttape_langgraph.time_travel.plan import Edit, Invocation, Plan, Question
 

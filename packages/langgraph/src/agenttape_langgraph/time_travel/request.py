@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 
 from agenttape_core import ConfigurationError, Rule
-from agenttape_core.integration import Cassette, Location
+from agenttape_core.integration.cassettes import Cassette, Location
 from agenttape_langgraph.time_travel.answers import Answers
 from agenttape_langgraph.time_travel.recorded_run import RecordedStep
 from agenttape_langgraph.time_travel.script import Graph

@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 
 from agenttape_core import use_cassette
-from agenttape_core.integration import deriving
+from agenttape_core.integration.cassettes import deriving
 
 T = TypeVar("T")
 Graph = Pregel[Any, Any, Any, Any]

@@ -8,8 +8,9 @@ from typing import Any
 from llama_index.core.tools import ToolOutput
 
 from agenttape_core import AgentTapeError
-from agenttape_core.integration import Crossing, ObservedCall, ObservedStream, Unrecorded
+from agenttape_core.integration import Crossing
 from agenttape_core.integration.codecs import packed
+from agenttape_core.integration.observing import ObservedCall, ObservedStream, Unrecorded
 from agenttape_llamaindex.codec.streams import Sort
 from agenttape_llamaindex.effects import Effects
 

@@ -21,16 +21,8 @@ from llama_index.core.tools import FunctionTool
 from workflows import Workflow
 
 from agenttape_core import Rule
-from agenttape_core.integration import (
-    CANCELLED,
-    Crossing,
-    Leaf,
-    ObservedCall,
-    Observer,
-    Unseen,
-    as_observed,
-    output_facts,
-)
+from agenttape_core.integration import Crossing, Leaf
+from agenttape_core.integration.observing import CANCELLED, ObservedCall, Observer, Unseen, as_observed, output_facts
 from agenttape_llamaindex._compat import current_span_id, reports_chunks, span_name, unmarked
 from agenttape_llamaindex.callbacks.calls import (
     FROM_CACHE,

@@ -12,7 +12,8 @@ from llama_index.core.tools import BaseTool
 from workflows import Workflow
 from workflows.events import Event
 
-from agenttape_core.integration import Crossing, Leaf, ObservedCall, OpenRun, Position, state_of
+from agenttape_core.integration import Crossing, Leaf, Position, state_of
+from agenttape_core.integration.observing import ObservedCall, OpenRun
 from agenttape_llamaindex.delegation import DELEGATED_BY
 from agenttape_llamaindex.run_tree import LEAVES
 from agenttape_llamaindex.workflows import RunRecord

@@ -12,7 +12,8 @@ from llama_index.core.schema import ImageType
 from pydantic import PrivateAttr
 
 from agenttape_core import Report
-from agenttape_core.integration import Crossing, Exhausted, Pace, RecordedPart, StandIn, aserve, serve
+from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.embeddings import EMBEDDING
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
 

@@ -30,7 +30,8 @@ from llama_index.core.tools.types import BaseTool
 from pydantic import PrivateAttr
 
 from agenttape_core import Report
-from agenttape_core.integration import Crossing, Exhausted, Pace, StandIn, aserve, serve
+from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration.stand_ins import Exhausted, Pace, StandIn
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.llms import CHAT, COMPLETION
 from agenttape_llamaindex.request_values import legacy_calls

@@ -7,18 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core import ConfigurationError
-from agenttape_core.integration import (
-    Boundary,
-    Crossing,
-    Exhausted,
-    Pace,
-    Session,
-    Setting,
-    distinct_settings,
-    meaning_of,
-    open_replay,
-    value_codec,
-)
+from agenttape_core.integration import Boundary, Crossing, Session, value_codec
+from agenttape_core.integration.stand_ins import Exhausted, Pace, Setting, distinct_settings, meaning_of, open_replay
 from agenttape_llamaindex.llms import CHAT, COMPLETION
 from agenttape_llamaindex.requests import params_body
 

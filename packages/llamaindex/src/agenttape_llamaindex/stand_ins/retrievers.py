@@ -10,7 +10,8 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from agenttape_core import Report
-from agenttape_core.integration import Crossing, Exhausted, Pace, RecordedPart, StandIn, aserve, serve
+from agenttape_core.integration import Crossing, aserve, serve
+from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.requests import retrieval_body
 from agenttape_llamaindex.retrievers import RETRIEVAL, query_of
 

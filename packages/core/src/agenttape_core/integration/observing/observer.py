@@ -13,7 +13,7 @@ from threading import RLock, local
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from agenttape_core.integration.observed import ObservedCall, OpenRun, Unrecorded
+from agenttape_core.integration.observing.runs import ObservedCall, OpenRun, Unrecorded
 from agenttape_core.lifecycle.observed import Observation
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.integration.recorded_settings import Setting, distinct_settings, meaning_of
+from agenttape_core.integration.stand_ins.recorded_settings import Setting, distinct_settings, meaning_of
 from agenttape_core.lifecycle.replay_only import open_replay
 from agenttape_core.matching import Exhausted
 from agenttape_core.session import Boundary, Crossing, Report, Session, value_codec
@@ -32,19 +32,6 @@ class Options(TypedDict, total=False):
 
     exhausted: Exhausted
     pace: Pace
-
-
-class StandIn:
-    """The base of stand-ins, which take no part in a session.
-
-    Each keeps the recordings that it answers from, a `RecordedPart` or a `RecordedModel`, as `_recorded`.
-    """
-
-    @property
-    def report(self) -> Report:
-        """The report of what was served so far."""
-        recorded: Recorded = self._recorded  # type: ignore[attr-defined]  # declared by each, with its own type
-        return recorded.report
 
 
 Settings = Mapping[str, Any]

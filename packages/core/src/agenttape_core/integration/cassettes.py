@@ -1,0 +1,37 @@
+"""Cassettes as files: for the parts of an integration that read a recorded run, fork it, or write another one."""
+
+from agenttape_core.lifecycle.derived import deriving
+from agenttape_core.lifecycle.header import redactor_for
+from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.matching import (
+    Asked,
+    IdMap,
+    Ignored,
+    Matcher,
+    Way,
+    differences,
+    rank_name,
+    recorded_request,
+)
+from agenttape_core.redaction import Redactor
+from agenttape_core.session import Crossed
+from agenttape_core.storage import Cassette, Location, write_cassette
+
+__all__ = [
+    "Asked",
+    "Cassette",
+    "Crossed",
+    "IdMap",
+    "Ignored",
+    "Location",
+    "Matcher",
+    "Redactor",
+    "Way",
+    "deriving",
+    "differences",
+    "project_settings",
+    "rank_name",
+    "recorded_request",
+    "redactor_for",
+    "write_cassette",
+]

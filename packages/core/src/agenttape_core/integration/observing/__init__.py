@@ -1,0 +1,34 @@
+"""Observers: recording a run from what its framework reports, without substituting anything.
+
+An `Observation` is a recording whose session is never the current one. An `Observer` is the base of a callback
+handler over one: it keeps the runs that are open (`OpenRun`) with the calls among them (`ObservedCall`,
+`ObservedStream`), writes the cassette when none is open any more, and never lets an error of its own reach the
+observed run.
+"""
+
+from agenttape_core.integration.observing.observer import Observer, Unseen
+from agenttape_core.integration.observing.runs import (
+    CANCELLED,
+    HOLE,
+    ObservedCall,
+    ObservedStream,
+    OpenRun,
+    Unrecorded,
+    output_facts,
+)
+from agenttape_core.lifecycle.observed import Observation
+from agenttape_core.session import as_observed
+
+__all__ = [
+    "CANCELLED",
+    "HOLE",
+    "Observation",
+    "ObservedCall",
+    "ObservedStream",
+    "Observer",
+    "OpenRun",
+    "Unrecorded",
+    "Unseen",
+    "as_observed",
+    "output_facts",
+]

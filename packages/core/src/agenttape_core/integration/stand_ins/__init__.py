@@ -1,0 +1,46 @@
+"""Stand-ins: objects made of a cassette, which answer from its recordings with nothing real behind them.
+
+A stand-in derives from `StandIn` and from the interface of its framework. It keeps its recordings as `_recorded`,
+begins a crossing by `_recorded.cross(...)`, and answers by `serve`, `aserve`, `serve_stream` or `aserve_stream`. A
+`RecordedPart` holds the calls of a retriever, a store, a tool, an embedding model; a `RecordedModel` those of a chat
+model, and recognises tools and response formats in any provider's spelling.
+"""
+
+from agenttape_core.integration.stand_ins.recorded import (
+    Options,
+    Pace,
+    Recorded,
+    RecordedModel,
+    RecordedPart,
+    settings_of_method,
+)
+from agenttape_core.integration.stand_ins.recorded_settings import (
+    Meaning,
+    Setting,
+    distinct_settings,
+    format_meaning,
+    formats_agree,
+    meaning_of,
+)
+from agenttape_core.integration.stand_ins.stand_in import StandIn
+from agenttape_core.lifecycle.replay_only import Recording, open_replay
+from agenttape_core.matching import Exhausted
+
+__all__ = [
+    "Exhausted",
+    "Meaning",
+    "Options",
+    "Pace",
+    "Recorded",
+    "RecordedModel",
+    "RecordedPart",
+    "Recording",
+    "Setting",
+    "StandIn",
+    "distinct_settings",
+    "format_meaning",
+    "formats_agree",
+    "meaning_of",
+    "open_replay",
+    "settings_of_method",
+]
