@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .fakes import World
+from .fakes import Twice, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,3 +18,9 @@ def world() -> Iterator[World]:
     world = World()
     yield world
     assert world.trespasses == []
+
+
+@pytest.fixture(params=["threads", "tasks"])
+def twice(request: pytest.FixtureRequest) -> Twice:
+    """Record a drive and replay it, by the synchronous methods of its graphs, and by the asynchronous ones."""
+    return Twice(is_async=request.param == "tasks")

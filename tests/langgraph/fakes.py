@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agenttape_core import use_cassette
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from agenttape_core.integration import Session
 
 __all__ = ["AsyncChat", "FakeChat", "NativeChat", "PlainChat", "StreamingChat", "World", "calling", "numbered"]
+
+MODES = ["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
+"""Every mode of streaming."""
+
+CONFIG: Any = {"configurable": {"thread_id": "1"}, "max_concurrency": 40}
+"""The config of a thread whose nodes may all run at once."""
 
 
 class Turns:
@@ -65,8 +71,48 @@ class Run(NamedTuple):
     session: Session
 
 
+class Call(NamedTuple):
+    """A call of a graph, by the name of its synchronous method."""
+
+    graph: Any
+    method: str
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+
+
+def call(graph: Any, method: str, *args: Any, **options: Any) -> Call:
+    """Return a call, for a drive to yield: it is sent the result, and all parts of a stream."""
+    return Call(graph, method, args, options)
+
+
 Drive: TypeAlias = Callable[[str], Any]
-"""Makes a graph, runs it, and returns all that is to be equal; it is told the mode of the session."""
+"""Makes a graph in a session of the given mode, runs it, and returns all that is to be equal.
+
+A generator of calls is run by the synchronous or by the asynchronous methods of the graphs.
+"""
+
+
+def _run(calls: Generator[Call, Any, Any]) -> Any:
+    result = None
+    try:
+        while True:
+            graph, method, args, options = calls.send(result)
+            result = getattr(graph, method)(*args, **options)
+            result = list(result) if isinstance(result, Iterator) else result
+    except StopIteration as end:
+        return end.value
+
+
+async def _arun(calls: Generator[Call, Any, Any]) -> Any:
+    result = None
+    try:
+        while True:
+            graph, method, args, options = calls.send(result)
+            result = getattr(graph, f"a{method}")(*args, **options)
+            is_stream = isinstance(result, AsyncIterator)
+            result = [part async for part in result] if is_stream else await result
+    except StopIteration as end:
+        return end.value
 
 
 def recorded_and_replayed(world: World, path: Path, drive: Drive, **options: Any) -> tuple[Run, Run]:
@@ -76,6 +122,7 @@ def recorded_and_replayed(world: World, path: Path, drive: Drive, **options: Any
         world.gone = mode == "none"
         with use_cassette(path, mode=mode, **options) as session:
             facts = drive(mode)
+            facts = _run(facts) if isinstance(facts, Generator) else facts
         runs.append(Run(facts, session))
     return runs[0], runs[1]
 
@@ -86,9 +133,23 @@ async def arecorded_and_replayed(world: World, path: Path, drive: Drive, **optio
     for mode in ("all", "none"):
         world.gone = mode == "none"
         async with use_cassette(path, mode=mode, **options) as session:
-            facts = await drive(mode)
+            facts = drive(mode)
+            facts = await (_arun(facts) if isinstance(facts, Generator) else facts)
         runs.append(Run(facts, session))
     return runs[0], runs[1]
+
+
+class Twice:
+    """Records a drive and replays it, in threads or in tasks of an event loop."""
+
+    def __init__(self, *, is_async: bool) -> None:
+        self.is_async = is_async
+
+    def __call__(self, world: World, path: Path, drive: Drive, **options: Any) -> tuple[Run, Run]:
+        """Return the recorded run and the replayed one."""
+        if self.is_async:
+            return asyncio.run(arecorded_and_replayed(world, path, drive, **options))
+        return recorded_and_replayed(world, path, drive, **options)
 
 
 def by_task(parts: Iterable[Any]) -> dict[str, list[Any]]:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypedDict
 
 import pytest
 from langchain.agents import create_agent
@@ -19,22 +20,22 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, Send, interrupt
 
 from .fakes import (
+    CONFIG,
+    MODES,
     AsyncChat,
+    Call,
     StreamingChat,
     Turns,
+    Twice,
     World,
-    arecorded_and_replayed,
     by_task,
+    call,
     calling,
-    recorded_and_replayed,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable
     from pathlib import Path
 
-CONFIG: Any = {"configurable": {"thread_id": "1"}, "max_concurrency": 40}
-MODES = ["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
 BRANCHES = range(6)
 
 
@@ -45,16 +46,19 @@ class Gathered(TypedDict):
     found: Annotated[list[Any], operator.add]
 
 
-def history(graph: Any) -> list[Any]:
-    return list(graph.get_state_history(CONFIG))
+Calls: TypeAlias = Generator[Call, Any, Any]
 
 
-async def listed(items: AsyncIterable[Any]) -> list[Any]:
-    return [item async for item in items]
+def streamed(graph: Any, given: Any, **options: Any) -> Call:
+    return call(graph, "stream", given, CONFIG, stream_mode=MODES, subgraphs=True, **options)
 
 
-async def ahistory(graph: Any) -> list[Any]:
-    return await listed(graph.aget_state_history(CONFIG))
+def state(graph: Any, **options: Any) -> Call:
+    return call(graph, "get_state", CONFIG, **options)
+
+
+def history(graph: Any) -> Call:
+    return call(graph, "get_state_history", CONFIG)
 
 
 # -- six branches -----------------------------------------------------------------------------------------------------
@@ -94,29 +98,15 @@ ORDERS = {
 }
 
 
-def test_branches_in_threads(world: World, tmp_path: Path) -> None:
+def test_branches(world: World, tmp_path: Path, twice: Twice) -> None:
     """Six `Send` branches that end in another order replay as the same states, history and events of each task."""
 
-    def drive(mode: str) -> Any:
+    def drive(mode: str) -> Calls:
         graph = branching(world, Turns(ORDERS[mode]), InMemorySaver())
-        parts = graph.stream({"n": 0, "found": []}, CONFIG, stream_mode=MODES, subgraphs=True)
-        return by_task(parts), graph.get_state(CONFIG), history(graph)
+        parts = yield streamed(graph, {"n": 0, "found": []})
+        return by_task(parts), (yield state(graph)), (yield history(graph))
 
-    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
-    assert len(world.reached) == 12
-    assert replayed.facts == recorded.facts
-
-
-async def test_branches_in_tasks(world: World, tmp_path: Path) -> None:
-    """Six asynchronous `Send` branches likewise."""
-
-    async def drive(mode: str) -> Any:
-        graph = branching(world, Turns(ORDERS[mode]), InMemorySaver())
-        stream = graph.astream({"n": 0, "found": []}, CONFIG, stream_mode=MODES, subgraphs=True)
-        parts = by_task([part async for part in stream])
-        return parts, await graph.aget_state(CONFIG), [state async for state in graph.aget_state_history(CONFIG)]
-
-    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    recorded, replayed = twice(world, tmp_path / "c.yaml", drive)
     assert len(world.reached) == 12
     assert replayed.facts == recorded.facts
 
@@ -147,39 +137,20 @@ def asking(world: World, saver: Any, depth: int = 2) -> Any:
     return builder.compile(checkpointer=saver)
 
 
-def test_nested_interrupts(world: World, tmp_path: Path) -> None:
+def test_nested_interrupts(world: World, tmp_path: Path, twice: Twice) -> None:
     """Subgraphs that ask people, also two at once, replay with the same interrupts, states and history."""
 
-    def drive(_: str) -> Any:
+    def drive(_: str) -> Calls:
         graph = asking(world, InMemorySaver())
-        parts = list(graph.stream({"messages": [("user", "Hello?")]}, CONFIG, stream_mode=MODES, subgraphs=True))
+        parts = yield streamed(graph, {"messages": [("user", "Hello?")]})
         seen = []
-        while interrupts := graph.get_state(CONFIG).interrupts:
-            seen.append((interrupts, graph.get_state(CONFIG, subgraphs=True)))
+        while interrupts := (yield state(graph)).interrupts:
+            seen.append((interrupts, (yield state(graph, subgraphs=True))))
             answers = {each.id: f"answer to {each.value}" for each in interrupts}
-            parts += graph.stream(Command(resume=answers), CONFIG, stream_mode=MODES, subgraphs=True)
-        return by_task(parts), seen, graph.get_state(CONFIG, subgraphs=True), history(graph)
+            parts += yield streamed(graph, Command(resume=answers))
+        return by_task(parts), seen, (yield state(graph, subgraphs=True)), (yield history(graph))
 
-    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
-    assert [len(interrupts) for interrupts, _ in recorded.facts[1]] == [1, 2, 2]
-    assert replayed.facts == recorded.facts
-
-
-async def test_nested_interrupts_in_tasks(world: World, tmp_path: Path) -> None:
-    """Subgraphs that ask people likewise, streamed and resumed asynchronously."""
-
-    async def drive(_: str) -> Any:
-        graph = asking(world, InMemorySaver())
-        inputs: Any = {"messages": [("user", "Hello?")]}
-        parts = await listed(graph.astream(inputs, CONFIG, stream_mode=MODES, subgraphs=True))
-        seen = []
-        while interrupts := (await graph.aget_state(CONFIG)).interrupts:
-            seen.append((interrupts, await graph.aget_state(CONFIG, subgraphs=True)))
-            answers = {each.id: f"answer to {each.value}" for each in interrupts}
-            parts += await listed(graph.astream(Command(resume=answers), CONFIG, stream_mode=MODES, subgraphs=True))
-        return by_task(parts), seen, await graph.aget_state(CONFIG, subgraphs=True), await ahistory(graph)
-
-    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    recorded, replayed = twice(world, tmp_path / "c.yaml", drive)
     assert [len(interrupts) for interrupts, _ in recorded.facts[1]] == [1, 2, 2]
     assert replayed.facts == recorded.facts
 
@@ -210,40 +181,21 @@ def agent_of(kind: str, world: World, saver: Any) -> Any:
 @pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("kind", ["create_agent", "create_react_agent"])
-def test_agents(kind: str, durability: Any, world: World, tmp_path: Path) -> None:
+def test_agents(kind: str, durability: Any, world: World, tmp_path: Path, twice: Twice) -> None:
     """A ReAct agent with parallel tool calls replays its streams, state and history, twice in the same thread."""
 
-    def drive(_: str) -> Any:
+    def drive(_: str) -> Calls:
         graph = agent_of(kind, world, InMemorySaver())
         parts = []
         for question in ("Once?", "Again?"):
-            inputs = {"messages": [("user", question)]}
-            parts += graph.stream(inputs, CONFIG, stream_mode=MODES, subgraphs=True, durability=durability)
-        return by_task(parts), graph.get_state(CONFIG), history(graph)
+            parts += yield streamed(graph, {"messages": [("user", question)]}, durability=durability)
+        return by_task(parts), (yield state(graph)), (yield history(graph))
 
-    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    recorded, replayed = twice(world, tmp_path / "c.yaml", drive)
+    assert recorded.facts[1].values["messages"][-1].text.startswith("done at")
     assert replayed.facts == recorded.facts
     ids = [snapshot.config["configurable"]["checkpoint_id"] for snapshot in recorded.facts[2]]
     assert ids == sorted(set(ids), reverse=True)
-
-
-@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")
-@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-@pytest.mark.parametrize("kind", ["create_agent", "create_react_agent"])
-async def test_agents_in_tasks(kind: str, durability: Any, world: World, tmp_path: Path) -> None:
-    """A ReAct agent likewise, streamed asynchronously."""
-
-    async def drive(_: str) -> Any:
-        graph = agent_of(kind, world, InMemorySaver())
-        options: Any = {"stream_mode": MODES, "subgraphs": True, "durability": durability}
-        parts = []
-        for question in ("Once?", "Again?"):
-            parts += await listed(graph.astream({"messages": [("user", question)]}, CONFIG, **options))
-        return by_task(parts), await graph.aget_state(CONFIG), await ahistory(graph)
-
-    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
-    assert recorded.facts[1].values["messages"][-1].text.startswith("done at")
-    assert replayed.facts == recorded.facts
 
 
 # -- the functional API -----------------------------------------------------------------------------------------------
@@ -272,22 +224,6 @@ def flow_of(world: World, turns: Turns, saver: Any) -> Any:
     return flow
 
 
-def test_functional(world: World, tmp_path: Path) -> None:
-    """A workflow of nested, parallel tasks with an interrupt replays its events, state and history."""
-    orders = {"all": [0, 1, 2, 3, 99], "none": [2, 0, 3, 1, 99]}
-
-    def drive(mode: str) -> Any:
-        graph = flow_of(world, Turns(orders[mode]), InMemorySaver())
-        parts = list(graph.stream(4, CONFIG, stream_mode=MODES, subgraphs=True))
-        asked = graph.get_state(CONFIG)
-        parts += graph.stream(Command(resume="yes"), CONFIG, stream_mode=MODES, subgraphs=True)
-        return by_task(parts), asked, graph.get_state(CONFIG), history(graph)
-
-    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
-    assert recorded.facts[2].values["answer"] == "yes"
-    assert replayed.facts == recorded.facts
-
-
 def aflow_of(world: World, turns: Turns, saver: Any) -> Any:
     model = AsyncChat(world=world)
 
@@ -310,17 +246,18 @@ def aflow_of(world: World, turns: Turns, saver: Any) -> Any:
     return flow
 
 
-async def test_functional_in_tasks(world: World, tmp_path: Path) -> None:
-    """A workflow of asynchronous tasks likewise."""
+def test_functional(world: World, tmp_path: Path, twice: Twice) -> None:
+    """A workflow of nested, parallel tasks with an interrupt replays its events, state and history."""
     orders = {"all": [0, 1, 2, 3, 99], "none": [2, 0, 3, 1, 99]}
+    make = aflow_of if twice.is_async else flow_of
 
-    async def drive(mode: str) -> Any:
-        graph = aflow_of(world, Turns(orders[mode]), InMemorySaver())
-        parts = await listed(graph.astream(4, CONFIG, stream_mode=MODES, subgraphs=True))
-        asked = await graph.aget_state(CONFIG)
-        parts += await listed(graph.astream(Command(resume="yes"), CONFIG, stream_mode=MODES, subgraphs=True))
-        return by_task(parts), asked, await graph.aget_state(CONFIG), await ahistory(graph)
+    def drive(mode: str) -> Calls:
+        graph = make(world, Turns(orders[mode]), InMemorySaver())
+        parts = yield streamed(graph, 4)
+        asked = yield state(graph)
+        parts += yield streamed(graph, Command(resume="yes"))
+        return by_task(parts), asked, (yield state(graph)), (yield history(graph))
 
-    recorded, replayed = await arecorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    recorded, replayed = twice(world, tmp_path / "c.yaml", drive)
     assert recorded.facts[2].values["answer"] == "yes"
     assert replayed.facts == recorded.facts

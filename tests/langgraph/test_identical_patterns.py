@@ -22,15 +22,22 @@ from langgraph.types import RetryPolicy
 
 from agenttape_core import use_cassette
 
-from .fakes import NativeChat, StreamingChat, World, arecorded_and_replayed, by_task, calling, recorded_and_replayed
+from .fakes import (
+    CONFIG,
+    MODES,
+    NativeChat,
+    StreamingChat,
+    World,
+    arecorded_and_replayed,
+    by_task,
+    calling,
+    recorded_and_replayed,
+)
 from .patterns import ASKED, FOUND, PATTERNS, map_reduce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-MODES = ["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
-CONFIG: Any = {"configurable": {"thread_id": "1"}, "max_concurrency": 40}
 
 
 def thread(number: int) -> Any:

@@ -21,14 +21,13 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.testing import stable_text
 from agenttape_langgraph import tape
 
-from .fakes import World, calling
+from .fakes import CONFIG, World, calling
 from .patterns import ASKED, PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-CONFIG: Any = {"configurable": {"thread_id": "1"}, "max_concurrency": 40}
 _OF_NOW = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+|lc_run--[-\da-f]+")
 
 _OF_MESSAGE = re.compile(r'id: "?[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}"?')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -300,3 +301,13 @@ def test_what_is_no_graph_is_refused(world: World, recorded_loop: Path) -> None:
         time_travel(recorded_loop, builder)
     with pytest.raises(ConfigurationError, match="expected a compiled graph, found a int"):
         replay_thread(recorded_loop, 7)  # type: ignore[arg-type]
+
+
+def test_signatures_show_every_argument() -> None:
+    """`help` and editors show the arguments of a request, of the synchronous function and of the asynchronous one."""
+    shown = inspect.signature(time_travel)
+    assert list(shown.parameters)[:3] == ["cassette", "graph", "thread_id"]
+    assert {shown.parameters[name].default for name in ("step", "to", "live")} == {None, True}
+    assert inspect.signature(atime_travel) == shown
+    assert inspect.iscoroutinefunction(atime_travel)
+    assert set(inspect.signature(replay_thread).parameters) < set(shown.parameters)
