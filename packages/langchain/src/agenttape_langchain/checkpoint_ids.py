@@ -5,7 +5,7 @@ every other in its thread and namespace: of the one before, of what an earlier s
 the saver, and, where a run forks from an old checkpoint, of all that came after that one. On the other hand an id must
 not depend on which of two parallel subgraphs was faster.
 
-So an id is drawn in the strand of its graph, like all others, and its time is later than that of the greatest id that
+So an id is drawn in the branch of its graph, like all others, and its time is later than that of the greatest id that
 this session has met in the same thread and namespace. Task ids and interrupt ids are hashes of checkpoint ids, so they
 follow.
 """

@@ -151,7 +151,7 @@ class Reader:
         head, tail = self.seal.open(head), self.seal.open(tail)
         digests = [found_digest for _, found_digest in found]
         if len(found) != length or not self.seal.is_whole(digest, kind, head, digests, tail):
-            raise ValueError(f"content {number} is not what was written")
+            raise ValueError(f"the digest of content {number} does not fit")
         return Typed(kind, b"".join((head, *(piece for piece, _ in found), tail)))
 
     def _piece(self, number: int, data: bytes) -> tuple[bytes, bytes]:

@@ -49,10 +49,10 @@ def keep_latest(connection: sqlite3.Connection, reader: Reader, thread_id: str) 
         head = next((row for row, pruned in rows if not pruned), None)
         kept: set[int] = set()
         if head is not None:
-            said: Mapping[str, Any] = metadata_of(connection, reader, head)
-            if not (":" in checkpoint_ns and (said.get("parents") or {}).get("") in roots[1:]):
+            metadata: Mapping[str, Any] = metadata_of(connection, reader, head)
+            if not (":" in checkpoint_ns and (metadata.get("parents") or {}).get("") in roots[1:]):
                 older = {row.checkpoint_id: row for row, _ in rows}
-                kept = {head.id, *_hide(connection, head, _needed(connection, reader, head, older, said))}
+                kept = {head.id, *_hide(connection, head, _needed(connection, reader, head, older, metadata))}
         _delete(connection, number, [(row.id, row.checkpoint_id) for row, _ in rows if row.id not in kept])
 
 
@@ -78,10 +78,10 @@ def _needed(
     reader: Reader,
     head: Row,
     older: dict[str, Row],
-    said: Mapping[str, Any],
+    metadata: Mapping[str, Any],
 ) -> list[Row]:
     """Return the ancestors of a checkpoint that its delta channels are built from."""
-    waiting = set(said.get(COUNTERS) or ()) - _named(connection, reader, head)
+    waiting = set(metadata.get(COUNTERS) or ()) - _named(connection, reader, head)
     needed: list[Row] = []
     row = older.get(head.ancestor_id or "")
     while waiting and row is not None and row not in needed:

@@ -167,7 +167,7 @@ def _result(recorded: RecordedRun, run: ThreadRun, session: Session, end: Thread
 
 
 def _note(point: Edit | None, outcomes: Collection[int]) -> dict[str, Plain]:
-    """Return what the header of the derived cassette notes of the fork."""
+    """Return the note of the fork in the header of the derived cassette."""
     place = {"fork": {"graph": point.graph, "superstep": point.superstep}} if point is not None else {}
     return {**place, **({"answers": sorted(outcomes)} if outcomes else {})}
 

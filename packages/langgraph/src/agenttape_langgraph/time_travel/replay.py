@@ -20,7 +20,7 @@ class ThreadReplay(ThreadEnd):
     """A thread that was replayed.
 
     Args:
-        report: What was served.
+        report: The report of the session: the calls that were served.
     """
 
     report: Report

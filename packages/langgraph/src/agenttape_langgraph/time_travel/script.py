@@ -1,4 +1,4 @@
-"""Scripts: generators of what is to be done with graphs, savers and sessions.
+"""Scripts: generators of actions on graphs, savers and sessions.
 
 A script yields actions and is sent their results, or their errors. One driver carries them out synchronously, another
 asynchronously, so each procedure is written once.

@@ -98,7 +98,7 @@ class ThreadRun:
         self.left_out: list[str] = []
         """The recorded invocations and edits that were not made again, and why."""
         self.has_forked = False
-        """Whether the run has left what was recorded."""
+        """True after the fork."""
         self.prefix = 0
         """The number of calls that were served before the fork."""
 
@@ -187,12 +187,12 @@ class ThreadRun:
         return next((one.input for one in reversed(self._taken) if one.address == address), None)
 
     def _serve_reasked(self, invocation: Invocation) -> None:
-        """Serve once more what interrupted nodes did before their question; what they did after was not recorded."""
+        """Serve again the calls that interrupted nodes made before their question; later ones were not recorded."""
         served = (one.number for one in self._session.report.served if _is_below(one.address, invocation.asking))
         self._session.go_back(done_before(self._cassette, set(served)))
 
     def _serve_again(self, stopped: str) -> None:
-        """Serve once more the calls of nodes that were broken off when the graph at an address was stopped."""
+        """Serve again the calls of nodes that were broken off when the graph at an address was stopped."""
         served = self._session.report.served
         self._session.go_back([one.number for one in served if _is_repeated(one.address, stopped)])
 
@@ -215,7 +215,7 @@ class ThreadRun:
         return "" if state.next else "the graph has ended"
 
     def _config_of(self, invocation: Invocation, namespace: str | None = None) -> RunnableConfig:
-        """Return the config of an invocation: what was recorded, overridden by what the user passed."""
+        """Return the config of an invocation: the recorded values, overridden by those of the user."""
         place = {} if namespace is None else {"checkpoint_ns": namespace}
         thread = self._plan.thread_id or f"run {invocation.number}"
         own = self._config.get("configurable", {})
