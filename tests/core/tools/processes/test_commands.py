@@ -210,7 +210,7 @@ def test_failing_command(folder: Path, program: Program, agenttape: Agenttape) -
     assert agenttape("replay", *words).code == 5
     again = agenttape("record", *words)
     assert (again.code, cassettes(folder)) == (5, ["ask.recovered.yaml", "ask.yaml"])
-    assert "so cassettes/ask.yaml was left as it was; what was recorded is in cassettes/ask.recovered.yaml" in again.err
+    assert "so cassettes/ask.yaml was left as it was; the recording is in cassettes/ask.recovered.yaml" in again.err
     assert (folder / "cassettes" / "ask.yaml").read_text() == good
     assert agenttape("record", "--on-error", "keep", *words).code == 5
     assert (folder / "cassettes" / "ask.yaml").read_text() != good
@@ -238,7 +238,7 @@ def test_broken_cassette_is_recorded_anew(folder: Path, program: Program, agentt
     assert path.read_text() == "cut off"
     recorded = agenttape("record", *words, "Paris")
     assert recorded.code == 0
-    assert "agenttape: cassettes/ask.yaml could not be read; what it was is kept as ask.yaml.broken" in recorded.err
+    assert "agenttape: cassettes/ask.yaml could not be read; the old file is kept as ask.yaml.broken" in recorded.err
     assert path.with_name("ask.yaml.broken").read_text() == "cut off"
     assert agenttape("replay", *words, "Paris").out == recorded.out
 
@@ -346,7 +346,7 @@ def test_nothing_to_record(folder: Path, program: Program, agenttape: Agenttape)
     assert agenttape("record", *words, program("ask.py", ASK), "Paris").code == 0
     nothing = agenttape("record", *words, program("other.py", "print('hello')"))
     assert (nothing.code, nothing.out, cassettes(folder)) == (0, "hello\n", ["ask.yaml"])
-    assert "no Python process of it asked for anything that can be recorded" in nothing.err
+    assert "none of its Python processes made a call that can be recorded" in nothing.err
 
 
 def test_sitecustomize(folder: Path, program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:

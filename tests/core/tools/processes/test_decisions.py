@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttape_core.tools.processes.report import findings_of
-from agenttape_core.tools.processes.run_folder import Account, cassette_of, cassettes_of, part_of
+from agenttape_core.tools.processes.run_folder import ProcessReport, cassette_of, cassettes_of, part_of
 from agenttape_core.tools.processes.startup.agenttape_startup import FOLDER, RUN, is_main, label_of, what_runs, why_deaf
 
 
@@ -86,37 +86,37 @@ def test_which_python_is_deaf(words: list[str], environment: dict[str, str] | No
     assert bool(why_deaf(words, environment)) is is_deaf
 
 
-def account(address: str, served: list[int], unused: list[int], state: str = "ended") -> Account:
+def report(address: str, served: list[int], unused: list[int], state: str = "ended") -> ProcessReport:
     """What a process told."""
-    return Account(1, address, "", "", state=state, served=served, unused=dict.fromkeys(unused, ""))  # type: ignore[arg-type]
+    return ProcessReport(1, address, "", "", state=state, served=served, unused=dict.fromkeys(unused, ""))  # type: ignore[arg-type]
 
 
 ROWS = [(1, "same", "one"), (2, "same", "two"), (3, "other", "three")]
 
 
 @pytest.mark.parametrize(
-    ("accounts", "unused"),
+    ("reports", "unused"),
     [
-        ([account("w", [1, 2, 3], [])], []),
-        ([account("w", [1], [2, 3])], ["two", "three"]),
-        ([account("w", [1], [2, 3]), account("w", [3, 1], [2])], []),  # the same answer, to one each
-        ([account("w", [1], [2, 3]), account("w", [2], [1, 3])], ["three"]),
-        ([account("v", [1, 2, 3], [])], ["one", "two", "three"]),
-        ([account("w", [1, 2, 3], [], state="open")], ["one", "two", "three"]),
-        ([account("w", [], [1, 2])], ["one", "two"]),  # 3 is inside of another one, or live
+        ([report("w", [1, 2, 3], [])], []),
+        ([report("w", [1], [2, 3])], ["two", "three"]),
+        ([report("w", [1], [2, 3]), report("w", [3, 1], [2])], []),  # the same answer, to one each
+        ([report("w", [1], [2, 3]), report("w", [2], [1, 3])], ["three"]),
+        ([report("v", [1, 2, 3], [])], ["one", "two", "three"]),
+        ([report("w", [1, 2, 3], [], state="open")], ["one", "two", "three"]),
+        ([report("w", [], [1, 2])], ["one", "two"]),  # 3 is inside of another one, or live
         ([], ["one", "two", "three"]),
     ],
 )
-def test_unused(accounts: list[Account], unused: list[str]) -> None:
+def test_unused(reports: list[ProcessReport], unused: list[str]) -> None:
     """A recording is unused if none of the processes that share it asked, and no equal request had its answer."""
-    found = findings_of(accounts, {"w": ROWS})
+    found = findings_of(reports, {"w": ROWS})
     assert found.unused == ({"w": unused} if unused else {})
 
 
 def test_killed() -> None:
     """A process that was open and did not end is named; one that had not begun asked for nothing."""
-    accounts = [account("a", [], [], state="open"), account("b", [], [], state="opening"), account("c", [], [])]
-    assert findings_of(accounts, {}).killed == ["a"]
+    reports = [report("a", [], [], state="open"), report("b", [], [], state="opening"), report("c", [], [])]
+    assert findings_of(reports, {}).killed == ["a"]
 
 
 @given(

@@ -295,7 +295,7 @@ def test_terminated_while_it_ends(program: Program, agenttape: Agenttape) -> Non
 def test_killed(folder: Path, program: Program, agenttape: Agenttape) -> None:
     """What a process had recorded when it was killed is kept, and a replay that is killed proves nothing."""
     script = program(
-        "die.py",
+        "exit_now.py",
         """
         import os, signal
         from tools import look_up
@@ -304,7 +304,7 @@ def test_killed(folder: Path, program: Program, agenttape: Agenttape) -> None:
         """,
     )
     assert agenttape("record", "--", "python", script).code == 137
-    assert cassettes(folder) == ["die.yaml"]
-    assert len(open_cassette(folder / "cassettes" / "die.yaml").entries) == 1
+    assert cassettes(folder) == ["exit_now.yaml"]
+    assert len(open_cassette(folder / "cassettes" / "exit_now.yaml").entries) == 1
     replayed = agenttape("replay", "--", "python", script)
     assert (replayed.code, "was killed or lives on" in replayed.err) == (1, True)

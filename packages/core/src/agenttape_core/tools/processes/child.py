@@ -1,4 +1,4 @@
-"""Running the command itself: its signals are its own, and so is its exit code."""
+"""Run the command itself, with its own signals and its own exit code."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.tools.processes.run_folder import Account, Papers
+from agenttape_core.tools.processes.run_folder import ProcessReport, RunFolder
 from agenttape_core.tools.processes.startup.agenttape_startup import ADDRESS, FOLDER, RUN
 
 _STDERR = 2
 _PATIENCE, _PAUSE = 5.0, 0.02
-"""How long the processes that a command leaves behind are waited for, and how often they are looked at; seconds."""
+"""Seconds to wait for the processes that a command leaves behind, and between two looks at them."""
 _GRACE = 0.5
-"""Seconds after which a termination is handed on: who terminates a whole group has told the command already, and many
-servers take a second one for an order not to end well."""
+"""Seconds after which a termination is forwarded: whoever ends a whole group has reached the command already, and many
+servers take a second signal as an order to stop at once."""
 _KILLED = 128
-"""What shells add to the number of the signal that ended a command."""
+"""The number that shells add to that of the signal which ended a command."""
 
 
-def driven(command: Sequence[str], folder: Path, *, extra: Mapping[str, str], apart: bool) -> int:
+def run_child(command: Sequence[str], folder: Path, *, extra: Mapping[str, str], apart: bool) -> int:
     """Run a command to its end, and return its exit code.
 
-    An interruption is for the command: it gets it from the terminal as well, and this waits for what it makes of it.
-    A termination is handed on to it.
+    An interruption reaches the command from the terminal as well; this waits for what the command makes of it.
+    A termination is forwarded to it.
 
     Args:
         command: Its words.
-        folder: That of the run.
-        extra: Variables that it gets besides.
-        apart: Whether what it writes to the standard output is to go to the standard error.
+        folder: The folder of the run.
+        extra: Further environment variables for it.
+        apart: Whether its standard output goes to the standard error.
 
     Raises:
         ConfigurationError: It cannot be started.
     """
     children: list[subprocess.Popen[bytes]] = []
-    with _handed_on(children):
+    with _forwarding_signals(children):
         try:
             child = subprocess.Popen(  # noqa: S603 - the very command that the user has asked for
                 list(command), env=_environment(folder, extra), stdout=_STDERR if apart else None
@@ -62,13 +62,13 @@ def _environment(folder: Path, extra: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def _handed_on(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """While inside, signals are for the children."""
+def _forwarding_signals(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Forward signals to the children inside the block."""
 
     def leave(number: int, frame: Any) -> None:
         pass
 
-    def hand_on(number: int, frame: Any) -> None:  # noqa: ARG001 - the signature of handlers
+    def forward(number: int, frame: Any) -> None:  # noqa: ARG001 - the signature of handlers
         for child in children:
             later = threading.Timer(_GRACE, child.send_signal, (number,))
             later.daemon = True
@@ -78,7 +78,7 @@ def _handed_on(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
         yield
         return
     # Not SIG_IGN, which a program that is started would inherit; and what is ignored already is for it, too.
-    handlers = {signal.SIGINT: leave, signal.SIGTERM: hand_on}
+    handlers = {signal.SIGINT: leave, signal.SIGTERM: forward}
     before = {number: signal.getsignal(number) for number in handlers}
     for number, handler in handlers.items():
         if before[number] is not signal.SIG_IGN:
@@ -90,18 +90,18 @@ def _handed_on(children: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
             signal.signal(number, handler_before)
 
 
-def settled(papers: Papers) -> list[Account]:
-    """Return what the processes of a command told, once those have ended that it left behind and that are about to."""
+def settled(run_folder: RunFolder) -> list[ProcessReport]:
+    """Return the reports of a command's processes, once those that it left behind have ended or taken too long."""
     deadline = time.monotonic() + _PATIENCE
-    accounts = papers.accounts()
-    while any(account.state == "open" and _lives(account.pid) for account in accounts) and time.monotonic() < deadline:
+    reports = run_folder.reports()
+    while any(report.state == "open" and _lives(report.pid) for report in reports) and time.monotonic() < deadline:
         time.sleep(_PAUSE)
-        accounts = papers.accounts()
-    return accounts
+        reports = run_folder.reports()
+    return reports
 
 
 def _lives(pid: int) -> bool:
-    if sys.platform == "win32":  # where asking a process is ending it
+    if sys.platform == "win32":  # os.kill would end the process there
         return False
     try:
         os.kill(pid, 0)

@@ -1,4 +1,4 @@
-"""What is run: a command, or a function as one."""
+"""The command that is run, or the function."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Command(NamedTuple):
     """A command to run.
 
     Args:
-        given: The words that the user gave.
+        given: The words of the user.
         words: Those that are run: the same, unless they name a function.
     """
 
@@ -32,7 +32,7 @@ class Command(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What its cassette is called when nobody says: what it runs."""
+        """The default name of its cassette: the program or function it runs."""
         if self.given != self.words:
             place, _, function = self.given[0].rpartition(":")
             return f"{Path(place).name.removesuffix('.py')}.{function}"
@@ -41,13 +41,13 @@ class Command(NamedTuple):
         return label.removesuffix(".py")
 
     def told(self, verb: str, cassette: str) -> str:
-        """Return how to run it by a verb of the command `agenttape`, as a message shows it."""
+        """Return the command line that runs it under a verb of `agenttape`, as a message shows it."""
         between = "" if self.given != self.words else "-- "
         return f"agenttape {verb} --cassette {shlex.quote(cassette)} {between}{shown_command(self.given)}"
 
 
 def command_of(given: Sequence[str]) -> Command:
-    """Return what to run.
+    """Return the command to run.
 
     Args:
         given: The words of a command; or one that names a function, `module:function` or `path/to/file.py:function`.

@@ -1,4 +1,4 @@
-"""After the command: of what its processes recorded, one cassette each is made."""
+"""Merge the recordings of a command's processes into a cassette each."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from agenttape_core.storage import (
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.atomic import real_path
 from agenttape_core.storage.lock import lock_path
-from agenttape_core.tools.processes.run_folder import Account, Orders
+from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig
 
 
-class Joined(NamedTuple):
-    """A cassette that was made of what processes recorded.
+class Merged(NamedTuple):
+    """A cassette that was merged from the recordings of processes.
 
     Args:
-        address: Which processes.
+        address: The address of the processes.
         path: The file.
-        is_aside: Whether it stands beside a cassette that was left as it is.
-        broken: Where the file was put that was in its place and could not be read, if there was one.
+        is_aside: Whether it stands beside a cassette that was not changed.
+        broken: The new place of the unreadable file that it replaces, if there was one.
     """
 
     address: str
@@ -44,38 +44,38 @@ class Joined(NamedTuple):
     broken: Location | None = None
 
 
-def joined(accounts: Sequence[Account], orders: Orders, *, replaces: bool, derives: bool) -> list[Joined]:
+def merged(reports: Sequence[ProcessReport], config: RunConfig, *, replaces: bool, derives: bool) -> list[Merged]:
     """Make the cassettes of a run.
 
     Args:
-        accounts: What its processes told.
-        orders: What they were told.
-        replaces: Whether a cassette that is there is replaced. If not, what was recorded stands beside it.
-        derives: Whether a replay made them, which leaves its cassettes as they are.
+        reports: The reports of its processes.
+        config: The configuration of the run.
+        replaces: Whether an existing cassette is replaced. If not, the recording is written beside it.
+        derives: Whether a replay made them, which does not change its cassettes.
 
     Raises:
         CassetteError: One cannot be read or written. The parts are kept.
     """
     parts: defaultdict[str, list[Path]] = defaultdict(list)
     only_new = set()
-    for account in accounts:
-        if account.part:
-            found, recovered = _parts(Path(account.part))
-            parts[account.address] += [*found, *recovered]
-            if recovered and orders.options["mode"] == Mode.NEW_EPISODES.value:
-                only_new.add(account.address)  # a session takes over what was there at its end, and it had none
+    for report in reports:
+        if report.part:
+            found, recovered = _parts(Path(report.part))
+            parts[report.address] += [*found, *recovered]
+            if recovered and config.options["mode"] == Mode.NEW_EPISODES.value:
+                only_new.add(report.address)  # a session takes over what was there at its end, and it had none
     made = []
     for address, paths in parts.items():
         if paths:
-            target = orders.cassette_of(address)
+            target = config.cassette_of(address)
             is_aside = derives or (target.exists() and (not replaces or address in only_new))
             path = _beside(target, "derived" if derives else "recovered") if is_aside else target
-            made.append(Joined(address, path, is_aside, broken=_join(paths, path)))
+            made.append(Merged(address, path, is_aside, broken=_merge(paths, path)))
     return made
 
 
 def _parts(part: Path) -> tuple[list[Path], list[Path]]:
-    """Return what a process has recorded: what it has written, and what was recovered of its journals."""
+    """Return the recordings of a process: those that it wrote, and those that were recovered from its journals."""
     if recording_process(part) is not None:
         return [], []  # it lives on, and its recording stays where it is
     found = [part] if part.exists() else []
@@ -97,7 +97,7 @@ def _beside(target: Path, word: str) -> Path:
     return next(path for path in paths if word == "derived" or not path.exists())
 
 
-def _join(parts: Sequence[Path], target: Path) -> Location | None:
+def _merge(parts: Sequence[Path], target: Path) -> Location | None:
     """Make one cassette of several, and remove those. Return where that went that could not be read in its place."""
     cassettes = [open_cassette(part) for part in parts]
     header = _header([cassette.header for cassette in cassettes])

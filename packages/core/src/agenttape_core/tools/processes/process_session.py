@@ -18,8 +18,13 @@ from agenttape_core.lifecycle.open_session import open_session
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.session import Session
-from agenttape_core.tools.processes.run_folder import Account, Orders, Papers, part_of
-from agenttape_core.tools.processes.shutdown import die, end_in_any_case, stop_who_waits, undisturbed
+from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, part_of
+from agenttape_core.tools.processes.shutdown import (
+    exit_now,
+    register_exit_hooks,
+    release_waiting_parent,
+    signals_blocked,
+)
 from agenttape_core.tools.processes.startup.agenttape_startup import what_runs
 
 if TYPE_CHECKING:
@@ -30,63 +35,63 @@ _watched: list[Process] = []
 """Those whose end is seen to already: a fork inherits that."""
 
 
-def _request(orders: Orders, address: str, member: str) -> SessionRequest:
+def _request(config: RunConfig, address: str, member: str) -> SessionRequest:
     """Return the session of a process: one of several may have no recordings, and each writes a part of its own."""
-    own, project = orders.cassette_of(address), Path(orders.project)
-    unrecorded, recorded = orders.remedies
+    own, project = config.cassette_of(address), Path(config.project)
+    unrecorded, recorded = config.remedies
     return SessionRequest(
         cassette=own,
-        options={**orders.options, "on_error": "keep"},  # whether it is the cassette's, the command as a whole decides
+        options={**config.options, "on_error": "keep"},  # whether it is the cassette's, the command as a whole decides
         # Starting a process does not reach the outside by itself: the started one is guarded as well.
         added={"egress": [SUBPROCESS]},
         remedy=lambda there: recorded if there else unrecorded,
-        project=Project(project, replays_only=orders.replays_only),
+        project=Project(project, replays_only=config.replays_only),
         may_be_missing=True,  # another process has recorded one: each call of this one is then a miss
         leaves_empty=True,
         write_to=part_of(own, member),
-        shown_as=orders.shown(own) if Path.cwd() == project else own,
-        key=orders.key,
+        shown_as=config.shown(own) if Path.cwd() == project else own,
+        key=config.key,
         process=member if address else "",  # several may share a cassette
     )
 
 
-class Taking:
+class ProcessSession:
     """A session that was taken by a process.
 
     Args:
-        papers: Those of the run.
+        run_folder: Those of the run.
         process: The process.
     """
 
-    def __init__(self, papers: Papers, process: Process) -> None:
-        orders = papers.orders()
-        member = _member(papers, process)
-        request = _request(orders, process.address, member)
-        if orders.replays_only and request.project is not None:
+    def __init__(self, run_folder: RunFolder, process: Process) -> None:
+        config = run_folder.config()
+        member = _member(run_folder, process)
+        request = _request(config, process.address, member)
+        if config.replays_only and request.project is not None:
             confine_process(request.project)  # the sessions that the command opens itself, too
-        self._papers = papers
+        self._run_folder = run_folder
         self._process = process
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._account = Account(os.getpid(), process.address, member, str(request.write_to))
-        papers.tell(self._name, self._account)  # first of all: whoever is killed then leaves nothing unknown
+        self._report = ProcessReport(os.getpid(), process.address, member, str(request.write_to))
+        run_folder.write_report(self._name, self._report)  # first of all: whoever is killed then leaves nothing unknown
         self._in_use = CassetteInUse(open_session(request))
         self._in_use.enter()
-        papers.tell(self._name, dataclasses.replace(self._account, state="open"))
+        run_folder.write_report(self._name, dataclasses.replace(self._report, state="open"))
 
     def end(self) -> None:
         """Close the session, and tell what became of it."""
-        with undisturbed():
+        with signals_blocked():
             self._in_use.leave()
             self._in_use.settle(None)
             failed = self._in_use.failure
-            self._papers.tell(self._name, self._account_of(self._in_use.session, failed))
+            self._run_folder.write_report(self._name, self._report_of(self._in_use.session, failed))
         if isinstance(failed, AgentTapeHalt):
-            stop_who_waits(self._process)
+            release_waiting_parent(self._process)
 
-    def _account_of(self, session: Session, failed: BaseException | None) -> Account:
+    def _report_of(self, session: Session, failed: BaseException | None) -> ProcessReport:
         report = session.report
         return dataclasses.replace(
-            self._account,
+            self._report,
             state="ended",
             served=[crossed.number for crossed in report.served],
             executed=len(report.executed),
@@ -105,7 +110,7 @@ class Taking:
         self._in_use.abandon()
 
 
-def take(process: Process) -> Taking:
+def take(process: Process) -> ProcessSession:
     """Open the session of a process.
 
     A process that cannot have one ends at once: it would run unrecorded, or unguarded.
@@ -113,32 +118,32 @@ def take(process: Process) -> Taking:
     Args:
         process: The process.
     """
-    papers = Papers(Path(process.folder))
+    run_folder = RunFolder(Path(process.folder))
     try:
-        taking = Taking(papers, process)
+        taking = ProcessSession(run_folder, process)
     except AgentTapeError as error:
-        _refuse(papers, process, error)
+        _refuse(run_folder, process, error)
     if process not in _watched:
         _watched.append(process)
-        end_in_any_case(process)
+        register_exit_hooks(process)
     return taking
 
 
-def _member(papers: Papers, process: Process) -> str:
+def _member(run_folder: RunFolder, process: Process) -> str:
     """Return which one of the processes at an address this is: by its arguments, then by who came first."""
     if not process.address:
         return "main"
     # A fork has the arguments of another one. And they are no paths all, but those of temporary files differ.
     arguments = [] if process.is_fork else [os.path.basename(word) for word in what_runs(sys.orig_argv)[2]]  # noqa: PTH119
     words = hashlib.sha256("\0".join(arguments).encode(errors="replace")).hexdigest()[:6] if arguments else ""
-    number = papers.claim(process.address, words)
+    number = run_folder.claim(process.address, words)
     return f"{words}-{number}" if words else str(number)
 
 
-def _refuse(papers: Papers, process: Process, error: AgentTapeError) -> NoReturn:
-    account = Account(os.getpid(), process.address, "", "", state="ended", failure=str(error), problem=True)
-    papers.tell(f"{os.getpid()}-refused", account)
+def _refuse(run_folder: RunFolder, process: Process, error: AgentTapeError) -> NoReturn:
+    report = ProcessReport(os.getpid(), process.address, "", "", state="ended", failure=str(error), problem=True)
+    run_folder.write_report(f"{os.getpid()}-refused", report)
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # closed, or gone: nobody would see what is left in it anyway
             stream.flush()
-    die(_CASSETTE)
+    exit_now(_CASSETTE)

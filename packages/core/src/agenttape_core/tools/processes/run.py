@@ -1,4 +1,4 @@
-"""Recording and replaying a command: what its Python processes ask for, in a cassette each."""
+"""Record and replay a command: the calls of each of its Python processes, in a cassette each."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from agenttape_core.redaction import new_key
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import Cassette, cassette_path, open_cassette, real_location, stem_of
 from agenttape_core.storage.lock import WriterLock, prepare_beside
-from agenttape_core.tools.processes.child import driven, settled
+from agenttape_core.tools.processes.child import run_child, settled
 from agenttape_core.tools.processes.command import Command, command_of
-from agenttape_core.tools.processes.merge import Joined, joined, remove
+from agenttape_core.tools.processes.merge import Merged, merged, remove
 from agenttape_core.tools.processes.report import Outcome, findings_of
-from agenttape_core.tools.processes.run_folder import Account, Orders, Papers, cassettes_of
+from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig, RunFolder, cassettes_of
 from agenttape_core.tools.processes.startup.agenttape_startup import BLOCKED
 
 _OURS = ("agenttape_core.boundaries", "agenttape_core.integration", "agenttape_core.transports")
 
 
-class _Performed(NamedTuple):
+class _Finished(NamedTuple):
     code: int
-    accounts: list[Account]
+    reports: list[ProcessReport]
     notes: list[str]
     blocked: list[str]
 
@@ -42,15 +42,15 @@ def run(
 
     Args:
         given: The words of the command; or one that names a function.
-        mode: What the sessions may do. With `once`, the command is replayed if any process of it has a cassette.
-        cassette: The name or the path of the cassette of the main process; by default what is run.
+        mode: The mode of the sessions. With `once`, the command is replayed if any process of it has a cassette.
+        cassette: The name or the path of the cassette of the main process; by default that of the program.
         options: Those of `use_cassette`, as plain data.
-        apart: Whether what the command writes to the standard output is to go to the standard error.
+        apart: Whether the standard output of the command goes to the standard error.
 
     Raises:
         ConfigurationError: The command, an option or a setting is wrong.
         CassetteNotFoundError: There is nothing to replay.
-        CassetteError: A cassette cannot be read, written or is being recorded elsewhere. What was recorded is kept.
+        CassetteError: A cassette cannot be read or written, or is being recorded elsewhere. The recordings are kept.
     """
     command = command_of(given)
     path = _path(cassette or command.name)
@@ -59,35 +59,35 @@ def run(
     options = {**options, "mode": mode.value}
     settings = _checked(path, options)
     recorded = {} if records else _recorded(path, command)
-    orders = _orders(path, command, options, replays_only=not records and not settings.live)
-    with _alone(path) if records else nullcontext():
-        code, accounts, notes, blocked = _performed(command, orders, apart=apart)
+    config = _config(path, command, options, replays_only=not records and not settings.live)
+    with _locked(path) if records else nullcontext():
+        code, reports, notes, blocked = _run_command(command, config, apart=apart)
     keeps = code == 0 or settings.on_error == "keep"
-    made = joined(accounts, orders, replaces=keeps, derives=not records)
+    made = merged(reports, config, replaces=keeps, derives=not records)
     return Outcome(
         command=command.given,
         code=code,
-        orders=orders,
+        config=config,
         records=records,
         unused=settings.judges_unused,
-        accounts=[account for account in accounts if not account.is_silent],
+        reports=[report for report in reports if not report.is_silent],
         made=made,
-        removed=_without_process(orders, accounts, made) if mode is Mode.ALL and keeps else [],
-        findings=findings_of(accounts, {address: _rows(cassette) for address, cassette in recorded.items()}),
+        removed=_without_process(config, reports, made) if mode is Mode.ALL and keeps else [],
+        findings=findings_of(reports, {address: _rows(cassette) for address, cassette in recorded.items()}),
         notes=notes,
         blocked=blocked,
     )
 
 
-def _performed(command: Command, orders: Orders, *, apart: bool) -> _Performed:
+def _run_command(command: Command, config: RunConfig, *, apart: bool) -> _Finished:
     """Run the command."""
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
-        papers = Papers(Path(folder))
+        run_folder = RunFolder(Path(folder))
         watched = {*_OURS, *(point.name for point in entry_points(group=GROUP))}
-        papers.give(orders, watched=sorted(watched), command=command.words)
-        replays = {"AGENTTAPE_MODE": Mode.NONE.value} if orders.options["mode"] == Mode.NONE.value else {}
-        code = driven(command.words, papers.folder, extra=replays, apart=apart)
-        return _Performed(code, settled(papers), papers.notes(), papers.notes(BLOCKED))
+        run_folder.write_config(config, watched=sorted(watched), command=command.words)
+        replays = {"AGENTTAPE_MODE": Mode.NONE.value} if config.options["mode"] == Mode.NONE.value else {}
+        code = run_child(command.words, run_folder.folder, extra=replays, apart=apart)
+        return _Finished(code, settled(run_folder), run_folder.notes(), run_folder.notes(BLOCKED))
 
 
 def _path(cassette: str) -> Path:
@@ -111,7 +111,7 @@ def _checked(path: Path, options: dict[str, Any]) -> Settings:
 
 
 def _recorded(path: Path, command: Command) -> dict[str, Cassette]:
-    """Open all that is to be replayed, so that what is broken is known before anything runs."""
+    """Open all cassettes of the replay, so that a broken one is known before anything runs."""
     recorded = {address: open_cassette(own) for address, own in cassettes_of(path)}
     if not recorded:
         remedy = f"record it:  {command.told('record', _called(path))}"
@@ -127,8 +127,8 @@ def _rows(cassette: Cassette) -> list[tuple[int, str, str]]:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Let nobody else record the cassette of the main process meanwhile."""
+def _locked(path: Path) -> Iterator[None]:
+    """Lock the cassette of the main process, so that nobody else records it meanwhile."""
     target = real_location(path)
     prepare_beside(target)
     lock = WriterLock(target, f"{os.getpid()} record")
@@ -138,10 +138,10 @@ def _alone(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _orders(path: Path, command: Command, options: dict[str, Any], *, replays_only: bool) -> Orders:
+def _config(path: Path, command: Command, options: dict[str, Any], *, replays_only: bool) -> RunConfig:
     record = command.told("record", _called(path))
     more = command.told("record --mode new_episodes", _called(path))
-    return Orders(
+    return RunConfig(
         cassette=str(path),
         project=str(Path.cwd()),
         options=options,
@@ -152,7 +152,7 @@ def _orders(path: Path, command: Command, options: dict[str, Any], *, replays_on
 
 
 def _called(path: Path) -> str:
-    """Return what a cassette is called on the command line: by its bare name, if that is all it takes."""
+    """Return the name of a cassette for the command line: the bare name, if it is enough."""
     stem = stem_of(path)
     return stem if _path(stem) == path else str(_shown(path))
 
@@ -162,12 +162,12 @@ def _shown(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _without_process(orders: Orders, accounts: Sequence[Account], made: Sequence[Joined]) -> list[Path]:
-    """Remove the cassettes of processes that the command does not have any more."""
+def _without_process(config: RunConfig, reports: Sequence[ProcessReport], made: Sequence[Merged]) -> list[Path]:
+    """Remove the cassettes of processes that the command no longer has."""
     if not made:
         return []  # nothing was recorded: perhaps it was the wrong command
-    kept = {one.path for one in made} | {orders.cassette_of(one.address) for one in accounts if one.state != "ended"}
-    old = [own for _, own in cassettes_of(Path(orders.cassette)) if own not in kept]
+    kept = {one.path for one in made} | {config.cassette_of(one.address) for one in reports if one.state != "ended"}
+    old = [own for _, own in cassettes_of(Path(config.cassette)) if own not in kept]
     for own in old:
         remove(own)
     return old

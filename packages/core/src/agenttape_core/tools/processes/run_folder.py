@@ -1,4 +1,4 @@
-"""The papers of a run: what its processes are told, and what each of them tells, as files of one folder."""
+"""`RunFolder`: the configuration of a run for its processes, and the report of each of them, as files of one folder."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any, Literal
 from agenttape_core.storage import stem_of
 from agenttape_core.tools.processes.startup.agenttape_startup import BEGIN, NOTES
 
-_ORDERS, _ACCOUNTS, _CLAIMED = "orders.json", "accounts", "claimed"
+_CONFIG, _REPORTS, _CLAIMED = "config.json", "reports", "claimed"
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
-    """What every process of a run is told.
+class RunConfig:
+    """The configuration that every process of a run reads.
 
     Args:
         cassette: The cassette of the main process: an absolute path.
         project: The folder whose settings hold, and that paths are shown from.
         options: Those of `use_cassette`, as plain data.
         key: The key of pseudonyms for what has no cassette yet: they are to be the same in all cassettes of the run.
-        remedies: What to do about a miss: where there is no cassette, and where there is one.
-        replays_only: Whether nothing may be executed: not by sessions that the command opens itself, either.
+        remedies: The advice about a miss: where there is no cassette, and where there is one.
+        replays_only: Whether nothing may be executed, also in sessions that the command itself opens.
     """
 
     cassette: str
@@ -46,24 +46,24 @@ class Orders:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """What became of the session of one process.
+class ProcessReport:
+    """The report of one process about its session.
 
     Args:
         pid: Its number, for as long as it lives.
-        address: Which process of the run.
-        member: Which one of those that do the same.
-        part: Where its recording is, if it made one: an absolute path.
-        state: How far it came. What was killed did not end.
+        address: The address of the process in the run.
+        member: Its name among the processes at that address.
+        part: The absolute path of its recording, if it made one.
+        state: Its progress. A process that was killed did not end.
         served: The numbers of the recordings that were served, in the order they were asked for.
-        executed: How many calls were really made.
+        executed: The number of calls that were really made.
         unused: The recordings that it did not ask for, a line each by their numbers.
         missed: Its misses, a line each.
-        drift: The misses that it lived on after, likewise.
-        blocked: Its attempts to reach the outside, likewise.
+        drift: The misses after which it went on, a line each.
+        blocked: Its attempts to reach the outside, a line each.
         unmatched: Names given as live or frozen that no boundary of it has.
-        failure: What failed, as it explains itself; empty if nothing did.
-        problem: Whether that is about a file.
+        failure: The message of the failure; empty if there was none.
+        problem: Whether the failure is about a file.
     """
 
     pid: int
@@ -83,42 +83,42 @@ class Account:
 
     @property
     def is_silent(self) -> bool:
-        """Whether there is nothing to say of it: most processes ask for nothing."""
+        """True if there is nothing to report: most processes make no calls."""
         crossed = self.served or self.executed or self.missed or self.drift or self.blocked
         return self.state != "open" and not crossed and not self.failure
 
 
-class Papers:
+class RunFolder:
     """The folder of one run.
 
     Args:
-        folder: It is there.
+        folder: An existing folder.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def give(self, orders: Orders, *, watched: Sequence[str], command: Sequence[str]) -> None:
-        """Write what the processes are told.
+    def write_config(self, config: RunConfig, *, watched: Sequence[str], command: Sequence[str]) -> None:
+        """Write the configuration for the processes.
 
         Args:
-            orders: For those that open a session.
+            config: For those that open a session.
             watched: The modules whose import needs a session.
             command: The words of the command.
         """
-        for folder in (_ACCOUNTS, _CLAIMED):
+        for folder in (_REPORTS, _CLAIMED):
             (self.folder / folder).mkdir()
-        (self.folder / _ORDERS).write_text(json.dumps(asdict(orders)), encoding="utf-8")
-        told = "\0".join(("offline" if orders.replays_only else "", " ".join(watched), *command))
+        (self.folder / _CONFIG).write_text(json.dumps(asdict(config)), encoding="utf-8")
+        told = "\0".join(("offline" if config.replays_only else "", " ".join(watched), *command))
         (self.folder / BEGIN).write_text(told, encoding="utf-8", errors="surrogateescape")
 
-    def orders(self) -> Orders:
-        """Read what the processes are told."""
-        told = json.loads((self.folder / _ORDERS).read_text(encoding="utf-8"))
-        return Orders(**{**told, "remedies": tuple(told["remedies"])})
+    def config(self) -> RunConfig:
+        """Read the configuration."""
+        told = json.loads((self.folder / _CONFIG).read_text(encoding="utf-8"))
+        return RunConfig(**{**told, "remedies": tuple(told["remedies"])})
 
     def claim(self, address: str, words: str) -> int:
-        """Return the how-manieth a process is of those with its address and arguments, whoever starts at once."""
+        """Return the ordinal of a process among those with its address and arguments, also if they start at once."""
         number = 1
         while True:
             name = f"{address.replace('/', '%')}%{words}%{number}"
@@ -129,37 +129,37 @@ class Papers:
             else:
                 return number
 
-    def tell(self, name: str, account: Account) -> None:
-        """Write down an account, whole or not at all: the process may be killed while it does.
+    def write_report(self, name: str, report: ProcessReport) -> None:
+        """Write a report, whole or not at all: the process may be killed meanwhile.
 
         Args:
-            name: Where; what was told there before is replaced.
-            account: What became of its session so far.
+            name: The name of the report; an earlier one of that name is replaced.
+            report: The state of its session so far.
         """
-        if not (self.folder / _ACCOUNTS).is_dir():
-            return  # the command has ended before this process, and nobody reads any more
-        unfinished = self.folder / _ACCOUNTS / f"{name}.tmp"
-        unfinished.write_text(json.dumps(asdict(account)), encoding="utf-8")
+        if not (self.folder / _REPORTS).is_dir():
+            return  # the command ended before this process, and nobody reads its folder any more
+        unfinished = self.folder / _REPORTS / f"{name}.tmp"
+        unfinished.write_text(json.dumps(asdict(report)), encoding="utf-8")
         unfinished.replace(unfinished.with_suffix(".json"))
 
-    def accounts(self) -> list[Account]:
-        """Read what the processes told, by address and member."""
-        told = map(_account, (self.folder / _ACCOUNTS).glob("*.json"))
-        return sorted(told, key=lambda account: (account.address, account.member))
+    def reports(self) -> list[ProcessReport]:
+        """Read the reports of the processes, by address and member."""
+        told = map(_report, (self.folder / _REPORTS).glob("*.json"))
+        return sorted(told, key=lambda report: (report.address, report.member))
 
     def notes(self, paper: str = NOTES) -> list[str]:
-        """Read what no process could tell in an account, each line once."""
+        """Read the notes of processes that have no report, each line once."""
         path = self.folder / paper
         return list(dict.fromkeys(path.read_text(encoding="utf-8").splitlines())) if path.exists() else []
 
 
-def _account(path: Path) -> Account:
+def _report(path: Path) -> ProcessReport:
     told = json.loads(path.read_text(encoding="utf-8"))
-    return Account(**{**told, "unused": {int(number): line for number, line in told["unused"].items()}})
+    return ProcessReport(**{**told, "unused": {int(number): line for number, line in told["unused"].items()}})
 
 
 def folder_of(cassette: Path) -> Path:
-    """Return where the cassettes of the other processes are: beside that of the main one."""
+    """Return the folder of the cassettes of the other processes: beside that of the main one."""
     return cassette.with_name(f"{stem_of(cassette)}.processes")
 
 
@@ -168,7 +168,7 @@ def cassette_of(cassette: Path, address: str) -> Path:
 
     Args:
         cassette: That of the main process, whose layout and packing it has too.
-        address: Which process.
+        address: The address of the process.
     """
     if not address:
         return cassette
@@ -177,7 +177,7 @@ def cassette_of(cassette: Path, address: str) -> Path:
 
 
 def cassettes_of(cassette: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the cassettes that there are of a run, with the addresses of their processes."""
+    """Yield the existing cassettes of a run, with the addresses of their processes."""
     if cassette.exists():
         yield "", cassette
     folder = folder_of(cassette)
@@ -189,10 +189,10 @@ def cassettes_of(cassette: Path) -> Iterator[tuple[str, Path]]:
 
 
 _BESIDE = re.compile(r"\.(part-.+-[0-9a-f]{8}|derived|recovered(-\d+)?)$")
-"""How the names of cassettes end that are not yet, or not, those of a process."""
+"""The endings of names of cassettes that do not belong to a process, or not yet."""
 
 
 def part_of(path: Path, member: str) -> Path:
-    """Return where one of several processes records that share a cassette."""
+    """Return the path that one of several processes records to that share a cassette."""
     suffix = path.name.removeprefix(stem_of(path))
     return path.with_name(f"{stem_of(path)}.part-{member}-{secrets.token_hex(4)}{suffix}")

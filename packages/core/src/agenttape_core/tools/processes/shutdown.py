@@ -1,4 +1,4 @@
-"""How the session of a process ends, however the process does."""
+"""The end of a process's session, however the process itself ends."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from agenttape_core.tools.processes.startup.agenttape_startup import Process
 
 _PATIENCE = 5.0
-"""Seconds that a process which is about to die has for its recording: what it holds may be locked for ever."""
+"""Seconds that a process about to exit has for its recording: a lock it needs may never be released."""
 
-die = os._exit
+exit_now = os._exit
 
 
-def end_in_any_case(process: Process) -> None:
-    """End the session also where Python would not: in a fork, at `os._exit`, with which forks end, when terminated."""
+def register_exit_hooks(process: Process) -> None:
+    """Register hooks that end the session where `atexit` does not run: in forks, at `os._exit`, and at SIGTERM."""
 
     def leave(status: int) -> NoReturn:
         if not process.is_over:
             _in_time(process.end)
-        die(status)
+        exit_now(status)
 
     def terminated(number: int, frame: Any) -> None:  # noqa: ARG001 - the signature of handlers
         if process.is_over:
-            return  # it is about to die; who terminates is seldom content with once
+            return  # it is about to exit; supervisors often send SIGTERM more than once
         process.is_terminated = True
         _in_time(process.end)
         signal.signal(number, signal.SIG_DFL)
@@ -45,13 +45,15 @@ def end_in_any_case(process: Process) -> None:
     sys.excepthook = _short(sys.excepthook)
     os._exit = leave
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=process.taken_again)  # after the locks of files, which were there first
+        os.register_at_fork(
+            after_in_child=process.taken_again
+        )  # after the hooks of file locks, which were registered first
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, terminated)
 
 
 def _short(shown: Callable[..., Any]) -> Callable[..., Any]:
-    """Show where a halt of ours has stopped a program, and no more: it is explained when the command has ended."""
+    """Show only the place at which a halt stopped a program: the command explains it at its end."""
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if not isinstance(error, AgentTapeHalt):
@@ -72,19 +74,19 @@ def _place(trace: TracebackType | None) -> str:
     return ""
 
 
-def stop_who_waits(process: Process) -> None:
-    """Terminate the owner of a `multiprocessing.Pool` whose worker a halt has ended: it would wait for it for ever."""
+def release_waiting_parent(process: Process) -> None:
+    """Terminate the owner of a `multiprocessing.Pool` whose worker a halt has ended: it would wait forever."""
     multiprocessing: Any = sys.modules.get("multiprocessing.process")
     owner = multiprocessing.parent_process() if multiprocessing is not None else None
     if owner is None or process.is_terminated or "PoolWorker" not in multiprocessing.current_process().name:
         return
-    process.note("the pool was stopped: it would have waited for ever for a worker that is gone")
+    process.note("the pool was stopped: it would have waited forever for a worker that is gone")
     os.kill(owner.pid, signal.SIGTERM)
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let signals that end the process wait for the end of the block."""
+def signals_blocked() -> Iterator[None]:
+    """Hold back signals that end the process until the end of the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -92,7 +94,7 @@ def undisturbed() -> Iterator[None]:
     before = {
         number: signal.signal(number, lambda number, _: came.append(number))
         for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) is not None  # nothing: a handler that Python does not know, and could not put back
+        if signal.getsignal(number) is not None  # None: a handler in C, which Python could not restore
     }
     try:
         yield
@@ -104,7 +106,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def _in_time(work: Callable[[], None]) -> None:
-    """Do something in another thread, and not wait for ever: this one may hold what it needs."""
+    """Run `work` in another thread, with a time limit: this thread may hold a lock that it needs."""
     worker = threading.Thread(target=work, daemon=True)
     worker.start()
     worker.join(_PATIENCE)

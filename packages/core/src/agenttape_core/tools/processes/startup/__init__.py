@@ -1,1 +1,1 @@
-"""What every Python that a command starts finds on its path: kept apart, so that nothing else comes with it."""
+"""The folder that every Python of a command finds on its path: kept apart, so that nothing else comes with it."""
