@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import ConfigurationError
-from agenttape_core.integration import register_codecs
+from agenttape_core.integration import register_codecs, register_packages
 from agenttape_langchain.cache import TapeCache
 from agenttape_langchain.callbacks import TapeCallbackHandler
 from agenttape_langchain.codec import CODECS
@@ -51,6 +51,14 @@ __all__ = [
 ]
 
 register_codecs(CODECS)  # here and not where sessions connect: a handler or a stand-in model may be alone
+register_packages(
+    {
+        "agenttape_langchain": "agenttape-langchain",
+        "langchain": "langchain",
+        "langchain_core": "langchain-core",
+        "langgraph": "langgraph",  # agents of LangChain run on it, whether or not its own integration is installed
+    }
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
 """AgentTape for LangGraph: record a LangGraph run once, replay it forever, and travel in it at zero tokens."""
 
-from agenttape_core.integration import register_codecs
+from agenttape_core.integration import register_codecs, register_packages
 from agenttape_langchain.integration import register_effects
 from agenttape_langgraph.codec import CODECS
 from agenttape_langgraph.effects import EFFECTS
@@ -36,4 +36,5 @@ __all__ = [
 ]
 
 register_codecs(CODECS)
+register_packages({"agenttape_langgraph": "agenttape-langgraph", "langgraph": "langgraph"})
 register_effects(EFFECTS)  # here and not where sessions connect: a taped tool may be served without any

@@ -38,7 +38,8 @@ and `record_error` encode; `class_name` and `loaded_class` name classes without 
 them.
 
 **The world.** `register_seam` names functions that make ids or tell the time, `register_backoff` functions that sleep
-before a retry, `register_tracer` hosts that a tracer reports to.
+before a retry, `register_tracer` hosts that a tracer reports to, `register_packages` the packages whose versions a
+cassette names.
 
 Other parts of an integration have modules of their own: `codecs` (building blocks of codecs), `observing` (callback
 handlers), `stand_ins` (objects made of a cassette), `importing` (recordings of other tools), `cassettes` (files).
@@ -75,6 +76,7 @@ from agenttape_core.integration.shapes import (
     plain,
 )
 from agenttape_core.integration.thread_pools import forking_pools
+from agenttape_core.lifecycle.packages import register_packages
 from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, task_branch
 from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.schema.readers import CallPiece, register_reader
@@ -170,6 +172,7 @@ __all__ = [
     "register_address_reader",
     "register_backoff",
     "register_codecs",
+    "register_packages",
     "register_place",
     "register_reader",
     "register_result_attribute",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import platform
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import TICKING
+from agenttape_core.lifecycle.packages import package_versions
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.schema import (
     Freeze,
@@ -27,19 +25,6 @@ from agenttape_core.schema import (
 )
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Location, stem_of
-
-_PACKAGES = {
-    "agenttape_core": "agenttape-core",
-    "agenttape_langchain": "agenttape-langchain",
-    "agenttape_llamaindex": "agenttape-llamaindex",
-    "anthropic": "anthropic",
-    "langchain": "langchain",
-    "langchain_core": "langchain-core",
-    "langgraph": "langgraph",
-    "llama_index.core": "llama-index-core",
-    "openai": "openai",
-    "workflows": "llama-index-workflows",
-}
 
 
 class _Empty:
@@ -184,20 +169,5 @@ def finished_header(
         timings: Those of the earlier recordings that stay, by their numbers.
         steps: Those of the earlier steps that stay, by their numbers.
     """
-    update = {"packages": _versions(), "timings": dict(timings), "steps": dict(steps or {})}
+    update = {"packages": package_versions(), "timings": dict(timings), "steps": dict(steps or {})}
     return header.model_copy(update={"volatile": header.volatile.model_copy(update=update)})
-
-
-def _versions() -> dict[str, str]:
-    loaded = (distribution for module, distribution in _PACKAGES.items() if module in sys.modules)
-    versions = {distribution: _version(distribution) for distribution in loaded}
-    return {distribution: number for distribution, number in versions.items() if number is not None}
-
-
-@functools.cache  # it reads files: of each session that would be a good part
-def _version(distribution: str) -> str | None:
-    """Return the version of a distribution that is imported; nothing if it was imported from a source tree."""
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
