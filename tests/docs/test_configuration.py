@@ -11,7 +11,8 @@ from agenttape_core import use_cassette
 from agenttape_core.settings import Settings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
-LISTED = re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+SETTINGS, _, _ = PAGE.read_text(encoding="utf-8").partition("## Kinds of sessions")
+LISTED = re.findall(r"^\| `(\w+)` \| (.*?) \|", SETTINGS, re.MULTILINE)
 ROWS = dict(LISTED)
 CALLS_ONLY = {"self", "name_or_path", "redact", "ambient"}
 SETTINGS_ONLY = {"redaction_key", "redaction_rules", "prices", "retirements"}

@@ -508,3 +508,18 @@ async def test_a_miss_gets_out_of_async_calls(tmp_path: Path) -> None:
     model = ReplayChatModel(tmp_path / "bare.yaml")
     with pytest.raises(CassetteMissError):
         await model.ainvoke("ho", config={"callbacks": [BaseCallbackHandler()]})
+
+
+def test_settings_of_the_project_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    """A stand-in finds recordings and repeats them as the project says, unless it is told otherwise itself."""
+    monkeypatch.chdir(tmp_path)
+    recorded(tmp_path / "one.yaml", lambda: PlainChat(world=world).invoke("Hi"))
+    settings = '[tool.agenttape]\nmatch_on = ["exact", "request", "address"]\nexhausted = "last"\n'
+    (tmp_path / "pyproject.toml").write_text(settings, encoding="utf-8")
+    assert ReplayChatModel("one.yaml").invoke("Hello").text == "answer 1 to Hi"
+    model = ReplayChatModel("one.yaml")
+    assert [model.invoke("Hi").text for _ in range(2)] == ["answer 1 to Hi"] * 2
+    strict = ReplayChatModel("one.yaml", exhausted="fail")
+    strict.invoke("Hi")
+    with pytest.raises(CassetteMissError):
+        strict.invoke("Hi")

@@ -15,7 +15,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
-from agenttape_core import ConfigurationError, use_cassette
+from agenttape_core import ConfigurationError, open_cassette, use_cassette
 from agenttape_langgraph import tape
 
 from .fakes import PlainChat, World, calling
@@ -178,3 +178,13 @@ def test_other_things_are_taped_as_langchain_does(world: World, tmp_path: Path) 
             answer = model.invoke("Hello?")
     assert answer.text == "answer 1 to Hello?"
     assert world.reached == ["model"]
+
+
+def test_header_names_the_packages(world: World, tmp_path: Path) -> None:
+    """A cassette says with which versions of LangGraph and of its integration it was recorded."""
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        builder(world).compile().invoke(QUESTION)
+    packages = open_cassette(tmp_path / "c.yaml").header.volatile.packages
+    assert {"agenttape-core", "agenttape-langchain", "agenttape-langgraph", "langchain-core", "langgraph"} <= set(
+        packages
+    )

@@ -15,14 +15,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from agenttape_core.engine import Lossy, OnMiss, parse_match_on
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import DEFAULT_KINDS, Kind, check_kinds
-from agenttape_core.matching import STRICT, Ignored, MatchOn
+from agenttape_core.matching import STRICT, Exhausted, Ignored, MatchOn
 from agenttape_core.redaction import Rule
 from agenttape_core.redaction.configured import rules_of
 
 Unused = Literal["fail", "warn", "ignore"]
 OnError = Literal["discard", "keep"]
 Opaque = Literal["refuse", "keep"]
-Pacing = Literal["none", "recorded"]
+Pace = Literal["none", "recorded"] | float
+"""The time that a replay takes for an answer: none, as long as it was recorded, or that times a number."""
 
 _PREFIX = "AGENTTAPE_"
 _LISTS = frozenset({"freeze", "egress", "live", "frozen", "tags", "ignore"})
@@ -41,7 +42,7 @@ class Settings(BaseModel):
     cassette_dir: str = "cassettes"
     live: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
-    exhausted: Literal["fail", "last", "cycle"] = "fail"
+    exhausted: Exhausted = "fail"
     match_on: MatchOn = STRICT
     ignore: tuple[str, ...] | None = None
     on_miss: OnMiss = "raise"

@@ -17,7 +17,7 @@ from agenttape_core.lifecycle.request import Derivation, SessionRequest, unchang
 from agenttape_core.matching import Ignored
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, Outcome, Timing
-from agenttape_core.session import Edited, Pace, Session, Source, Turns, compared_by, current_scope
+from agenttape_core.session import Edited, Session, Source, Tempo, Turns, compared_by, current_scope
 from agenttape_core.settings import Settings
 from agenttape_core.storage import (
     Cassette,
@@ -215,7 +215,7 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
         ambient=request.ambient and request.is_current,
         ignored=ignored,
         opaque=settings.opaque == "keep",
-        pace=Pace(settings.pace, prepared.timings()) if settings.pace else None,
+        pace=Tempo(settings.pace, prepared.timings()) if settings.pace else None,
         tracing=settings.tracing or policy.records,
     )
     session.began = prepared.began

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agenttape_core.engine import Mode
@@ -10,10 +10,10 @@ from agenttape_core.lifecycle.commit import settle
 from agenttape_core.lifecycle.open_session import open_session
 from agenttape_core.lifecycle.remedy import Remedy
 from agenttape_core.lifecycle.request import SessionRequest
-from agenttape_core.matching import Exhausted
+from agenttape_core.matching import STRICT, Exhausted
 from agenttape_core.redaction import Rule
 from agenttape_core.session import Session
-from agenttape_core.settings import Pacing, explicit
+from agenttape_core.settings import Pace, explicit
 
 
 def open_replay(
@@ -21,7 +21,7 @@ def open_replay(
     *,
     exhausted: Exhausted | None = None,
     redact: bool | Sequence[Rule] = True,
-    pace: Pacing | float | None = None,
+    pace: Pace | None = None,
 ) -> Session:
     """Return a session that replays a cassette for one object; it is never the current session of a context.
 
@@ -49,6 +49,12 @@ def open_replay(
 
 def _record_again(_: bool) -> list[str]:
     return ["record the agent again, and replay the new cassette"]
+
+
+_AS_A_CACHE: Mapping[str, object] = {
+    "match_on": STRICT,  # it answers a request and not a place in a run: another request gets another answer
+    "on_error": "keep",  # it has no block that could fail
+}
 
 
 class Recording:
@@ -82,7 +88,7 @@ class Recording:
         given = {"mode": mode, "exhausted": exhausted, "tags": tags or None}
         request = SessionRequest(
             cassette=name_or_path,
-            options={**explicit(given), "on_error": "keep"},  # it has no block that could fail
+            options={**explicit(given), **_AS_A_CACHE},
             redact=redact,
             remedy=remedy,
             is_current=False,

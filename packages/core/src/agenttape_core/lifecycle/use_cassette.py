@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # imported by the first use: who only imports us does not wai
     from agenttape_core.matching import Exhausted, Matcher, Way
     from agenttape_core.redaction import Rule
     from agenttape_core.session import Session
-    from agenttape_core.settings import OnError, Opaque, Pacing, Unused
+    from agenttape_core.settings import OnError, Opaque, Pace, Unused
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
@@ -182,7 +182,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         on_error: OnError | None = None,
         opaque: Opaque | None = None,
         lossy: Lossy | None = None,
-        pace: Pacing | float | None = None,
+        pace: Pace | None = None,
         tracing: bool | None = None,
         freeze: Collection[str] | None = None,
         redact: bool | Sequence[Rule] = True,

@@ -20,7 +20,7 @@ from agenttape_core.session.intercept import (
     serve,
     serve_stream,
 )
-from agenttape_core.session.pacing import Pace
+from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
 from agenttape_core.session.positions import (
     below,
@@ -43,12 +43,12 @@ __all__ = [
     "Crossed",
     "Crossing",
     "Edited",
-    "Pace",
     "Report",
     "Session",
     "Sink",
     "Source",
     "StepEvent",
+    "Tempo",
     "Texts",
     "Turns",
     "aintercept",

@@ -37,8 +37,8 @@ waiter = Waiter()
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast a replay is.
+class Tempo:
+    """The speed of a replay, and the times that it scales.
 
     Args:
         scale: What the recorded times are multiplied with: 1 is as it was, 0.5 is twice as fast.
@@ -56,16 +56,16 @@ class Paced:
     they are due, and a reader that is late does not wait.
 
     Args:
-        pace: How fast.
+        tempo: The speed.
         number: The recording. One whose times are not known is served at once.
     """
 
     __slots__ = ("_began", "_due")
 
-    def __init__(self, pace: Pace, number: int) -> None:
-        timing = pace.timings.get(number)
+    def __init__(self, tempo: Tempo, number: int) -> None:
+        timing = tempo.timings.get(number)
         times = [] if timing is None else [*timing.offsets_ms, timing.duration_ms]
-        self._due = [ms / 1000 * pace.scale for ms in times]
+        self._due = [ms / 1000 * tempo.scale for ms in times]
         self._began = waiter.now()
 
     def wait(self, chunk: int = -1) -> None:

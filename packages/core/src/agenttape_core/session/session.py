@@ -39,7 +39,7 @@ from agenttape_core.session import context
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.crossing import Boundary, Crossing
 from agenttape_core.session.miss import explanation, refusal_reason
-from agenttape_core.session.pacing import Pace
+from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
 from agenttape_core.session.report import Crossed, Report
 from agenttape_core.session.shared_texts import Texts
@@ -78,7 +78,7 @@ class Session:
         ambient: bool = True,
         ignored: Ignored = NOTHING,
         opaque: bool = False,
-        pace: Pace | None = None,
+        pace: Tempo | None = None,
         tracing: bool = True,
         revise: Callable[[Step], Step | None] = lambda step: step,
     ) -> None:

@@ -37,7 +37,8 @@ class ReplayChatModel(StandIn, BaseChatModel):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         model: Which model to be, where the cassette holds several.
-        exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last` or `cycle`;
+            by default as the project's settings say.
         pace: How long an answer takes: no time (`none`), as long as it was recorded (`recorded`), or that times a
             number; by default as the project's settings say.
         options: What every chat model takes; give `output_version` as the recorded model had it.
@@ -49,8 +50,8 @@ class ReplayChatModel(StandIn, BaseChatModel):
 
     cassette: str | Path
     model: str | None = None
-    exhausted: Exhausted = "fail"
-    pace: Pace = None
+    exhausted: Exhausted | None = None
+    pace: Pace | None = None
 
     _recorded: RecordedModel = PrivateAttr()
 

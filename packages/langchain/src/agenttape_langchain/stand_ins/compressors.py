@@ -24,7 +24,8 @@ class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The class of the compressor to be, where the cassette holds several.
-        exhausted: What to do when something is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        exhausted: What to do when something is asked more often than it was recorded: `fail`, `last` or `cycle`;
+            by default as the project's settings say.
         pace: How long an answer takes, as for `ReplayChatModel`.
 
     Raises:
@@ -34,8 +35,8 @@ class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
 
     cassette: str | Path
     name: str | None = None
-    exhausted: Exhausted = "fail"
-    pace: Pace = None
+    exhausted: Exhausted | None = None
+    pace: Pace | None = None
 
     _recorded: RecordedPart = PrivateAttr()
 

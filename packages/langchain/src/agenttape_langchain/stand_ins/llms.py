@@ -23,7 +23,8 @@ class ReplayLLM(StandIn, BaseLLM):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         model: Which model to be, where the cassette holds several.
-        exhausted: What to do when a prompt is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        exhausted: What to do when a prompt is asked more often than it was recorded: `fail`, `last` or `cycle`;
+            by default as the project's settings say.
         pace: How long an answer takes, as for `ReplayChatModel`.
         options: What every text model takes.
 
@@ -34,8 +35,8 @@ class ReplayLLM(StandIn, BaseLLM):
 
     cassette: str | Path
     model: str | None = None
-    exhausted: Exhausted = "fail"
-    pace: Pace = None
+    exhausted: Exhausted | None = None
+    pace: Pace | None = None
 
     _recorded: RecordedPart = PrivateAttr()
 

@@ -23,7 +23,8 @@ class ReplayRetriever(StandIn, BaseRetriever):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: Which retriever to be, where the cassette holds several.
-        exhausted: What to do when a query is asked more often than it was recorded: `fail`, `last`, `cycle`.
+        exhausted: What to do when a query is asked more often than it was recorded: `fail`, `last` or `cycle`;
+            by default as the project's settings say.
         pace: How long an answer takes, as for `ReplayChatModel`.
         options: What every retriever takes.
 
@@ -33,8 +34,8 @@ class ReplayRetriever(StandIn, BaseRetriever):
     """
 
     cassette: str | Path
-    exhausted: Exhausted = "fail"
-    pace: Pace = None
+    exhausted: Exhausted | None = None
+    pace: Pace | None = None
 
     _recorded: RecordedPart = PrivateAttr()
 

@@ -31,7 +31,8 @@ class ReplayTool(StandIn, BaseTool):
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The tool.
-        exhausted: What to do when a call is made more often than it was recorded: `fail`, `last`, `cycle`.
+        exhausted: What to do when a call is made more often than it was recorded: `fail`, `last` or `cycle`;
+            by default as the project's settings say.
         pace: How long an answer takes, as for `ReplayChatModel`.
         options: What every tool takes. `response_format` is `content_and_artifact` by default where every recorded
             call returned a tuple of two.
@@ -42,13 +43,13 @@ class ReplayTool(StandIn, BaseTool):
     """
 
     cassette: str | Path
-    exhausted: Exhausted = "fail"
-    pace: Pace = None
+    exhausted: Exhausted | None = None
+    pace: Pace | None = None
 
     _recorded: RecordedPart = PrivateAttr()
 
     def __init__(self, cassette: str | Path, name: str, **options: Any) -> None:
-        how: Options = {"exhausted": options.get("exhausted", "fail"), "pace": options.get("pace")}
+        how: Options = {"exhausted": options.get("exhausted"), "pace": options.get("pace")}
         recorded = RecordedPart(cassette, frozenset({TOOL.kind}), lambda _: {}, name=name, **how)
         if "description" not in options or "args_schema" not in options:
             options = {**_description(recorded.session, name), **options}

@@ -35,8 +35,8 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
 
     cassette: str | Path
     model: str | None = None
-    exhausted: Exhausted = "fail"
-    pace: Pace = None
+    exhausted: Exhausted | None = None
+    pace: Pace | None = None
 
     _recorded: RecordedPart = PrivateAttr()
 

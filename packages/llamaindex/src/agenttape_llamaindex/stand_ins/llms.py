@@ -69,8 +69,8 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
 
     cassette: str | Path
     model: str | None = None
-    exhausted: Exhausted = "fail"
-    pace: Pace = None
+    exhausted: Exhausted | None = None
+    pace: Pace | None = None
     is_chat_model: bool | None = None
     is_function_calling_model: bool | None = None
     context_window: int | None = None

@@ -32,7 +32,7 @@ class RecordedModel:
         ConfigurationError: If it holds no calls of an LLM, or none of that model.
     """
 
-    def __init__(self, cassette: str | Path, model: str | None, exhausted: Exhausted, pace: Pace) -> None:
+    def __init__(self, cassette: str | Path, model: str | None, exhausted: Exhausted | None, pace: Pace | None) -> None:
         self.session: Session = open_replay(cassette, exhausted=exhausted, pace=pace)
         self._settings = {kind: self._recorded(kind, model) for kind in (CHAT.kind, COMPLETION.kind)}
         if not any(self._settings.values()):

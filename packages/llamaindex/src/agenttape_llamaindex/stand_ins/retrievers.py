@@ -36,8 +36,8 @@ class ReplayRetriever(StandIn, BaseRetriever):
         cassette: str | Path,
         *,
         name: str | None = None,
-        exhausted: Exhausted = "fail",
-        pace: Pace = None,
+        exhausted: Exhausted | None = None,
+        pace: Pace | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)

@@ -8,7 +8,6 @@ model, and recognises tools and response formats in any provider's spelling.
 
 from agenttape_core.integration.stand_ins.recorded import (
     Options,
-    Pace,
     Recorded,
     RecordedModel,
     RecordedPart,
@@ -25,6 +24,7 @@ from agenttape_core.integration.stand_ins.recorded_settings import (
 from agenttape_core.integration.stand_ins.stand_in import StandIn
 from agenttape_core.lifecycle.replay_only import Recording, open_replay
 from agenttape_core.matching import Exhausted
+from agenttape_core.settings import Pace
 
 __all__ = [
     "Exhausted",

@@ -16,22 +16,19 @@ from agenttape_core.integration.stand_ins.recorded_settings import Setting, dist
 from agenttape_core.lifecycle.replay_only import open_replay
 from agenttape_core.matching import Exhausted
 from agenttape_core.session import Boundary, Crossing, Report, Session, value_codec
-from agenttape_core.settings import Pacing
-
-Pace = Pacing | float | None
-"""The time that an answer takes: none, as long as it was recorded, or that times a factor; else as in the settings."""
+from agenttape_core.settings import Pace
 
 
 class Options(TypedDict, total=False):
-    """The options of every stand-in.
+    """The options of every stand-in; by default, and with `None`, the settings of the project hold.
 
     Args:
         exhausted: What to do when a request is repeated more often than it was recorded: `fail`, `last`, `cycle`.
         pace: The time that an answer takes.
     """
 
-    exhausted: Exhausted
-    pace: Pace
+    exhausted: Exhausted | None
+    pace: Pace | None
 
 
 Settings = Mapping[str, Any]

@@ -22,7 +22,7 @@ from agenttape_core import (
 )
 from agenttape_core.integration import Boundary, Crossing
 
-from .session.world import CASSETTE, World, call, stream
+from ..session.world import CASSETTE, World, call, stream
 
 
 @pytest.fixture

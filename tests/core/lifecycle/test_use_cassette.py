@@ -24,7 +24,7 @@ from agenttape_core import (
 )
 from agenttape_core.integration import current_session
 
-from .session.world import CASSETTE, World, ask, call, entries, files, record
+from ..session.world import CASSETTE, World, ask, call, entries, files, record
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from agenttape_core.integration import StepEvent, record_step
 from agenttape_core.integration.observing import Observation
 from agenttape_core.integration.stand_ins import open_replay
 
-from .session.world import World, call
+from ..session.world import World, call
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.integration.observing import Observation
 from agenttape_core.integration.stand_ins import open_replay
 
-from .session.world import World
+from ..session.world import World
 
 
 @pytest.fixture(autouse=True)
