@@ -6,7 +6,6 @@ import gc
 import os
 import random
 import sqlite3
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -191,35 +190,34 @@ def _zlib(data: bytes) -> bytes:
     return packer.compress(data) + packer.flush()
 
 
-WITHOUT = """
-import sys
-sys.modules["zstandard"] = None
-from agenttape_core import UnreadableValueError
-from agenttape_langgraph import TapeSaver
-place = {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
-with TapeSaver(sys.argv[1]) as saver:
-    try:
-        saver.get_tuple(place)
-    except UnreadableValueError as error:
-        print(error)
-with TapeSaver(sys.argv[2]) as saver:
-    values = {"it": ["word " * 99] * 99}
-    saver.put(place, {"v": 4, "id": "1", "channel_values": values, "channel_versions": {}, "versions_seen": {}}, {}, {})
-    assert saver.get_tuple(place).checkpoint["channel_values"] == {"it": ["word " * 99] * 99}
-"""
+@pytest.fixture
+def without_zstandard(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process in which the extra is not installed."""
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    packing._zstandard.cache_clear()
+    yield
+    packing._zstandard.cache_clear()
 
 
-def test_the_extra_packs_tighter_and_is_needed_to_read_that(filled: Path, tmp_path: Path) -> None:
-    """Without zstandard a file that needs it says which extra; what is written without it is read with it."""
-    other = tmp_path / "zlib.sqlite"
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, str(filled), str(other)], capture_output=True, text=True, check=True
-    )
-    assert "agenttape-langgraph[zstd]" in done.stdout
-    assert other.stat().st_size < 120_000
-    with TapeSaver(other) as saver:
-        assert saver.get_tuple(place()).checkpoint["channel_values"] == {"it": ["word " * 99] * 99}  # type: ignore[union-attr]
+def test_a_file_of_the_extra_names_it(filled: Path, without_zstandard: None) -> None:
+    """Without zstandard, the error about a file that needs it names the extra."""
+    with TapeSaver(filled) as saver, pytest.raises(UnreadableValueError, match=r"agenttape-langgraph\[zstd\]"):
+        saver.get_tuple(place())
     assert issubclass(UnreadableValueError, AgentTapeError)
+
+
+def test_a_file_without_the_extra_is_packed_too(
+    tmp_path: Path, without_zstandard: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that was written without zstandard is small as well, and read with it."""
+    other, values = tmp_path / "zlib.sqlite", {"it": ["word " * 99] * 99}
+    with TapeSaver(other) as saver:
+        saver.put(place(), checkpoint(1, values), {}, {})
+    assert other.stat().st_size < 120_000
+    monkeypatch.undo()
+    packing._zstandard.cache_clear()
+    with TapeSaver(other) as saver:
+        assert saver.get_tuple(place()).checkpoint["channel_values"] == values  # type: ignore[union-attr]
 
 
 def test_reading_only(filled: Path) -> None:

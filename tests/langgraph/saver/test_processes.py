@@ -32,7 +32,7 @@ def states(saver: TapeSaver, thread_id: str) -> list[list[str]]:
 
 
 def words(thread_id: str, count: int) -> list[str]:
-    """Return what a thread has said after some steps."""
+    """Return the words of a thread after some steps."""
     return [f"{thread_id} says word {step} " * 20 for step in range(count)]
 
 
@@ -44,11 +44,11 @@ def test_what_was_stored_survives_being_killed(path: Path) -> None:
         for kill in range(KILLS):
             thread = f"killed-{kill}"
             last = killed(process, thread, 1 + kill * 7 % 60)
-            look(path, thread, last)
+            check(path, thread, last)
 
 
 def killed(process: subprocess.Popen[str], thread: str, steps: int) -> int:
-    """Let a process store some steps of a thread, kill it, and return the last one that it said was stored."""
+    """Let a process store some steps of a thread, kill it, and return the last one that it printed."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(f"{thread}\n")
@@ -61,8 +61,8 @@ def killed(process: subprocess.Popen[str], thread: str, steps: int) -> int:
     return said[-1]
 
 
-def look(path: Path, thread: str, last: int) -> None:
-    """Look that a thread is whole up to the last step at least, and delete it."""
+def check(path: Path, thread: str, last: int) -> None:
+    """Check that a thread is complete up to the last step at least, and delete it."""
     with TapeSaver(path) as saver:
         found = states(saver, thread)
         assert len(found[-1]) > last
@@ -79,8 +79,7 @@ def look(path: Path, thread: str, last: int) -> None:
 
 def test_processes_with_threads_share_a_file(path: Path) -> None:
     """Four processes with two threads each write, copy and delete in one file at once; all of it is there, once."""
-    processes = [subprocess.Popen([*WORKER, "threads", str(path), str(number)]) for number in range(4)]
-    assert [process.wait() for process in processes] == [0, 0, 0, 0]
+    subprocess.run([*WORKER, "processes", str(path), "4"], check=True)
     encrypted = EncryptedSerializer.from_pycryptodome_aes(key=b"0123456789abcdef")
     with TapeSaver(path, serde=encrypted) as saver:
         for process in range(4):
@@ -90,7 +89,7 @@ def test_processes_with_threads_share_a_file(path: Path) -> None:
                     assert states(saver, thread) == expected
                 assert list(saver.list(place(f"{process}-{number}-gone"))) == []
     assert counts(path, "checkpoints", "digest_keys") == {"checkpoints": 4 * 2 * STEPS * 2, "digest_keys": 1}
-    # for each of the two ways to write: what all say, and what each one says
+    # for each of the two ways to write: the common words once, and the words of each thread
     assert counts(path, "pieces")["pieces"] <= 4 * 2 * STEPS + 2 * 5
 
 

@@ -19,7 +19,7 @@ STEPS = 8
 
 
 def put_many(saver: TapeSaver, thread_id: str, steps: int, *, say: bool = False) -> None:
-    """Store checkpoints and writes, and say each that is stored."""
+    """Store checkpoints and writes, and print the number of each that is stored."""
     words: list[str] = []
     config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
     for step in range(steps):
@@ -52,7 +52,7 @@ def write_for_ever(path: str, thread_id: str) -> None:
 def write_in_children(path: str, _: str) -> None:
     """For each name of a thread that comes in, let a child of this process store until it is killed.
 
-    A child is made by forking, because importing LangGraph anew takes longer than all that is tried here.
+    A child is made by forking, because importing LangGraph anew takes longer than the test itself.
     """
     for line in sys.stdin:
         child = os.fork()
@@ -88,6 +88,21 @@ def write_from_threads(path: str, process: str) -> None:
             raise failed[0]
 
 
+def write_from_processes(path: str, processes: str) -> None:
+    """Let so many children of this process store from several threads each; made by forking, as above."""
+    children = []
+    for number in range(int(processes)):
+        child = os.fork()
+        if child == 0:
+            try:
+                write_from_threads(path, str(number))
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        children.append(child)
+    sys.exit(any(os.waitpid(child, 0)[1] for child in children))
+
+
 class Trip(TypedDict):
     steps: Annotated[list[str], lambda old, new: old + new]
 
@@ -119,6 +134,6 @@ def resume(path: str, thread_id: str) -> None:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[3]))
-    {"children": write_in_children, "threads": write_from_threads, "resume": resume}[sys.argv[1]](
+    {"children": write_in_children, "processes": write_from_processes, "resume": resume}[sys.argv[1]](
         sys.argv[2], sys.argv[3]
     )
