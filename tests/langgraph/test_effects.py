@@ -24,7 +24,7 @@ from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
 from agenttape_langchain import TapeCallbackHandler, tape
 from agenttape_langchain.effects import apply
 
-from .fakes import StreamingChat, World, by_task
+from .fakes import StreamingChat, World, by_task, recorded_and_replayed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,14 +168,14 @@ def test_what_a_tool_does_besides_is_done_again(
     make: Callable[[World], BaseTool], *, is_async: bool, ambient: bool, world: World, tmp_path: Path
 ) -> None:
     """A served tool leaves the same state, the same parts of all streams and the same events as the real one."""
-    seen = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
-        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=ambient) as session:
-            seen.append(run(world, make, is_async=is_async, ambient=ambient))
-    assert seen[1] == seen[0]
-    assert [crossed.kind for crossed in session.report.served] == ["tool"]
-    assert sum(map(len, seen[0][0].values())) > 4
+
+    def drive(_: str) -> Any:
+        return run(world, make, is_async=is_async, ambient=ambient)
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive, ambient=ambient)
+    assert replayed.facts == recorded.facts
+    assert [crossed.kind for crossed in replayed.session.report.served] == ["tool"]
+    assert sum(map(len, recorded.facts[0].values())) > 4
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
@@ -225,13 +225,12 @@ def test_tools_outside_of_graphs_keep_their_events(world: World, tmp_path: Path)
         dispatch_custom_event("progress", {"n": n})
         return f"done {world.reach('tool')}"
 
-    heard = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
-        heard.append(Heard())
-        with use_cassette(tmp_path / "c.yaml", mode=mode):
-            assert work.invoke({"n": 1}, {"callbacks": [heard[-1]]}) == "done 1"
-    assert heard[1].events == heard[0].events == [("progress", {"n": 1})]
+    def drive(_: str) -> Any:
+        heard = Heard()
+        return work.invoke({"n": 1}, {"callbacks": [heard]}), heard.events
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts == ("done 1", [("progress", {"n": 1})])
 
 
 def test_a_tool_that_leaves_for_another_node_does_so_again(world: World, tmp_path: Path) -> None:
@@ -249,12 +248,12 @@ def test_a_tool_that_leaves_for_another_node_does_so_again(world: World, tmp_pat
         return str(inner.invoke({"messages": []}))
 
     builder = graph_of(work).add_node("finish", lambda _: {"notes": ["finished"]})
-    seen = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
-        with use_cassette(tmp_path / "c.yaml", mode=mode, freeze=()):
-            seen.append(builder.compile().invoke({"messages": [asking("work", n=1)]})["notes"])
-    assert seen == [["left", "finished"]] * 2
+
+    def drive(_: str) -> Any:
+        return builder.compile().invoke({"messages": [asking("work", n=1)]})["notes"]
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive, freeze=())
+    assert recorded.facts == replayed.facts == ["left", "finished"]
 
 
 @pytest.mark.parametrize("asks", ["node", "tool"])

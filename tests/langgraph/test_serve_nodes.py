@@ -22,7 +22,7 @@ from langgraph.types import CachePolicy, Command, RetryPolicy, Send, StreamWrite
 from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
 from agenttape_langgraph import tape
 
-from .fakes import StreamingChat, World, by_task
+from .fakes import StreamingChat, World, by_task, recorded_and_replayed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,7 +128,7 @@ def test_served_nodes_do_not_run_and_all_they_did_happens(
 ) -> None:
     """Streams of every mode, state and history of a replay equal the recording; no served node has run."""
     seen = []
-    for mode in ("all", "none"):
+    for mode in ("all", "none"):  # the world stays: nodes that are not served run
         before = len(world.reached)
         taped = tape(make(Nodes(world, is_async=is_async)).compile(checkpointer=InMemorySaver()), serve_nodes=serves)
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
@@ -238,17 +238,16 @@ def test_retries_happen_again(*, is_async: bool, world: World, tmp_path: Path) -
             raise ConnectionError(f"attempt {number}")
         return {"notes": [number]}
 
-    seen = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
+    def drive(_: str) -> Any:
         builder = StateGraph(State, context_schema=Context)
         policy = RetryPolicy(initial_interval=0, jitter=False, max_attempts=3)
         builder.add_node("shaky", Nodes(world, is_async=is_async).made(shaky), retry_policy=policy)
         taped = tape(builder.add_edge(START, "shaky"), serve_nodes=["shaky"]).compile(checkpointer=InMemorySaver())
-        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
-            seen.append(run(taped, is_async=is_async))
-    assert seen[1] == seen[0]
-    assert len(session.report.served) == 3
+        return run(taped, is_async=is_async)
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+    assert len(replayed.session.report.served) == 3
 
 
 def test_a_timeout_of_a_node_happens_only_once(world: World, tmp_path: Path) -> None:
@@ -261,12 +260,8 @@ def test_a_timeout_of_a_node_happens_only_once(world: World, tmp_path: Path) -> 
 
     builder = StateGraph(State).add_node("slow", slow, timeout=TimeoutPolicy(run_timeout=30)).add_edge(START, "slow")
     taped = tape(builder, serve_nodes=["slow"]).compile()
-    seen = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
-        with use_cassette(tmp_path / "c.yaml", mode=mode):
-            seen.append(asyncio.run(taped.ainvoke(GIVEN))["notes"])
-    assert seen == [[1], [1]]
+    runs = recorded_and_replayed(world, tmp_path / "c.yaml", lambda _: asyncio.run(taped.ainvoke(GIVEN))["notes"])
+    assert [each.facts for each in runs] == [[1], [1]]
 
 
 def test_runnables_and_graphs_are_nodes_too(world: World, tmp_path: Path) -> None:
@@ -287,16 +282,15 @@ def test_runnables_and_graphs_are_nodes_too(world: World, tmp_path: Path) -> Non
         builder.add_edge(START, "chain").add_edge("chain", "graph")
         return tape(builder, serve_nodes={"chain", "graph"}).compile(checkpointer=InMemorySaver())
 
-    seen = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
-        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
-            parts, history = run(build(), is_async=False)
-            custom = [part for branch, found in parts.items() if " custom " in branch for part in found]
-            seen.append((history[0][0], custom, parts["() updates chain"], parts["() updates graph"]))
-    assert seen[1] == seen[0]
-    assert seen[0][1] == ["from inside"]
-    assert [crossed.name for crossed in session.report.served] == ["chain", "graph"]
+    def drive(_: str) -> Any:
+        parts, history = run(build(), is_async=False)
+        custom = [part for branch, found in parts.items() if " custom " in branch for part in found]
+        return history[0][0], custom, parts["() updates chain"], parts["() updates graph"]
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
+    assert recorded.facts[1] == ["from inside"]
+    assert [crossed.name for crossed in replayed.session.report.served] == ["chain", "graph"]
 
 
 def test_caches_keep_working(world: World, tmp_path: Path) -> None:
@@ -306,15 +300,14 @@ def test_caches_keep_working(world: World, tmp_path: Path) -> None:
     def costly(state: State) -> Any:
         return {"notes": [world.reach("costly")]}
 
-    seen = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
+    def drive(_: str) -> Any:
         builder = StateGraph(State).add_node("costly", costly, cache_policy=CachePolicy()).add_edge(START, "costly")
         taped = tape(builder, serve_nodes=["costly"]).compile(cache=InMemoryCache())
-        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
-            seen.append([taped.invoke({"n": 1})["notes"] for _ in range(2)])
-    assert seen == [[[1], [1]], [[1], [1]]]
-    assert len(session.report.served) == 1
+        return [taped.invoke({"n": 1})["notes"] for _ in range(2)]
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert recorded.facts == replayed.facts == [[1], [1]]
+    assert len(replayed.session.report.served) == 1
 
 
 def test_loops_and_commands_to_parents(world: World, tmp_path: Path) -> None:
@@ -334,13 +327,10 @@ def test_loops_and_commands_to_parents(world: World, tmp_path: Path) -> None:
         builder = StateGraph(State).add_node("loop", loop).add_node("after", after).add_edge(START, "loop")
         return tape(builder, serve_nodes=["turn"]).compile()
 
-    seen = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
-        with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
-            seen.append(build().invoke({"n": 0, "messages": [AIMessage("x", id="1")]}))
-    assert seen[1] == seen[0]
-    assert [crossed.rung for crossed in session.report.served] == ["exact"] * 4
+    given: Any = {"n": 0, "messages": [AIMessage("x", id="1")]}
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", lambda _: build().invoke(given))
+    assert replayed.facts == recorded.facts
+    assert [crossed.rung for crossed in replayed.session.report.served] == ["exact"] * 4
 
 
 def test_taping_again_keeps_what_is_served(world: World, tmp_path: Path) -> None:
@@ -363,13 +353,12 @@ def test_a_config_that_a_node_asks_for_is_its_own(world: World, tmp_path: Path) 
         config["configurable"]["__pregel_send"]([("notes", ["by hand"])])
         return {"notes": ["returned"]}
 
-    seen = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
+    def drive(_: str) -> Any:
         builder = StateGraph(State).add_node("by_hand", by_hand).add_edge(START, "by_hand")
-        with use_cassette(tmp_path / "c.yaml", mode=mode):
-            seen.append(tape(builder, serve_nodes=["by_hand"]).compile().invoke(GIVEN)["notes"])
-    assert seen == [["by hand", "returned"]] * 2
+        return tape(builder, serve_nodes=["by_hand"]).compile().invoke(GIVEN)["notes"]
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert recorded.facts == replayed.facts == ["by hand", "returned"]
 
 
 def test_an_event_loop_that_is_older_than_the_session(world: World, tmp_path: Path) -> None:

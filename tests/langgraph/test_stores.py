@@ -20,7 +20,7 @@ from langgraph.store.memory import InMemoryStore
 from agenttape_core import CassetteMissError, open_cassette, use_cassette
 from agenttape_langgraph import tape
 
-from .fakes import World
+from .fakes import World, arecorded_and_replayed, recorded_and_replayed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +84,7 @@ USERS = ("users", "ada")
 
 
 def plain_use(store: Any) -> list[Any]:
-    """Do with a store what can be done."""
+    """Use every operation of a store."""
     store.put(USERS, "likes", {"food": "tea"}, index=["food"])
     store.put((*USERS, "more"), "n", {"n": 1}, index=False)
     found = [store.get(USERS, "likes"), store.get(USERS, "nothing")]
@@ -108,7 +108,7 @@ async def awaited_use(store: Any) -> list[Any]:
 
 
 def facts(found: Any) -> Any:
-    """Return everything that an answer says; items compare equal whatever their score."""
+    """Return all parts of an answer; items compare equal whatever their score."""
     if isinstance(found, list):
         return [facts(item) for item in found]
     if isinstance(found, Item):
@@ -128,14 +128,16 @@ async def test_a_store_that_reaches_outside_is_served(
     kind: Any, *, is_async: bool, ambient: bool, world: World, tmp_path: Path
 ) -> None:
     """Every operation is served with equal items, times included; nothing is reached."""
-    seen = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
-        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=ambient, freeze=()) as session:
-            seen.append(await used(kind if ambient else lambda w: tape(kind(w)), world, is_async=is_async))
-    assert seen[1] == seen[0]
-    assert seen[0][0][1]["value"] == {"food": "tea"}
-    assert [crossed.kind for crossed in session.report.served] == ["memory"] * len(world.reached) == ["memory"] * 9
+
+    async def drive(_: str) -> Any:
+        return await used(kind if ambient else lambda w: tape(kind(w)), world, is_async=is_async)
+
+    path = tmp_path / "c.yaml"
+    recorded, replayed = await arecorded_and_replayed(world, path, drive, ambient=ambient, freeze=())
+    assert replayed.facts == recorded.facts
+    assert recorded.facts[0][1]["value"] == {"food": "tea"}
+    kinds = [crossed.kind for crossed in replayed.session.report.served]
+    assert kinds == ["memory"] * len(world.reached) == ["memory"] * 9
 
 
 def test_the_file_says_what_was_asked(world: World, tmp_path: Path) -> None:
@@ -161,15 +163,12 @@ async def test_a_store_in_memory_is_filled_again(*, is_async: bool, world: World
         return InMemoryStore(index={"dims": 2, "embed": Letters(world), "fields": ["food"]})
 
     for make, kinds in ((indexed, {"embeddings"}), (lambda world: tape(indexed(world)), {"memory"})):
-        seen, path = [], tmp_path / f"{len(kinds)}{'memory' in kinds}.yaml"
-        for mode in ("all", "none"):
-            world.gone = mode == "none"
-            with use_cassette(path, mode=mode) as session:
-                seen.append(await used(make, world, is_async=is_async))
-        assert seen[1] == seen[0]
-        assert seen[0][2][0][2] is not None  # it was found by what it means
-        assert {crossed.kind for crossed in session.report.served} == kinds
-        world.gone = False
+        recorded, replayed = await arecorded_and_replayed(
+            world, tmp_path / f"{min(kinds)}.yaml", lambda _, make=make: used(make, world, is_async=is_async)
+        )
+        assert replayed.facts == recorded.facts
+        assert recorded.facts[2][0][2] is not None  # it has a score: it was found by its meaning
+        assert {crossed.kind for crossed in replayed.session.report.served} == kinds
 
 
 def test_a_taped_store_is_the_store(world: World) -> None:
@@ -187,10 +186,10 @@ def test_a_taped_store_is_the_store(world: World) -> None:
 
 
 class Local(BaseStore):
-    """One that can be pickled."""
+    """A store that can be pickled."""
 
     def batch(self, ops: Any) -> list[Any]:
-        """Know nothing."""
+        """Return no items."""
         return [None for _ in ops]
 
     async def abatch(self, ops: Any) -> list[Any]:
@@ -248,13 +247,12 @@ def test_a_taped_store_of_a_graph_is_served_to_nodes(world: World, tmp_path: Pat
         store.put(("n",), "n", {"n": len(store.search(("n",)))})
         return {"messages": [("ai", str(store.get(("n",), "n")))]}
 
-    seen = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
+    def drive(_: str) -> Any:
         builder = StateGraph(MessagesState).add_node("work", work).add_edge(START, "work")
-        with use_cassette(tmp_path / "c.yaml", mode=mode):
-            seen.append(builder.compile(store=tape(RemoteStore(world))).invoke({"messages": []})["messages"])
-    assert seen[1] == seen[0]
+        return builder.compile(store=tape(RemoteStore(world))).invoke({"messages": []})["messages"]
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
     assert {item.kind for item in open_cassette(tmp_path / "c.yaml").interactions()} == {"memory"}
 
 
@@ -281,15 +279,15 @@ def test_parallel_tools_that_search(world: World, tmp_path: Path) -> None:
 
     calls: Any = [{"name": "recall", "args": {"q": q}, "id": q, "type": "tool_call"} for q in ("cat", "doggy")]
     builder = StateGraph(MessagesState).add_node("tools", ToolNode([recall])).add_edge(START, "tools")
-    answers = []
-    for mode in ("all", "none"):
-        world.gone = mode == "none"
+
+    def drive(_: str) -> Any:
         store = InMemoryStore(index={"dims": 2, "embed": Lengths()})
-        with use_cassette(tmp_path / "c.yaml", mode=mode):
-            store.put(("facts",), "a", {"text": "a fact"})
-            given: Any = {"messages": [AIMessage("", tool_calls=calls)]}
-            answers.append(builder.compile(store=store).invoke(given)["messages"][1:])
-            answers.append([item.score for item in store.search(("facts",), query="cat")])
-    assert answers[2:] == answers[:2]
+        store.put(("facts",), "a", {"text": "a fact"})
+        given: Any = {"messages": [AIMessage("", tool_calls=calls)]}
+        answers = builder.compile(store=store).invoke(given)["messages"][1:]
+        return answers, [item.score for item in store.search(("facts",), query="cat")]
+
+    recorded, replayed = recorded_and_replayed(world, tmp_path / "c.yaml", drive)
+    assert replayed.facts == recorded.facts
     inside = [item for item in open_cassette(tmp_path / "c.yaml").interactions() if item.parent is not None]
     assert sorted(item.kind for item in inside) == ["embeddings", "embeddings"]
