@@ -46,7 +46,7 @@ def pictured(folder: Path) -> Path:
 def test_nothing(command: Any, folder: Path, pictured: Path) -> None:
     """Where all is needed, nothing is found, and nothing is removed."""
     before = files(folder)
-    assert (command("gc").code, command("gc").out) == (0, "there is nothing that nobody needs\n")
+    assert (command("gc").code, command("gc").out) == (0, "no unneeded files\n")
     assert command("gc", "--delete", "--json").json == {"deleted": True, "found": [], "problems": []}
     assert files(folder) == before
 

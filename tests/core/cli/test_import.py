@@ -92,7 +92,7 @@ def test_where_it_goes(command: Any, folder: Path) -> None:
     before = (folder / "tapes" / "runs.yaml").read_bytes()
     ended = command("import", "runs.json")
     assert ended.code == 2
-    assert "tapes/runs.yaml is there already\n  replace it: --overwrite" in ended.out
+    assert "tapes/runs.yaml exists\n  replace it: --overwrite" in ended.out
     assert (folder / "tapes" / "runs.yaml").read_bytes() == before
     assert command("import", "runs.json", "--overwrite").code == 0
 
@@ -102,7 +102,7 @@ def test_where_it_goes(command: Any, folder: Path) -> None:
     [
         ([], 2, "Missing argument"),
         (["gone.json"], 3, "there is no such file"),
-        (["docker.yaml"], 2, "say which tool wrote it: --from agenttape01 or langsmith or vcrpy"),
+        (["docker.yaml"], 2, "name the tool that wrote it: --from agenttape01 or langsmith or vcrpy"),
         (["docker.yaml", "--from", "nope"], 2, "no importer for 'nope' is installed; there are: agenttape01"),
         (["a", "-o", "one.yaml"], 2, "is one cassette, and there are 2 files"),
         (["a"], 2, "would both become cassettes/same.yaml"),
@@ -123,7 +123,7 @@ def test_a_cassette_of_our_own(command: Any, recorded: Path) -> None:
     """What AgentTape recorded, with whatever framework, is no recording of another tool."""
     ended = command("import", recorded)
     assert ended.code == 2
-    assert "is a cassette of AgentTape already" in ended.err
+    assert "is already a cassette of AgentTape" in ended.err
 
 
 def test_said_wrongly(command: Any, folder: Path) -> None:
@@ -147,4 +147,4 @@ def test_nothing_to_import(command: Any) -> None:
     """A folder in which there is nothing to import is said to be one."""
     Path("empty").mkdir()
     ended = command("import", "empty")
-    assert (ended.code, ended.out) == (0, "there is nothing to import\n")
+    assert (ended.code, ended.out) == (0, "nothing to import\n")

@@ -30,7 +30,7 @@ def test_an_old_one(command: Any, folder: Path, name: str) -> None:
     """What is older than it would be written is told by --check, then migrated, and holds the same."""
     path = old(folder, name)
     text, before = path.read_bytes(), list(open_cassette(path).interactions())
-    assert command("migrate", name, "--check").out == f"{name}: is to be migrated from format 1 to 2\n"
+    assert command("migrate", name, "--check").out == f"{name}: would be migrated from format 1 to 2\n"
     assert (command("migrate", name, "--check").code, path.read_bytes()) == (1, text)
 
     ended = command("migrate", name)

@@ -269,7 +269,7 @@ def test_a_text_with_a_pseudonym_in_it(command: Any, folder: Path) -> None:
         "[tool.agenttape]\nredaction_rules = [{name = 'note', keys = ['content']}]\n"
     )
     ended = command("redact", "mail.yaml")
-    assert "held a pseudonym already" in ended.out
+    assert "already held a pseudonym" in ended.out
 
 
 def test_the_key_of_the_environment(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +291,7 @@ def test_the_key_of_the_environment(command: Any, folder: Path, monkeypatch: pyt
         (["--value", "hunter2"], "--value takes - only"),
         (["--value-from-env", "NOT_SET"], "NOT_SET: this variable is not set"),
         (["--value-from-env", "SHORT"], "less than 4 characters"),
-        (["-"], "what comes on standard input cannot be replaced"),
+        (["-"], "a cassette on standard input cannot be replaced"),
         (["-", "--check", "--value", "-"], "the cassette is there"),
     ],
 )

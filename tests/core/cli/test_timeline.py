@@ -103,7 +103,7 @@ def test_older_cassettes(command: Any, folder: Path) -> None:
     assert [row.is_measured for row in rows] == [False] * 4
     out = command("timeline", "old.yaml").out
     assert "~20 ms" in out
-    assert "when 4 of them began was not recorded" in out
+    assert "the start of 4 of them was not recorded" in out
 
 
 def test_starts_outlive_the_way_into_the_file(folder: Path) -> None:

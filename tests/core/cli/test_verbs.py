@@ -137,7 +137,7 @@ def test_convert_standard_input(command: Any, folder: Path, monkeypatch: pytest.
     """What comes on standard input is written as a file, without loss."""
     data = (folder / WEATHER).read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert command("convert", "-", "a.yaml").out == "standard input is written to a.yaml\n"
+    assert command("convert", "-", "a.yaml").out == "standard input converted to a.yaml\n"
     assert (folder / "a.yaml").read_bytes() == data
 
 
@@ -172,7 +172,7 @@ def test_convert(command: Any, folder: Path) -> None:
 
 def test_recover(command: Any, folder: Path) -> None:
     """What a process had recorded when it died becomes a cassette."""
-    assert command("recover").out == "there is nothing to recover\n"
+    assert command("recover").out == "nothing to recover\n"
     code = """
 import os
 from agenttape_core import use_cassette, record_call
@@ -267,7 +267,7 @@ def test_both_from_standard_input(command: Any) -> None:
 
 def test_convert_over_another(command: Any) -> None:
     """A cassette that is there is kept, with what to say to replace it; where the new one is, is told from here."""
-    assert command("convert", WEATHER, "w.jsonl").out == f"{WEATHER} is written to w.jsonl\n"
+    assert command("convert", WEATHER, "w.jsonl").out == f"{WEATHER} converted to w.jsonl\n"
     ended = command("convert", WEATHER, "w.jsonl")
     assert ended.code == 3
     assert "agenttape: w.jsonl: there is a cassette already\n" in ended.err

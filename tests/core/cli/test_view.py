@@ -29,7 +29,7 @@ def test_each_kind(command: Any, recorded: Path) -> None:
     """A cassette of any framework becomes a page beside where one works, named like it."""
     ended = command("view", recorded)
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out == f"{recorded.stem}.html is written; open it in a browser\n"
+    assert ended.out == f"wrote {recorded.stem}.html; open it in a browser\n"
     assert recorded.name in page(f"{recorded.stem}.html")
 
 
@@ -54,7 +54,7 @@ def test_written_again(command: Any) -> None:
     assert command("view", WEATHER, "-o", "out.html").code == 0
     assert command("view", WEATHER, "-o", "out.html").code == 0
     Path("mine.html").write_text("<p>mine</p>")
-    for target, why in (("mine.html", "is no page of agenttape view"), ("cassettes", "is a folder")):
+    for target, why in (("mine.html", "is not a page of agenttape view"), ("cassettes", "is a folder")):
         ended = command("view", WEATHER, "-o", target)
         assert ended.code == 2
         assert f"{target} {why}" in ended.err

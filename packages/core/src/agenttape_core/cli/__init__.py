@@ -1,4 +1,4 @@
-"""The `agenttape` command. It needs the extra `cli`, and says so without it."""
+"""The `agenttape` command, which needs the extra `cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs, and what they end with: 0 for what is as it should be, 1 for findings, 2 for usage, 3 for a cassette."""
+"""The verbs and their exit codes: 0 all well, 1 findings, 2 wrong usage, 3 a cassette that cannot be used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VERBS = (
     "verify",
     "view",
 )
-"""Each is a function of its name in a module of its name, imported when it is asked for (`import_` for `import`)."""
+"""Each verb is a function in a module of its name, imported when it is used (`import_` for `import`)."""
 
 
 class _Verbs(click.Group):
@@ -55,7 +55,7 @@ class _Verbs(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb. When nobody reads its output any more, as after `head`, that is its end and no error."""
+        """Run the verb. If its reader has gone, as after `head`, it ends without an error."""
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
@@ -65,7 +65,7 @@ class _Verbs(click.Group):
         return code
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the names of verbs, without what they do: importing all of them takes too long between two keys."""
+        """Complete the names of verbs, without their help: importing all of them takes too long between two keys."""
         verbs = [CompletionItem(name) for name in VERBS if name.startswith(incomplete)]
         return verbs + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -73,12 +73,12 @@ class _Verbs(click.Group):
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="agenttape-core", prog_name="agenttape")
 def agenttape() -> None:
-    """Look at, compare, check and change cassettes.
+    """Inspect, compare, check and change cassettes.
 
     A PATH is a cassette, a folder of them, or - for one on standard input. Every verb takes --json.
 
     \b
-    Ends with 0 if all is as it should be, 1 if something was found, 2 if the command is wrong,
+    Exits with 0 if all is well, 1 if something was found, 2 if the command is wrong,
     3 if a cassette cannot be read or written.
     """  # noqa: D301 - click wants the character itself
 
@@ -101,9 +101,9 @@ def run(args: Sequence[str] | None = None) -> int:
         error.show()
         code = USAGE
     except (click.Abort, KeyboardInterrupt):
-        code = _told("interrupted", _INTERRUPTED)
+        code = _failed("interrupted", _INTERRUPTED)
     except (AgentTapeError, AgentTapeHalt) as error:
-        code = _told(str(error), _code_of(error))
+        code = _failed(str(error), _code_of(error))
     return code if isinstance(code, int) else OK
 
 
@@ -113,6 +113,6 @@ def _code_of(error: BaseException) -> int:
     return CASSETTE if isinstance(error, CassetteError) else FINDINGS
 
 
-def _told(message: str, code: int) -> int:
+def _failed(message: str, code: int) -> int:
     click.echo(f"agenttape: {printable(message)}", err=True)
     return code

@@ -1,4 +1,4 @@
-"""Which cassettes a path means: a file, all of a folder, or the one on standard input."""
+"""The cassettes that a path means: a file, all of a folder, or the one on standard input."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Found(NamedTuple):
     """A cassette that a path means.
 
     Args:
-        shown: What it is called.
-        path: Its file; nothing on standard input.
+        shown: Its name in messages.
+        path: Its file; None for standard input and URLs.
         open: Opens it.
     """
 
@@ -43,7 +43,7 @@ def found_in(paths: Sequence[str]) -> list[Found]:
         paths: Files, URLs, folders, `-`; by default the current folder.
 
     Raises:
-        CassetteNotFoundError: If a path is nothing, or a folder has none.
+        CassetteNotFoundError: If there is nothing at a path, or no cassette in a folder.
     """
     found: dict[str, Found] = {}
     for path in paths or (".",):
@@ -56,8 +56,8 @@ def found_one(path: str) -> Found:
     """Return the cassette that a path means, or the bare name of one in the folder of the settings.
 
     Raises:
-        CassetteNotFoundError: If it is none.
-        UsageError: If it is a folder with several.
+        CassetteNotFoundError: If there is none.
+        UsageError: If the path is a folder with several.
     """
     named = Path(load_settings().cassette_dir) / f"{path}.yaml"
     if path != STDIN and not Path(path).exists() and not path.endswith(SUFFIXES) and named.is_file():
@@ -69,13 +69,13 @@ def found_one(path: str) -> Found:
 
 
 def records_of(found: Found) -> Iterator[Interaction | Step]:
-    """Yield the records of a cassette after its whole header: to exhaust it is to read all that there is.
+    """Yield the records of a cassette, after reading its whole header: exhausting it reads the whole file.
 
     Raises:
-        CassetteError: If something of it cannot be read.
+        CassetteError: If a part of it cannot be read.
     """
     cassette = found.open()
-    _ = cassette.header  # its volatile block is only read when it is asked for
+    _ = cassette.header  # its volatile block is read lazily
     yield from cassette.records()
 
 

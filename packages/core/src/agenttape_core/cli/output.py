@@ -1,4 +1,4 @@
-"""How verbs speak: as text for people, or as JSON for programs."""
+"""The output of verbs: text for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Item = TypeVar("Item")
 
 _WIDE = 200
-"""Columns where the output is no terminal: a file has room."""
+"""The width of output that goes to no terminal: a file has room."""
 
 _UNUSUAL = re.compile(r"[^\n -~]")
-"""What may have to be escaped."""
+"""Characters that may have to be escaped."""
 
 _PLAIN = str.maketrans("━─◆•…", "=-*..")
-"""What is drawn where there are no such characters."""
+"""Replacements for an encoding that lacks these characters."""
 
 
 def verb(example: str) -> Callable[[Function], click.Command]:
-    """Make a verb of a function: with `--json`, and with an example below its help.
+    """Make a verb from a function, with the option `--json` and an example below its help.
 
     Args:
-        example: A command line that shows it.
+        example: An example command line.
     """
 
     def made(function: Function) -> click.Command:
@@ -47,11 +47,11 @@ def verb(example: str) -> Callable[[Function], click.Command]:
 
 
 def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
-    """Yield items, and show on a terminal how far they are: on standard error, and never beside `--json`.
+    """Yield items, and show the progress on standard error if that is a terminal and `--json` was not given.
 
     Args:
-        items: What is worked on, one after the other.
-        label: What is done, such as `reading`.
+        items: The items to work on.
+        label: The activity, such as `reading`.
     """
     if len(items) <= 1:
         yield from items
@@ -64,14 +64,14 @@ def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
 
 @contextmanager
 def progress_bar(total: int | None, label: str) -> Iterator[Callable[[], None]]:
-    """Show while a block runs how far it is, where and when `progress` does.
+    """Show the progress of a block, under the conditions of `progress`.
 
     Args:
-        total: How many steps there are, as far as that is known: there may be more. Nothing if the work has no steps.
-        label: What is done.
+        total: The expected number of steps, which may turn out greater; None if the work has no steps.
+        label: The activity.
 
     Yields:
-        What to call after each step, from any thread.
+        A function to call after each step, from any thread.
     """
     context = click.get_current_context(silent=True)
     as_json = context is not None and context.params.get("as_json", False)
@@ -85,20 +85,20 @@ def progress_bar(total: int | None, label: str) -> Iterator[Callable[[], None]]:
         (task,) = shown.tasks
 
         def advance() -> None:
-            # It is full when the block has ended and not before: then it is gone.
+            # Never full while the block runs: when it has ended, the bar is gone.
             shown.update(task.id, advance=1, total=max(total or 0, task.completed + 2))
 
         yield advance
 
 
 def print_json(value: Any) -> None:
-    """Print plain data, in which what a terminal would act on is escaped, as is what it has no character for."""
+    """Print plain data. Characters that a terminal would act on, or cannot show, are escaped."""
     text = json.dumps(value, indent=2, ensure_ascii=not _speaks_unicode(), default=str)
     click.echo(_UNUSUAL.sub(lambda char: char[0] if char[0].isprintable() else json.dumps(char[0])[1:-1], text))
 
 
 def never_fail_to_encode() -> None:
-    """Let text that a terminal or a file has no characters for be shown as escapes, instead of ending the command."""
+    """Print characters that an output stream cannot encode as escapes, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -109,13 +109,13 @@ def _speaks_unicode() -> bool:
 
 
 def console() -> Console:
-    """Return where text goes: in colours on a terminal, unless `NO_COLOR` is set."""
+    """Return the console for text: in colours on a terminal, unless `NO_COLOR` is set."""
     plain = not sys.stdout.isatty()
     return Console(width=_WIDE if plain else None, soft_wrap=plain, highlight=False, emoji=False, markup=False)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: frozenset[str] = frozenset()) -> None:
-    """Print rows below their headings.
+    """Print a table.
 
     Args:
         columns: The headings.
@@ -131,42 +131,42 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
 
 
 def print_text(text: str, style: str = "") -> None:
-    """Print a text, which may be of anybody: what would move the cursor or change colours is shown, not done.
+    """Print a text that a stranger may have written: what would move the cursor or change colours is escaped.
 
     Args:
         text: The text.
-        style: How it looks, as rich names styles.
+        style: Its style, in the words of rich.
     """
     console().print(printable(text, style))
 
 
 def print_lines(lines: Iterable[tuple[str, str]]) -> None:
-    """Print many lines at once, each with its style, likewise; a terminal cuts off what it has no room for.
+    """Print many lines at once, each as `print_text` does. A terminal cuts off lines that are too long.
 
     Args:
         lines: The lines and their styles.
     """
     table = {} if _speaks_unicode() else _PLAIN
-    told = Text("\n").join(printable(line.translate(table), style) for line, style in lines)
-    console().print(told, no_wrap=True, overflow="crop")
+    text = Text("\n").join(printable(line.translate(table), style) for line, style in lines)
+    console().print(text, no_wrap=True, overflow="crop")
 
 
 def printable(text: str, style: str = "") -> Text:
-    """Return a text whose control characters are visible: a cassette may hold what a stranger wrote.
+    """Return a text with visible control characters.
 
     Args:
         text: The text.
-        style: How it looks, as rich names styles.
+        style: Its style, in the words of rich.
     """
     return Text("".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in text), style)
 
 
 def unread(count: int, done: str = "read") -> str:
-    """Return what a summary adds about cassettes that it does not speak for.
+    """Return the end of a summary that leaves cassettes out; empty if there are none.
 
     Args:
-        count: How many there are.
-        done: What could not be done with them.
+        count: The number of these cassettes.
+        done: The participle of what could not be done with them.
     """
     return f", {counted(count, 'cassette')} could not be {done}" if count else ""
 

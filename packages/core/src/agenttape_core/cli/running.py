@@ -1,4 +1,4 @@
-"""What `record` and `replay` have in common: their words, and how they tell how a command ended."""
+"""The parts that `record` and `replay` share: their options, and the report of how the command ended."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 _SEVERAL = {
-    "live": "A kind (chat, tool) or name that is executed in any mode.",
-    "frozen": "A kind or name that is only ever served.",
-    "match_on": "How a recording is found: exact, request, address, ordered; tried in turn.",
-    "ignore": "A path of requests that is not compared, such as arguments.now.",
-    "freeze": "What is kept as it was: clock, clock:ticking, uuid, random, numpy, env.",
-    "egress": "A host that may be reached all the same; loopback is such a word.",
+    "live": "A kind (chat, tool) or name to execute in any mode.",
+    "frozen": "A kind or name to serve and never execute.",
+    "match_on": "A way to find a recording: exact, request, address or ordered; tried in turn.",
+    "ignore": "A path in requests to ignore, such as arguments.now.",
+    "freeze": "A part of the world to freeze: clock, clock:ticking, uuid, random, numpy, env.",
+    "egress": "A host that may be reached, or loopback.",
 }
 
 
 def running(function: Function) -> Function:
-    """Add the words of a command, and the options that both verbs have."""
+    """Add the argument and the options that both verbs have."""
     for name, text in reversed(_SEVERAL.items()):
         option = f"--{name.replace('_', '-')}"
         function = click.option(option, name, multiple=True, metavar="WORD", help=f"{text} Repeatable.")(function)
-    cassette = click.option("--cassette", metavar="NAME", help="Name or path of the cassette; by default what is run.")
+    cassette = click.option(
+        "--cassette", metavar="NAME", help="Name or path of the cassette; by default named after the command."
+    )
     words = click.argument("words", nargs=-1, required=True, metavar="[--] WORDS...")
     return cassette(words(function))
 
@@ -39,17 +41,17 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value}
 
 
-def ending(command: click.Command) -> click.Command:
-    """Let the options of a verb end at the first word of the command, whose own options follow."""
+def before_command(command: click.Command) -> click.Command:
+    """End the options of a verb at the first word of the command that it runs, whose own options follow."""
     command.context_settings["allow_interspersed_args"] = False
     return command
 
 
-def tell(outcome: Outcome, *, as_json: bool) -> int:
-    """Say how a command ended, on standard error; as JSON, on standard output.
+def report(outcome: Outcome, *, as_json: bool) -> int:
+    """Print how a command ended: on standard error, or as JSON on standard output.
 
     Returns:
-        What to end with.
+        The exit code.
     """
     if as_json:
         print_json({**outcome.to_dict(), "exit_code": outcome.exit_code})

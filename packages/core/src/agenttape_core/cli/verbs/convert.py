@@ -13,12 +13,12 @@ from agenttape_core.errors import shown_path
 @verb("agenttape convert cassettes/weather.yaml cassettes/weather.jsonl.gz")
 @click.argument("source", type=click.Path())
 @click.argument("target", type=click.Path())
-@click.option("--overwrite", is_flag=True, help="Replace a cassette that is there already.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing cassette.")
 def convert(source: str, target: str, *, overwrite: bool, as_json: bool) -> None:
-    """Write a cassette once more, as the suffix of TARGET says, without loss. SOURCE is left as it is."""
+    """Convert a cassette to the layout and packing of TARGET's suffix, without loss. SOURCE is kept."""
     found = found_one(source)
     written = shown_path(storage.convert(found.open(), target, overwrite=overwrite))
     if as_json:
         print_json({"source": found.shown, "written": written})
     else:
-        print_text(f"{found.shown} is written to {written}")
+        print_text(f"{found.shown} converted to {written}")

@@ -15,14 +15,14 @@ from agenttape_core.tools.compare import Comparison
 @click.argument("first", type=click.Path())
 @click.argument("other", type=click.Path())
 @click.option(
-    "--ignore", multiple=True, metavar="PATH", help="A place of requests that does not count, as in use_cassette."
+    "--ignore", multiple=True, metavar="PATH", help="A path in requests to ignore, as in use_cassette. Repeatable."
 )
-@click.option("--steps/--no-steps", default=True, help="Whether steps are compared, too.")
-@click.option("--exit-code", is_flag=True, help="End with 1 if they differ.")
+@click.option("--steps/--no-steps", default=True, help="Compare steps, too; by default they are.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if they differ.")
 def diff(first: str, other: str, *, ignore: tuple[str, ...], steps: bool, exit_code: bool, as_json: bool) -> int:
-    """Compare two cassettes: the first divergence, then record by record, texts word by word.
+    """Compare two cassettes: print the first divergence, then each record that differs, word by word.
 
-    Records are aligned by where they stand in the run. Ids that are each other's counterpart do not differ.
+    Records are aligned by their addresses in the run. Ids that correspond to each other are no difference.
     """
     if first == other == STDIN:
         raise click.UsageError("only one of two cassettes can come from standard input")

@@ -1,4 +1,4 @@
-"""`agenttape export`: cassettes as other tools read them."""
+"""`agenttape export`: cassettes for other tools."""
 
 from __future__ import annotations
 
@@ -27,33 +27,35 @@ from agenttape_core.tools.export import Collector, otlp_lines, rows_of, spans_of
     type=click.Choice(["json", "jsonl", "otel"]),
     default="json",
     show_default=True,
-    help="One document, a line for each record, or OpenTelemetry spans.",
+    help="json: one document. jsonl: a line for each record. otel: OpenTelemetry spans.",
 )
 @click.option("-o", "--output", default=STDIN, metavar="FILE", help="Write to a file; by default to standard output.")
 @click.option(
-    "--endpoint", metavar="URL", help="Send spans to this OTLP/HTTP endpoint; `env`: as OTEL_EXPORTER_OTLP_* say."
+    "--endpoint",
+    metavar="URL",
+    help="Send spans to this OTLP/HTTP endpoint; env: to the one that OTEL_EXPORTER_OTLP_* names.",
 )
-@click.option("--content", is_flag=True, help="Let spans hold what people, models and tools said.")
+@click.option("--content", is_flag=True, help="Include what people, models and tools said in spans.")
 def export(
     paths: tuple[str, ...], *, form: str, output: str, endpoint: str | None, content: bool, as_json: bool
 ) -> None:
-    """Write cassettes as other tools read them: as JSON, or as OpenTelemetry spans.
+    """Export cassettes for other tools, as JSON or as OpenTelemetry spans.
 
-    JSON holds all that is recorded, redacted as in the cassette. Spans hold no content unless you ask for it with
-    --content. Nothing is sent anywhere but with --endpoint.
+    JSON holds all that is recorded, redacted as in the cassette. Spans hold no content unless you add --content.
+    Nothing is sent anywhere without --endpoint.
     """
     if form != "otel" and (endpoint is not None or content):
         raise click.UsageError("--endpoint and --content are for --format otel")
     if endpoint is not None and output != STDIN:
-        raise click.UsageError("--endpoint and --output exclude each other")
+        raise click.UsageError("--endpoint and --output cannot be combined")
     found = found_in(paths)
     if endpoint is not None:
-        _tell(as_json=as_json, **_sent(found, endpoint, content=content))
+        _report(as_json=as_json, **_sent(found, endpoint, content=content))
         return
     count = _write(output, _text(found, form, content=content))
     if output != STDIN:
         counts = {} if form == "json" else {"lines": count}
-        _tell(as_json=as_json, to=output, cassettes=len(found), **counts)
+        _report(as_json=as_json, to=output, cassettes=len(found), **counts)
 
 
 def _sent(found: Sequence[Found], endpoint: str, *, content: bool) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def _text(found: Sequence[Found], form: str, *, content: bool) -> Iterator[str]:
 
 
 def _write(output: str, lines: Iterator[str]) -> int:
-    """Write lines, and return how many: a file whole or not at all, and never in the place of a cassette."""
+    """Write lines and return their number. A file is written whole or not at all, and never over a cassette."""
     if output == STDIN:
         return _put(sys.stdout, lines)
     target = Path(output)
@@ -112,7 +114,7 @@ def _put(file: IO[str], lines: Iterator[str]) -> int:
     return count
 
 
-def _tell(*, as_json: bool, to: str, cassettes: int, **counts: int) -> None:
+def _report(*, as_json: bool, to: str, cassettes: int, **counts: int) -> None:
     if as_json:
         print_json({"to": to, "cassettes": cassettes, **counts})
         return

@@ -1,4 +1,4 @@
-"""`agenttape gc`: files that nobody needs any more."""
+"""`agenttape gc`: unneeded files beside cassettes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, size_of, verb
-from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
+from agenttape_core.errors import CassetteError, CassetteNotFoundError, counted, shown_path
 from agenttape_core.storage import recording_process
 from agenttape_core.tools.upkeep.garbage import (
     Garbage,
@@ -26,13 +26,18 @@ from agenttape_core.tools.upkeep.orphans import cassettes_of_no_test
 
 @verb("agenttape gc tests --delete")
 @paths_argument
-@click.option("--delete", is_flag=True, help="Remove what is found; by default, it is only told.")
-@click.option("--tests", multiple=True, metavar="PATH", help="Collect these tests, and find cassettes of no test, too.")
+@click.option("--delete", is_flag=True, help="Remove the files; by default they are only listed.")
+@click.option(
+    "--tests",
+    multiple=True,
+    metavar="PATH",
+    help="Collect these tests, and find cassettes of no test, too. Repeatable.",
+)
 def gc(paths: tuple[str, ...], *, delete: bool, tests: tuple[str, ...], as_json: bool) -> int:
-    """Find files beside cassettes that nobody needs. Ends with 1 if there are any, unless they were removed.
+    """Find unneeded files beside cassettes. Exits with 1 if there are any, unless they were removed.
 
-    Assets that no cassette refers to, locks that no process holds, what is left of writing, journals that hold nothing.
-    What can be recovered is told and never removed. --tests runs pytest --collect-only.
+    These are assets that no cassette refers to, locks that no process holds, remains of interrupted writes, and empty
+    journals. Journals that can be recovered are listed and never removed. --tests runs pytest --collect-only.
     """
     orphans = [path for path in cassettes_of_no_test(tests) if recording_process(path) is None] if tests else []
     found, problems = _orphaned(orphans, delete=delete)
@@ -52,7 +57,7 @@ def gc(paths: tuple[str, ...], *, delete: bool, tests: tuple[str, ...], as_json:
 
 
 def _orphaned(orphans: Sequence[Path], *, delete: bool) -> tuple[list[Garbage], list[str]]:
-    """Return cassettes that belong to no test, removed if they are to be, and what went wrong."""
+    """Return the cassettes that belong to no test, removed if asked for, and the problems with that."""
     found, problems = [], []
     for path in orphans:
         garbage = whole_cassette(path)
@@ -66,10 +71,10 @@ def _orphaned(orphans: Sequence[Path], *, delete: bool) -> tuple[list[Garbage], 
 
 
 def _cassettes(paths: Sequence[str], removed: Sequence[Path]) -> list[Path]:
-    """Return the cassettes to look around: those that paths mean, and those that were removed just now."""
+    """Return the cassettes to look beside: those that paths mean, and those that were just removed."""
     for path in paths:
         if path == STDIN or "://" in path:
-            raise click.UsageError(f"{path} is no folder and no file; gc looks at what is beside cassettes")
+            raise click.UsageError(f"{path} is neither a folder nor a file; gc looks at files beside cassettes")
         if not Path(path).exists():
             raise CassetteNotFoundError(path, "there is no such file or folder")
     meant = [cassette for path in paths or (".",) for cassette in cassettes_around(Path(path))]
@@ -90,7 +95,7 @@ def _show(found: Sequence[Garbage], problems: Sequence[str], *, delete: bool) ->
         print_text(problem, "red")
     gone = [garbage for garbage in found if garbage.is_removable]
     if not found and not problems:
-        print_text("there is nothing that nobody needs")
+        print_text("no unneeded files")
     elif gone:
-        size = size_of(sum(garbage.size for garbage in gone))
-        print_text(f"removed {len(gone)}, {size}" if delete else f"{len(gone)} can go, {size}: add --delete")
+        files, size = counted(len(gone), "file"), size_of(sum(garbage.size for garbage in gone))
+        print_text(f"{files} removed, {size}" if delete else f"{files} can be removed, {size}: add --delete")

@@ -1,4 +1,4 @@
-"""`agenttape import`: cassettes of what other tools have recorded."""
+"""`agenttape import`: cassettes from recordings of other tools."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class _Imported(NamedTuple):
 @verb("agenttape import old/greetings.yaml -o cassettes/greetings.yaml")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
-    "--from", "tool", default=AUTO, metavar="TOOL", help="Which tool wrote them: vcrpy, langsmith, agenttape01."
+    "--from", "tool", default=AUTO, metavar="TOOL", help="The tool that wrote them: vcrpy, langsmith, agenttape01."
 )
 @click.option("-o", "--out", metavar="OUT", help="The cassette, or the folder for several; by default cassette_dir.")
-@click.option("--overwrite", is_flag=True, help="Replace cassettes that are there already.")
+@click.option("--overwrite", is_flag=True, help="Replace existing cassettes.")
 def import_(files: tuple[str, ...], *, tool: str, out: str | None, overwrite: bool, as_json: bool) -> int:
-    """Make cassettes of recordings of vcrpy, LangSmith or agenttape 0.1; of a folder, of all that is recognised.
+    """Import recordings of vcrpy, LangSmith or agenttape 0.1 as cassettes; from a folder, all that are recognised.
 
-    Each interaction is graded. Ends with 1 if one is lossy or missing; the cassette is written all the same.
+    Each interaction is graded. Exits with 1 if one is lossy or missing; the cassette is written all the same.
     """
     if STDIN in files:
-        raise click.UsageError("another tool's recording is read from a file; name it")
+        raise click.UsageError("recordings of other tools cannot come from standard input; name a file")
     known = importers(tool)
     planned, skipped = _planned(files, known, out)
     done = [_imported(plan, known[plan.tool], overwrite=overwrite) for plan in progress(planned, "importing")]
@@ -53,11 +53,11 @@ def import_(files: tuple[str, ...], *, tool: str, out: str | None, overwrite: bo
         print_json([*map(_plain, done), *({"source": str(path), "tool": None} for path in skipped)])
     else:
         for each in done:
-            print_text(_told(each), "" if each.report else "red")
+            print_text(_report_of(each), "" if each.report else "red")
         if skipped:
             print_text(f"{counted(len(skipped), 'file')} skipped: no known tool wrote such a file")
         elif not done:
-            print_text("there is nothing to import")
+            print_text("nothing to import")
     return _code(done)
 
 
@@ -65,7 +65,7 @@ def _planned(files: Sequence[str], known: dict[str, Importer], out: str | None) 
     folder = load_settings().cassette_dir
     planned, skipped = [], []
     for source, is_named in sources_in(files):
-        # What is named is of the one tool that was said; what else is in a folder may be anything.
+        # A file that is named is of the tool that was named; other files in a folder may be anything.
         tool = next(iter(known)) if is_named and len(known) == 1 else recognised(source.path, known)
         if tool is not None:
             planned.append(Planned(source.path, tool, target_of(source, out, folder)))
@@ -81,23 +81,23 @@ def _planned(files: Sequence[str], known: dict[str, Importer], out: str | None) 
 
 def _unknown(path: Path, known: Iterable[str]) -> ConfigurationError:
     if is_cassette(path):
-        return ConfigurationError(f"{path} is a cassette of AgentTape already\n  use it as it is, or agenttape convert")
-    remedy = f"say which tool wrote it: --from {' or '.join(known)}"
-    return ConfigurationError(f"{path} is of no tool that is known\n  {remedy}")
+        return ConfigurationError(f"{path} is already a cassette of AgentTape\n  use it as it is, or agenttape convert")
+    remedy = f"name the tool that wrote it: --from {' or '.join(known)}"
+    return ConfigurationError(f"{path} was written by no known tool\n  {remedy}")
 
 
 def _imported(plan: Planned, importer: Importer, *, overwrite: bool) -> _Imported:
     if plan.target.exists() and not overwrite:
         remedy = "replace it: --overwrite, or name another: -o OUT"
-        return _Imported(plan, None, ConfigurationError(f"{plan.target} is there already\n  {remedy}"))
+        return _Imported(plan, None, ConfigurationError(f"{plan.target} exists\n  {remedy}"))
     try:
         return _Imported(plan, importer.run(plan.source, plan.target, overwrite=overwrite))
     except (CassetteError, ConfigurationError) as error:
         return _Imported(plan, None, error)
 
 
-def _told(done: _Imported) -> str:
-    """Return the report with whole paths, since files of several folders may have the same names."""
+def _report_of(done: _Imported) -> str:
+    """Return the report with whole paths: files in several folders may have the same names."""
     if done.report is None:
         return str(done.problem)
     graded = str(done.report).removeprefix(f"{done.report.source.name} -> {done.report.target.name}")

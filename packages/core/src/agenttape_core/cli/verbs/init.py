@@ -1,4 +1,4 @@
-"""`agenttape init`: what git and a project's automation should know of cassettes."""
+"""`agenttape init`: the settings of git, and of a project's automation, for cassettes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from agenttape_core.tools.git.setup import (
 )
 
 _NO_REPOSITORY = (
-    "this folder is in no git repository, so there is nothing that compares and merges cassettes\n"
-    "  run `git init`, then `agenttape init` once more"
+    "this folder is in no git repository, so git cannot compare and merge its cassettes\n"
+    "  run `git init`, then `agenttape init` again"
 )
 
 
 @verb("agenttape init --ci")
 @click.option("--ci", "automated", is_flag=True, help="Also write a GitHub Actions workflow and pre-commit hooks.")
 def init(*, automated: bool, as_json: bool) -> int:
-    """Let git compare and merge cassettes in this project, and look after the files beside them.
+    """Set git up to compare and merge the cassettes of this project, and to ignore working files beside them.
 
-    Writes lines of .gitattributes and .gitignore into this folder, and settings into this clone of the repository:
-    run it once in each clone. What is in a file already stays as it is. Ends with 1 if a file has to be edited by hand.
+    Writes lines to .gitattributes and .gitignore in this folder, and settings to this clone of the repository: run it
+    once in each clone. Existing lines are kept. Exits with 1 if a file has to be edited by hand.
     """
     project = Path()
     root = root_of(project)
@@ -42,7 +42,7 @@ def init(*, automated: bool, as_json: bool) -> int:
     if as_json:
         print_json({"repository": str(root) if root else None, "changes": [change._asdict() for change in changes]})
     else:
-        _tell(changes)
+        _report(changes)
         if root is None:
             print_text(_NO_REPOSITORY)
     return FINDINGS if any(change.state == "left" for change in changes) else OK
@@ -53,10 +53,10 @@ def _near(root: Path | None) -> Path:
     return Path() if root is None or root == Path.cwd().resolve() else root
 
 
-def _tell(changes: Sequence[Change]) -> None:
+def _report(changes: Sequence[Change]) -> None:
     for change in changes:
         if change.state == "left":
-            print_text(f"{change.what}: left as it is; add to it, or put in its place:", "yellow")
+            print_text(f"{change.what}: kept as it is; add these lines, or replace it by them:", "yellow")
             print_text("".join(f"  {line}\n" for line in change.text.splitlines()).rstrip("\n"))
         else:
             print_text(f"{change.what}: {change.state}")

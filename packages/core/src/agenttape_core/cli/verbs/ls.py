@@ -1,4 +1,4 @@
-"""`agenttape ls`: an overview of cassettes."""
+"""`agenttape ls`: a list of cassettes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _HOUR, _DAY = 3600, 86400
 @verb("agenttape ls tests")
 @paths_argument
 def ls(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """List cassettes: age, calls, tokens, money, size, models, when they were last read.
+    """List cassettes with their age, calls, tokens, cost, size, models and last access.
 
-    Cassettes that cannot be read are listed with what is wrong, and make the command end with 3.
+    Cassettes that cannot be read are listed with the reason, and the exit code is 3.
     """
     prices = load_prices(load_settings().prices)
     rows, broken = [], []
@@ -80,7 +80,7 @@ def tell_missing_prices(prices: Prices, unpriced: int) -> None:
 
 
 def money(dollars: float, unpriced: int) -> str:
-    """Return a sum, and whether there are calls of models without a known price."""
+    """Return a sum of money, marked if there are calls of models without a known price."""
     if not dollars:
         return "unknown" if unpriced else ""
     return f"${dollars:.4f}" + (" + unknown" if unpriced else "")

@@ -23,21 +23,21 @@ class _Done(NamedTuple):
 
 @verb("agenttape migrate tests --check")
 @paths_argument
-@click.option("--check", is_flag=True, help="Only tell what would be migrated; end with 1 if there is anything.")
+@click.option("--check", is_flag=True, help="Only list what would be migrated; exit with 1 if there is anything.")
 def migrate(paths: tuple[str, ...], *, check: bool, as_json: bool) -> int:
-    """Bring cassettes of older formats to the newest, where they are.
+    """Migrate cassettes of older formats in place.
 
-    A newer format is only used for what needs it. So most cassettes of format 1 are up to date, and stay as they are,
+    Only cassettes that need a newer format get it. So most cassettes of format 1 are up to date, and stay as they are,
     byte for byte.
     """
     if STDIN in paths and not check:
-        raise click.UsageError("what comes on standard input cannot be replaced; name a file, or use --check")
+        raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --check")
     done = [_migrated(found, check=check) for found in progress(found_in(paths), "migrating")]
     if as_json:
         print_json([_plain(each, check=check) for each in done])
     else:
         for each in done:
-            print_text(_told(each, check=check), "red" if each.problem else "")
+            print_text(_report_of(each, check=check), "red" if each.problem else "")
     if any(each.problem for each in done):
         return CASSETTE
     return FINDINGS if check and any(each.migration and each.migration.is_due for each in done) else OK
@@ -52,13 +52,13 @@ def _migrated(found: Found, *, check: bool) -> _Done:
         return _Done(found, None, str(error))
 
 
-def _told(done: _Done, *, check: bool) -> str:
+def _report_of(done: _Done, *, check: bool) -> str:
     migration = done.migration
     if migration is None:
         return done.problem
     if not migration.is_due:
         return f"{done.found.shown}: format {migration.version}, up to date"
-    word = "is to be migrated" if check else "migrated"
+    word = "would be migrated" if check else "migrated"
     return f"{done.found.shown}: {word} from format {migration.version} to {migration.needed}"
 
 
@@ -66,5 +66,5 @@ def _plain(done: _Done, *, check: bool) -> dict[str, object]:
     migration = done.migration
     if migration is None:
         return {"path": done.found.shown, "problem": done.problem}
-    told = {"path": done.found.shown, "format": migration.version, "needed": migration.needed}
-    return {**told, "migrated": migration.is_due and not check}
+    row = {"path": done.found.shown, "format": migration.version, "needed": migration.needed}
+    return {**row, "migrated": migration.is_due and not check}

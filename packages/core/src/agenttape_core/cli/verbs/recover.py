@@ -1,4 +1,4 @@
-"""`agenttape recover`: cassettes of recordings that were cut off."""
+"""`agenttape recover`: cassettes from recordings that were cut off."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from agenttape_core.tools.rewrite.scanning import journals_in
 
 @verb("agenttape recover cassettes")
 @click.argument("path", default=".", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only tell what there is to recover.")
+@click.option("--dry-run", is_flag=True, help="Only list what can be recovered.")
 def recover(path: Path, *, dry_run: bool, as_json: bool) -> int:
-    """Make cassettes of what was recorded before a process died: of one journal, or of all below a folder.
+    """Recover recordings that were cut off: make a cassette of a journal, or of each journal below a folder.
 
     A good cassette is never replaced: what was recorded over it becomes NAME.recovered.yaml.
     """
@@ -28,7 +28,7 @@ def recover(path: Path, *, dry_run: bool, as_json: bool) -> int:
     if as_json:
         print_json([{"journal": str(j), "written": w or None, "problem": p or None} for j, w, p in results])
     elif not results:
-        print_text("there is nothing to recover")
+        print_text("nothing to recover")
     else:
         for journal, written, problem in results:
             print_text(problem or f"{journal}" + (f" is now {written}" if written else " can be recovered"))

@@ -1,4 +1,4 @@
-"""`agenttape redact`: cassettes without what should never have been in them."""
+"""`agenttape redact`: remove secrets from cassettes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from agenttape_core.tools.rewrite.redacting import redact as redact_one
 
 _NOTHING = Redacted((), (), is_merged=False)
 _BEYOND = (
-    "What this does not reach: the history of version control, backups, copies on CI. Revoke what was a credential.\n"
+    "Not reached: the history of version control, backups, copies on CI. Revoke every credential among the secrets.\n"
     "See docs/redaction.md#what-redact-reaches."
 )
-_MERGED = "a rule replaced a text that held a pseudonym already: a replay may miss there; record it anew if it does"
+_MERGED = "a rule replaced a text that already held a pseudonym: if a replay misses there, record it again"
 
 
 class _Done(NamedTuple):
@@ -33,16 +33,22 @@ class _Done(NamedTuple):
 
 @verb("agenttape redact tests --check")
 @paths_argument
-@click.option("--check", is_flag=True, help="Only tell what would be replaced; end with 1 if there is anything.")
-@click.option("--value-from-env", "variables", multiple=True, metavar="NAME", help="Replace the value of a variable.")
-@click.option("--value", "source", metavar="-", help="Replace what is on standard input, a value in each line.")
+@click.option("--check", is_flag=True, help="Only list what would be replaced; exit with 1 if there is anything.")
+@click.option(
+    "--value-from-env",
+    "variables",
+    multiple=True,
+    metavar="NAME",
+    help="Replace the value of an environment variable. Repeatable.",
+)
+@click.option("--value", "source", metavar="-", help="Replace the values on standard input, one in each line.")
 def redact(
     paths: tuple[str, ...], *, check: bool, variables: tuple[str, ...], source: str | None, as_json: bool
 ) -> int:
-    """Replace secrets in cassettes and their assets by pseudonyms, and prove that they are gone.
+    """Replace secrets in cassettes and their assets with pseudonyms, and prove that they are gone.
 
     The detectors and the rules of the project ([tool.agenttape] redaction_rules) decide what is secret, and replays
-    with the same rules still match. Ends with 1 if something is left that cannot be replaced.
+    with the same rules still match. Exits with 1 if a secret is left that cannot be replaced.
     """
     settings, values = load_settings(), _values(variables, source, paths)
     check_values(values)
@@ -51,7 +57,7 @@ def redact(
     if as_json:
         print_json([_plain(each) for each in done])
     else:
-        _tell(done, check=check)
+        _report(done, check=check)
     if any(each.problem for each in done):
         return CASSETTE
     is_open = any(each.result.left or (check and each.result.replaced) for each in done)
@@ -60,7 +66,7 @@ def redact(
 
 def _rewritable(paths: tuple[str, ...], *, check: bool) -> list[Found]:
     if STDIN in paths and not check:
-        raise click.UsageError("what comes on standard input cannot be replaced; name a file, or use --check")
+        raise click.UsageError("a cassette on standard input cannot be replaced; name a file, or use --check")
     return found_in(paths)
 
 
@@ -98,7 +104,7 @@ def _plain(done: _Done) -> dict[str, object]:
     }
 
 
-def _tell(done: list[_Done], *, check: bool) -> None:
+def _report(done: list[_Done], *, check: bool) -> None:
     for found, result, problem in done:
         for leak in result.replaced:
             word = "would be replaced" if check else "replaced"
@@ -112,7 +118,7 @@ def _tell(done: list[_Done], *, check: bool) -> None:
     count = sum(len(each.result.replaced) for each in done)
     left = sum(len(each.result.left) for each in done)
     word = "would be replaced" if check else "replaced"
-    said = f"{counted(count, 'secret')} {word}, {left} left" if count + left else "nothing to redact"
-    print_text(f"{said}{unread(sum(bool(each.problem) for each in done), 'redacted')}")
+    line = f"{counted(count, 'secret')} {word}, {left} left" if count + left else "nothing to redact"
+    print_text(f"{line}{unread(sum(bool(each.problem) for each in done), 'redacted')}")
     if count and not check:
         print_text(_BEYOND)

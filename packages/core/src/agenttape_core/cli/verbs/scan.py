@@ -1,4 +1,4 @@
-"""`agenttape scan`: whether cassettes hold secrets."""
+"""`agenttape scan`: secrets in cassettes."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class _Scanned(NamedTuple):
 @verb("agenttape scan tests")
 @paths_argument
 def scan(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """Look for secrets in cassettes, their assets, and what was left of broken recordings.
+    """Look for secrets in cassettes, their assets, and the journals of interrupted recordings.
 
-    It tells where they are and of which kind, never what they are, and ends with 1 if there are any. Secret is what the
-    detectors find that redact recordings, and what the rules of the project say ([tool.agenttape] redaction_rules).
+    Prints the place and the kind of each secret, never the secret itself, and exits with 1 if there are any. The
+    detectors that redact recordings and the rules of the project ([tool.agenttape] redaction_rules) find them.
     """
     rules = load_settings().redaction_rules
     scanned = [*_cassettes(paths, rules), *_journals(paths, rules)]
     if as_json:
         print_json([row for each in scanned for row in _rows(each)])
     else:
-        _tell(scanned)
+        _report(scanned)
     if any(each.problem for each in scanned):
         return CASSETTE
     return FINDINGS if any(each.leaks for each in scanned) else OK
@@ -72,7 +72,7 @@ def _rows(scanned: _Scanned) -> Iterator[dict[str, str]]:
         yield {"path": scanned.path, "problem": scanned.problem}
 
 
-def _tell(scanned: Sequence[_Scanned]) -> None:
+def _report(scanned: Sequence[_Scanned]) -> None:
     for each in scanned:
         for leak in each.leaks:
             print_text(f"{each.path}: {leak.record}: {leak.kind} at {leak.place}", "red")

@@ -25,7 +25,7 @@ _SHORT = 160
 @click.option("--interaction", type=int, metavar="N", help="Show one interaction in full.")
 @click.option("--step", type=int, metavar="N", help="Show one step in full.")
 def show(path: str, *, interaction: int | None, step: int | None, as_json: bool) -> None:
-    """Show the tree of a run: what was asked and answered, chunks, tokens and times; or one record in full."""
+    """Show the tree of a run with requests, answers, chunks, tokens and times, or one record in full."""
     cassette = found_one(path).open()
     if interaction is None and step is None:
         (_print_all if as_json else _show_all)(cassette)
@@ -40,13 +40,13 @@ def show(path: str, *, interaction: int | None, step: int | None, as_json: bool)
 
 def _record(cassette: Cassette, interaction: int | None, step: int | None) -> Interaction | Step:
     if interaction is not None and step is not None:
-        raise click.UsageError("--interaction and --step exclude each other")
+        raise click.UsageError("--interaction and --step cannot be combined")
     try:
         return cassette.interaction(interaction) if interaction is not None else cassette.step(step or 0)
     except KeyError:
         word = f"interaction {interaction}" if interaction is not None else f"step {step}"
         raise CassetteNotFoundError(
-            cassette.path, f"it has no {word}", remedy="leave it out to see what there is"
+            cassette.path, f"it has no {word}", remedy="run the command without the option to see all records"
         ) from None
 
 
@@ -84,10 +84,10 @@ def _title(record: Interaction | Step, cassette: Cassette) -> str:
 
 def _usage(item: Interaction) -> str:
     usage, chunks = item.outcome.usage, item.outcome.chunks
-    told = f"  {counted(len(chunks), 'chunk')}" if chunks is not None else ""
+    facts = f"  {counted(len(chunks), 'chunk')}" if chunks is not None else ""
     if usage is not None:
-        told += f"  {usage.input_tokens or 0} + {usage.output_tokens or 0} tokens"
-    return told + (f"  {item.fidelity}" if item.fidelity != "exact" else "")
+        facts += f"  {usage.input_tokens or 0} + {usage.output_tokens or 0} tokens"
+    return facts + (f"  {item.fidelity}" if item.fidelity != "exact" else "")
 
 
 def _lines(record: Interaction | Step) -> Iterator[tuple[str, str]]:

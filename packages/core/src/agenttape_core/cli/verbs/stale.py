@@ -1,4 +1,4 @@
-"""`agenttape stale`: which cassettes are not what a recording of today would be."""
+"""`agenttape stale`: cassettes that a recording made today would differ from."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from agenttape_core.tools.upkeep.staleness import CHECKS, Check, Finding, instal
 
 @verb("agenttape stale tests --max-age 90d")
 @paths_argument
-@click.option("--max-age", metavar="AGE", help="How old a cassette may be: 90, 90d, 12h, 6w. By default, any age.")
-@click.option("--check", "checks", multiple=True, type=click.Choice(CHECKS), help="What to look at; by default all.")
+@click.option("--max-age", metavar="AGE", help="The greatest age of a cassette: 90, 90d, 12h, 6w. By default any.")
+@click.option(
+    "--check", "checks", multiple=True, type=click.Choice(CHECKS), help="A check to make; by default all. Repeatable."
+)
 def stale(paths: tuple[str, ...], *, max_age: str | None, checks: tuple[Check, ...], as_json: bool) -> int:
-    """Tell which cassettes are stale. Ends with 1 if any is.
+    """List stale cassettes. Exits with 1 if there are any.
 
-    Looks at their age, whether their models were retired, whether other versions of the packages are installed, and
-    whether other cassettes, recorded later, hold another system prompt or tool at the same place of the program.
+    Checks their age, whether their models were retired, whether other versions of the packages are installed, and
+    whether cassettes that were recorded later hold another system prompt or tool at the same place of the program.
     """
     settings = load_settings()
     limit = parse_age(max_age, "--max-age") if max_age is not None else None
@@ -66,5 +68,5 @@ def _show(found: Sequence[Finding], broken: Sequence[tuple[str, str]], count: in
         print_text(problem, "red")
     stale = len({finding.path for finding in found if finding.is_stale})
     verb_form = "is" if stale == 1 else "are"
-    said = f"{stale} of {counted(count, 'cassette')} {verb_form} stale" if stale else f"no cassette of {count} is stale"
-    print_text(f"{said}{unread(len(broken))}")
+    line = f"{stale} of {counted(count, 'cassette')} {verb_form} stale" if stale else f"no cassette of {count} is stale"
+    print_text(f"{line}{unread(len(broken))}")

@@ -1,4 +1,4 @@
-"""`agenttape stats`: what cassettes amount to."""
+"""`agenttape stats`: sums over cassettes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TABLES = ("kinds", "models", "tools")
 @verb("agenttape stats cassettes/weather.yaml")
 @paths_argument
 def stats(paths: tuple[str, ...], *, as_json: bool) -> None:
-    """Add up what cassettes hold: calls by kind, model and tool, errors, tokens, money, time."""
+    """Sum up cassettes: calls by kind, model and tool, errors, tokens, cost, time."""
     prices = load_prices(load_settings().prices)
     total = _sum([overview_of(found.open(), prices) for found in progress(found_in(paths), "reading")])
     if as_json:

@@ -1,4 +1,4 @@
-"""`agenttape timeline`: when each call ran."""
+"""`agenttape timeline`: the calls of a run as bars on one scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agenttape_core.cli.output import console, print_json, print_lines, printabl
 from agenttape_core.tools.reading.timeline import Row, Timeline, timeline_of
 
 _BAR, _LABEL, _NUMBERS = 60, 44, 32
-"""The widest that a bar and a label are, and what the numbers take, in columns."""
+"""The greatest widths of a bar and a label, and the width of the numbers, in columns."""
 _CALL, _STEP, _FIRST, _CHUNK = "━", "─", "◆", "•"
 _LEGEND = f"{_CALL} a call   {_STEP} a step   {_FIRST} its first chunk   {_CHUNK} more chunks   ! it raised"
 
@@ -20,31 +20,31 @@ _LEGEND = f"{_CALL} a call   {_STEP} a step   {_FIRST} its first chunk   {_CHUNK
 @verb("agenttape timeline cassettes/weather.yaml")
 @click.argument("path", type=click.Path())
 def timeline(path: str, *, as_json: bool) -> None:
-    """Show when each call ran, relative to the first: bars on one scale, so that parallel calls lie below each other.
+    """Show when each call ran, as bars on one scale: bars of parallel calls lie below each other.
 
-    Steps are rows around the calls that they made. The column "first" is how long the first chunk of a stream took.
+    The row of a step stands above the calls in it. The column "first" is the time until the first chunk of a stream.
     """
-    found = found_one(path)
-    told = timeline_of(found.open())
+    cassette = found_one(path)
+    found = timeline_of(cassette.open())
     if as_json:
-        print_json({"path": found.shown, **told.to_dict()})
+        print_json({"path": cassette.shown, **found.to_dict()})
         return
-    _show(told)
+    _show(found)
 
 
-def _show(told: Timeline) -> None:
+def _show(found: Timeline) -> None:
     columns = max(_NUMBERS, console().width - _NUMBERS)
     widest, width = min(_LABEL, columns // 2), min(_BAR, columns // 2)
-    labels = [_label(row, widest) for row in told.rows]
+    labels = [_label(row, widest) for row in found.rows]
     label = max(map(cell_len, labels), default=0)
-    # A table of rich measures each cell again and again; here all widths are known.
-    lines = [(_line(("call", "start", "took", "first", f"0 … {_ms(told.total_ms)}"), label), "bold")]
-    for row, name in zip(told.rows, labels, strict=True):
+    # Not a table of rich, which measures each cell again and again: here all widths are known.
+    lines = [(_line(("call", "start", "took", "first", f"0 … {_ms(found.total_ms)}"), label), "bold")]
+    for row, name in zip(found.rows, labels, strict=True):
         first = _ms(row.chunks_ms[0]) if row.chunks_ms else ""
         start = f"{'' if row.is_measured else '~'}{_ms(row.start_ms)}"
-        cells = (name, start, _ms(row.duration_ms), first, bar_of(row, told.total_ms, width))
+        cells = (name, start, _ms(row.duration_ms), first, bar_of(row, found.total_ms, width))
         lines.append((_line(cells, label), "red" if row.has_failed else "" if row.word == "interaction" else "dim"))
-    lines += [(line, "dim") for line in (_LEGEND, *_summary(told))]
+    lines += [(line, "dim") for line in (_LEGEND, *_summary(found))]
     print_lines(lines)
 
 
@@ -54,12 +54,12 @@ def _line(cells: Sequence[str], label: int) -> str:
 
 
 def bar_of(row: Row, total_ms: float, width: int) -> str:
-    """Return a row as a bar.
+    """Return the bar of a row.
 
     Args:
         row: The row.
-        total_ms: What the whole width stands for.
-        width: How many columns there are.
+        total_ms: The time that the whole width stands for.
+        width: The number of columns.
     """
     cells = [" "] * width
     first, last = _column(row.start_ms, total_ms, width), _column(row.end_ms, total_ms, width)
@@ -83,17 +83,17 @@ def _label(row: Row, width: int) -> str:
 def _ms(ms: float) -> str:
     if ms < 10:  # noqa: PLR2004 - one place behind the point as long as there is one before it
         return f"{ms:.1f} ms"
-    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"  # noqa: PLR2004 - likewise
+    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:.1f} s"  # noqa: PLR2004 - and in milliseconds as long as they can be read
 
 
-def _summary(told: Timeline) -> list[str]:
-    calls = told.calls
+def _summary(found: Timeline) -> list[str]:
+    calls = found.calls
     took = sum(row.duration_ms for row in calls)
-    measured = f", at most {told.most_at_once} at once" if told.most_at_once else ""
-    lines = [f"calls {len(calls)}{measured}; {_ms(took)} in calls, {_ms(told.total_ms)} in all"]
-    if told.guessed:
+    measured = f", at most {found.most_at_once} at once" if found.most_at_once else ""
+    lines = [f"calls {len(calls)}{measured}; {_ms(took)} in calls, {_ms(found.total_ms)} in all"]
+    if found.guessed:
         lines.append(
-            f"~ when {told.guessed} of them began was not recorded: it is taken to be when the step around it did, "
-            "or when the call before had ended"
+            f"~ the start of {found.guessed} of them was not recorded: shown is the start of the step around it, "
+            "or the end of the call before it"
         )
     return lines

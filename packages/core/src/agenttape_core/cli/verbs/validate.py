@@ -1,4 +1,4 @@
-"""`agenttape validate`: whether cassettes can be read to their end."""
+"""`agenttape validate`: read cassettes to their end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agenttape_core.errors import CassetteError, counted
 @verb("agenttape validate tests")
 @paths_argument
 def validate(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """Read cassettes to their end: header, every record, every asset. Ends with 3 if one cannot be read."""
+    """Read cassettes to their end: header, every record, every asset. Exits with 3 if one cannot be read."""
     results = [(found, *_read(found)) for found in progress(found_in(paths), "reading")]
     if as_json:
         print_json([{"path": f.shown, "valid": not p, "records": n, "problem": p or None} for f, n, p in results])

@@ -1,4 +1,4 @@
-"""`agenttape verify`: is a replay the same on every machine?"""
+"""`agenttape verify`: replay in varied environments, and compare the results."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from agenttape_core.tools.verify import verify as run_verify
 @verb("agenttape verify tests/agent.py:run cassettes/weather.yaml")
 @click.argument("function")
 @click.argument("cassette", required=False, type=click.Path())
-@click.option("--times", default=5, show_default=True, help="How many replays are compared.")
-@click.option("--vary", multiple=True, type=click.Choice(sorted(FACTORS)), help="What is varied; by default all.")
-@click.option("--timeout", default=300.0, show_default=True, help="Seconds that one replay may take.")
+@click.option("--times", default=5, show_default=True, help="The number of replays.")
+@click.option(
+    "--vary", multiple=True, type=click.Choice(sorted(FACTORS)), help="A factor to vary; by default all. Repeatable."
+)
+@click.option("--timeout", default=300.0, show_default=True, help="The time limit of one replay, in seconds.")
 def verify(
     function: str, cassette: str | None, *, times: int, vary: tuple[str, ...], timeout: float, as_json: bool
 ) -> int:
-    """Replay FUNCTION in processes whose surroundings differ, and compare what it produces.
+    """Replay FUNCTION in processes with varied environments, and compare the results.
 
     FUNCTION is module:function or path/to/file.py:function, without arguments. CASSETTE is opened around it, unless it
-    opens its own. Ends with 1 if the replays differ or fail, with 3 if CASSETTE cannot be read.
+    opens its own. Exits with 1 if the replays differ or fail, with 3 if CASSETTE cannot be read.
     """
     path = _readable(cassette) if cassette is not None else None
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text; modules are found from here
@@ -41,7 +43,7 @@ def verify(
 
 
 def _readable(cassette: str) -> str:
-    """Return where a cassette is, if it can be read: each replay would fail for the same reason, and later."""
+    """Return the path of a cassette after reading it once: else each replay would fail for the same reason, later."""
     if cassette == STDIN:
         raise click.UsageError("several processes cannot read standard input; name a cassette")
     found = found_one(cassette)

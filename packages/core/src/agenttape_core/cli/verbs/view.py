@@ -1,4 +1,4 @@
-"""`agenttape view`: a cassette, or two beside each other, as a page for a browser."""
+"""`agenttape view`: a page for the browser of one cassette, or of two side by side."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ from agenttape_core.tools.viewer import is_page, page_of
 @click.argument("path")
 @click.argument("other", required=False)
 @click.option(
-    "-o", "--output", metavar="OUT.html", help="Where to write it, - for standard output; by default NAME.html here."
+    "-o",
+    "--output",
+    metavar="OUT.html",
+    help="The file to write, - for standard output; by default NAME.html in this folder.",
 )
-@click.option("--open", "opens", is_flag=True, help="Show it in the browser.")
+@click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
 def view(path: str, other: str | None, *, output: str | None, opens: bool, as_json: bool) -> None:
-    """Write one HTML file that shows a run, or two runs side by side, aligned, with what differs marked.
+    """Write one HTML file that shows a run, or two runs side by side with their differences marked.
 
     The file needs no network and no server: keep it, send it, attach it to a failed build.
     """
@@ -46,7 +49,7 @@ def view(path: str, other: str | None, *, output: str | None, opens: bool, as_js
         facts = {"identical": comparison.identical} if comparison is not None else {}
         print_json({"cassettes": shown, "written": str(target), "bytes": target.stat().st_size, **facts})
     else:
-        print_text(f"{target} is written; open it in a browser")
+        print_text(f"wrote {target}; open it in a browser")
     if opens:
         click.launch(str(target))
 
@@ -60,15 +63,15 @@ def _page(found: list[Found]) -> tuple[str, Comparison | None]:
 
 
 def _name(found: Found) -> str:
-    """Return what the page calls a cassette: its file, without the folders of this machine."""
+    """Return the name of a cassette on the page: that of its file, without the folders of this machine."""
     return found.path.name if found.path is not None else found.shown.rpartition("/")[2]
 
 
 def _target(output: str | None, found: list[Found]) -> Path | None:
-    """Return the file to write; nothing for standard output.
+    """Return the file to write; None for standard output.
 
     Raises:
-        UsageError: If there is something else in its place.
+        UsageError: If there is another file or a folder in its place.
     """
     if output == STDIN:
         return None
@@ -77,7 +80,7 @@ def _target(output: str | None, found: list[Found]) -> Path | None:
     if target.is_dir():
         raise click.UsageError(f"{target} is a folder; name a file in it with -o")
     if target.exists() and not _is_ours(target):
-        raise click.UsageError(f"{target} is no page of agenttape view; name another file with -o, or remove it")
+        raise click.UsageError(f"{target} is not a page of agenttape view; name another file with -o, or remove it")
     return target
 
 
