@@ -1,4 +1,4 @@
-"""How tools read LangChain's recorded streams. It imports no LangChain, so that the command line need not.
+"""The readers of LangChain's recorded streams. LangChain is not imported, so that the command line need not import it.
 
 The chunks are those of `agenttape_langchain.codec.outputs`: the fields of an `AIMessageChunk`, or a `message` beside
 the fields of its generation.

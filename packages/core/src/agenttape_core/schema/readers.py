@@ -1,8 +1,8 @@
-"""Readers of streams: what an integration registers so that tools can read the chunks that its codecs write.
+"""Readers of streams: integrations register them so that tools can read the chunks that their codecs write.
 
-A tool over finished cassettes does not import a framework to show what a model answered. So an integration publishes a
-function that registers its readers as an entry point of the group `agenttape.readers`, in a module that imports no
-framework. It is called when a tool meets a tag that nobody has registered.
+A tool over finished cassettes does not import a framework to show the answer of a model. So an integration publishes
+the function that registers its readers as an entry point of the group `agenttape.readers`, in a module that imports no
+framework. These functions are called when a tool meets a tag without a reader.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def register_reader(
     calls: Callable[[Body], Iterable[CallPiece]] | None = None,
     local_ids: Sequence[str] = (),
 ) -> None:
-    """Register how tools read the values of a codec. Texts, messages and complete tool calls need no reader.
+    """Register a reader for the values of a codec. Texts, messages and complete tool calls need none.
 
     Args:
         tag: The tag of the codec, such as `$chunk`.
-        join: Returns what the bodies of the chunks of a stream amount to: the tagged value that the codecs write of
-            the same answer when it is not streamed. It may raise `UnreadableValueError` for chunks that do not fit.
+        join: Returns the value of a stream from the bodies of its chunks: the tagged value that the codecs write of the
+            same answer when it is not streamed. It may raise `UnreadableValueError` for chunks that do not fit.
         calls: Returns the pieces of tool calls in the body of one chunk.
         local_ids: What ids begin with that the framework made up for answers that came without one.
     """
@@ -69,7 +69,7 @@ def register_reader(
 
 
 def reader_of(tag: str) -> Reader:
-    """Return the reader of a codec's values; one that reads nothing if no installed integration has registered any."""
+    """Return the reader of a codec's values; an empty one if no installed integration has registered any."""
     if tag.startswith("$") and tag not in _readers:
         _register_installed()
     return _readers.get(tag, Reader())

@@ -117,9 +117,9 @@ def _reports(done: Sequence[_Imported]) -> Iterator[ImportReport]:
 
 def _plain(done: _Imported) -> dict[str, object]:
     plan, report = done.plan, done.report
-    told: dict[str, object] = {"source": str(plan.source), "tool": plan.tool, "target": str(plan.target)}
+    row: dict[str, object] = {"source": str(plan.source), "tool": plan.tool, "target": str(plan.target)}
     if report is None:
-        return {**told, "problem": str(done.problem)}
+        return {**row, "problem": str(done.problem)}
     counts = {grade: len(getattr(report, grade)) for grade in ("exact", "lossy", "missing")}
     items = [{"place": i.place, "what": i.what, "fidelity": i.fidelity, "reason": i.reason} for i in report.items]
-    return {**told, **counts, "interactions": items}
+    return {**row, **counts, "interactions": items}

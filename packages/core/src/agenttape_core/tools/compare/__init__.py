@@ -1,4 +1,4 @@
-"""What two cassettes have in common, and where they part."""
+"""The comparison of two cassettes, record by record."""
 
 from agenttape_core.tools.compare.alignment import Row
 from agenttape_core.tools.compare.comparison import Compared, Comparison, State, compare_cassettes

@@ -1,6 +1,6 @@
-"""Which record of one cassette stands for which of another one: by address first, then by fingerprint, then by shape.
+"""The alignment of the records of two cassettes: by address first, then by fingerprint, then by the shape of addresses.
 
-Only what is known without reading a record is looked at, so ten thousand of them are ten thousand small rows.
+Records are not read for it: ten thousand of them are ten thousand small rows.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ _SUPERSTEP = re.compile(r"(?<=@)-?\d+")
 
 
 class Row(NamedTuple):
-    """What is known of a record without reading it.
+    """A record, without its content.
 
     Args:
         what: `interaction` or `step`.
-        number: Its number among its like.
+        number: Its number among the interactions or the steps.
         kind: Its kind.
         name: Its name.
-        address: Where it stands.
-        fingerprint: What was asked; empty for a step.
+        address: Its address.
+        fingerprint: The fingerprint of its request; empty for a step.
     """
 
     what: str
@@ -38,7 +38,7 @@ def _exact(row: Row) -> Hashable:
 
 
 def _among_siblings(row: Row) -> Hashable:
-    """Equal siblings are counted, so one more before it shifts a call: it is the same one still."""
+    """Ignore the count of equal siblings: one more of them shifts those after it."""
     return row.what, row.kind, row.name, _COUNT.sub("", row.address), row.fingerprint
 
 
@@ -51,18 +51,18 @@ def _request(row: Row) -> Hashable:
 
 
 def _shifted(row: Row) -> Hashable:
-    """A run that is one step longer has the same places one step later."""
+    """Ignore supersteps: a run that is one step longer has the same places one step later."""
     return row.what, row.kind, row.name, _SUPERSTEP.sub("", row.address)
 
 
 _KEYS: Sequence[Callable[[Row], Hashable]] = (_exact, _among_siblings, _at_address, _request, _shifted)
-"""In which respect two records are each other's counterpart, the strongest first."""
+"""The keys that make two records counterparts, the strongest first."""
 
 
 def aligned(first: Sequence[Row], other: Sequence[Row]) -> Iterator[tuple[Row | None, Row | None]]:
-    """Yield each row of both with its counterpart, in the order of the files; nothing in the place of none.
+    """Yield each row of both with its counterpart, or with None, in the order of the files.
 
-    What only one has stands where it stands in its file. Where both orders cross, the first file's counts.
+    A row that only one file has keeps its place. Where the orders of both files cross, that of the first counts.
     """
     partners = _partners(first, other)
     taken = set(partners.values())
@@ -77,7 +77,7 @@ def aligned(first: Sequence[Row], other: Sequence[Row]) -> Iterator[tuple[Row | 
 
 
 def _partners(first: Sequence[Row], other: Sequence[Row]) -> dict[int, int]:
-    """Pair the rows off, the n-th of a key with the n-th; what a stronger key has paired is left alone."""
+    """Pair the rows off, the n-th of a key with the n-th. Rows that a stronger key has paired stay paired."""
     partners: dict[int, int] = {}
     left, right = list(range(len(first))), list(range(len(other)))
     for key in _KEYS:

@@ -23,7 +23,7 @@ from agenttape_core.tools.compare.sameness import (
 )
 
 State = Literal["same", "changed", "moved", "only in first", "only in other"]
-"""What became of a record: `moved` is the same at another address, `changed` differs, wherever it stands."""
+"""The state of a record: `moved` is the same at another address, `changed` differs, whatever its address."""
 
 _SHOWN = 40
 _PLACES = 8
@@ -34,16 +34,16 @@ class Compared:
     """One interaction or step of two cassettes.
 
     Args:
-        what: `interaction`, `step`, or `header` for a fact of the run that the header holds.
-        state: What became of it.
+        what: `interaction`, `step`, or `header` for a fact about the run that the header holds.
+        state: Its state.
         kind: Its kind.
         name: Its name.
-        address: Where it stands: in the first cassette, unless only the other has it.
-        first: Its number in the first cassette; nothing if only the other has it.
-        other: Its number in the other one, likewise.
-        other_address: Where it stands in the other one, if that is elsewhere.
-        differences: The places where it differs, texts cut down to the words that do: `recorded` is the first's,
-            `asked` the other's.
+        address: Its address in the first cassette; in the other one if only that has it.
+        first: Its number in the first cassette; None if only the other one has it.
+        other: Its number in the other cassette; None if only the first one has it.
+        other_address: Its address in the other cassette, if it is a different one.
+        differences: The places where it differs, with texts cut down to the words that differ: `recorded` is of the
+            first cassette, `asked` of the other one.
     """
 
     what: str
@@ -77,14 +77,14 @@ class Compared:
 
     @property
     def is_consequence(self) -> bool:
-        """Whether it is a step that differs in nothing but how it ended, and so perhaps because of what is in it."""
+        """True for a step that differs only in its end, and so perhaps because of a record in it."""
         ends = {"output", "status", "error", "data"}
         parts = {re.split(r"[.\[]", found.path, maxsplit=1)[0] for found in self.differences}
         return self.what == "step" and self.state == "changed" and parts <= ends
 
     @property
     def place(self) -> str:
-        """Which record it is, on one line."""
+        """The record, on one line."""
         if self.what == "header":
             return f"header {self.name}"
         numbers = " / ".join("-" if number is None else str(number) for number in (self.first, self.other))
@@ -101,15 +101,15 @@ class Compared:
 
 
 class Comparison:
-    """Two cassettes, compared record by record while they are walked through; as often as wanted.
+    """The comparison of two cassettes, which are read record by record while it is iterated over.
 
-    It is true if anything differs. Only numbers and addresses are held, so that long cassettes can be compared; what
-    it says was redacted when it was recorded.
+    It is true if anything differs. It holds only numbers and addresses, so that long cassettes can be compared; all
+    texts in it were redacted when they were recorded.
 
     Args:
-        first: The cassette that the other one is held against.
+        first: The first cassette.
         other: The other one.
-        ignored: What of requests, outcomes, inputs and outputs does not count.
+        ignored: Paths in requests, outcomes, inputs and outputs to ignore.
         steps: Whether steps are compared, too.
     """
 
@@ -120,7 +120,7 @@ class Comparison:
         self._steps = steps
 
     def __iter__(self) -> Iterator[Compared]:
-        """Yield all that was compared, in the order of the run: facts of the header, then interactions and steps."""
+        """Yield all that is compared, in the order of the run: facts of the header, then interactions and steps."""
         keys = self.first.preface.redaction.key, self.other.preface.redaction.key
         ids = Counterparts(pseudonyms=keys[0] != keys[1])
         yield from self._facts(ids)
@@ -129,14 +129,14 @@ class Comparison:
 
     @property
     def changes(self) -> Iterator[Compared]:
-        """What is not the same, in the order of the run."""
+        """The differing records, in the order of the run."""
         return (compared for compared in self if compared.state != "same")
 
     @cached_property
     def first_divergence(self) -> Compared | None:
-        """The first thing that is not the same; nothing if all is. No more is read than it takes to find it.
+        """The first difference; None if there is none. No record after it is read.
 
-        A step that gave something else because something within it did is passed over for that.
+        A step that differs because of a record in it is passed over in favour of that record.
         """
         found: Compared | None = None
         for change in self.changes:
@@ -149,7 +149,7 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
-        """Whether nothing differs but ids and pseudonyms that are each other's counterpart."""
+        """True if nothing differs except ids and pseudonyms that correspond to each other."""
         return self.first_divergence is None
 
     def __bool__(self) -> bool:
@@ -157,7 +157,7 @@ class Comparison:
 
     @cached_property
     def counts(self) -> dict[State, int]:
-        """How many interactions and steps are in which state."""
+        """The number of interactions and steps in each state."""
         found = Counter(compared.state for compared in self if compared.what != "header")
         return {state: found[state] for state in get_args(State)}
 
@@ -165,7 +165,7 @@ class Comparison:
         """Return the comparison as plain data.
 
         Args:
-            same: Whether to list what is the same, too.
+            same: Whether to list records that are the same, too.
         """
         divergence = self.first_divergence
         return {
@@ -181,7 +181,7 @@ class Comparison:
         """Return the comparison for readers.
 
         Args:
-            limit: How many changes are shown; all of them if it is nothing.
+            limit: The number of changes to show; None for all.
         """
         counted = ", ".join(f"{number} {state}" for state, number in self.counts.items() if number)
         lines = [f"first  {self.first.path}", f"other  {self.other.path}", counted or "no interactions and no steps"]
@@ -223,7 +223,8 @@ class Comparison:
         if first.what == "step":
             steps = self.first.step(first.number), self.other.step(other.number)
             return step_differences(*steps, ids, self._ignored)
-        # What is written alike need not be read. Where it continues another request, the fingerprint speaks for it.
+        # Records that are written alike need not be parsed: where one continues another request, equal fingerprints
+        # say that the whole requests are equal.
         if first[2:] == other[2:] and self.first.written(first.number) == self.other.written(other.number):
             return []
         both = self.first.interaction(first.number), self.other.interaction(other.number)
@@ -265,7 +266,7 @@ def _environment(cassette: Cassette) -> Plain:
 
 
 _FACTS = (("input", _input), ("environment", _environment))
-"""What the header holds of the run itself. Seeds, keys, versions and times are the recording's."""
+"""The facts about the run in the header. Seeds, keys, versions and times belong to the recording."""
 
 
 def compare_cassettes(
@@ -277,19 +278,19 @@ def compare_cassettes(
 ) -> Comparison:
     """Compare two cassettes: the records of a run, and those of another run of the same program.
 
-    Interactions and steps are aligned by address first, then by fingerprint, then by an address of which the supersteps
-    are left out: a run that is one step longer has its calls one step later. Ids are the same if each stands where its
-    counterpart stands, and so are pseudonyms, unless both cassettes have one key. Times are not compared.
+    Interactions and steps are aligned by address first, then by fingerprint, then by the address without supersteps: a
+    run that is one step longer has its calls one step later. Ids are equal if they stand in corresponding places
+    everywhere; so are pseudonyms, unless both cassettes have the same key. Times are not compared.
 
     Args:
         first: A cassette, its path, or its bare name in the project's folder.
-        other: The one to hold against it.
-        ignore: Paths within requests, outcomes, inputs and outputs that do not count, as in `use_cassette`.
-        steps: Whether steps are compared, or interactions only, such as when one run was observed by a callback
-            handler, which sees other steps than a session does.
+        other: The cassette to compare with it.
+        ignore: Paths in requests, outcomes, inputs and outputs to ignore, as in `use_cassette`.
+        steps: Whether to compare steps, too. Leave them out if one run was observed by a callback handler, which sees
+            other steps than a session.
 
     Raises:
-        CassetteError: If there is no such cassette, or it cannot be read; a malformed record raises when it is come to.
-        ConfigurationError: If what is ignored is not a path.
+        CassetteError: If there is no such cassette, or it cannot be read. A malformed record raises when it is reached.
+        ConfigurationError: If `ignore` holds something other than paths.
     """
     return Comparison(named_cassette(first), named_cassette(other), Ignored.of(ignore), steps=steps)

@@ -1,4 +1,4 @@
-"""Cassettes as they are named: by an object, a path, or a bare name in the folder of the project."""
+"""Cassettes by name: an open one, a path, or a bare name in the folder of the project."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from agenttape_core.storage import Cassette, Location, open_cassette
 
 
 def named_cassette(cassette: str | Location | Cassette) -> Cassette:
-    """Return a cassette that was named, opened.
+    """Return the opened cassette of a name.
 
     Raises:
-        CassetteError: If there is none, or it cannot be read.
-        ConfigurationError: If it is not a name.
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If the name is malformed.
     """
     if isinstance(cassette, Cassette):
         return cassette

@@ -1,7 +1,7 @@
-"""Whether two records are the same, and where they differ. What is compared is redacted already: it was recorded.
+"""The differences of two records, up to ids and pseudonyms. Everything in them was redacted when it was recorded.
 
-Two recordings of one run never have the same ids, and two cassettes seldom the same pseudonyms. They are the same all
-the same if each stands where its counterpart stands, everywhere.
+Two recordings of one run never have the same ids, and seldom the same pseudonyms. These count as equal if they stand in
+corresponding places everywhere.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from agenttape_core.schema import Interaction, Outcome, Plain, Step
 _ID_PLACES = re.compile(
     r"(?:tool_calls(?:\[\d+\]|\.\$items\.#\d+\.\$in)\.id|tool_call_chunks\[\d+\]\.id|tool_call_id)$"
 )
-"""Where providers put ids that may look like any other word."""
+"""The places where providers put ids that may look like any other word."""
 
 _PARTS = ("tags", "metadata", "fidelity", "fidelity_note")
 _STEP_PARTS = ("status", "error", "input", "output", "data")
 
 
 class Counterparts:
-    """The ids of two cassettes, each with the one that stands in its place; filled by comparing.
+    """The corresponding ids of two cassettes, learnt while comparing.
 
     Args:
-        pseudonyms: Whether pseudonyms are counterparts too: those of two keys differ, whatever they stand for.
+        pseudonyms: Whether pseudonyms correspond to each other, too: those of two keys differ for the same secret.
     """
 
     def __init__(self, *, pseudonyms: bool) -> None:
@@ -44,7 +44,7 @@ class Counterparts:
         self._firsts: dict[str, str] = {}
 
     def match(self, path: str, first: Plain, other: Plain) -> bool:
-        """Whether two differing leaves differ in nothing but in ids that are each other's counterpart."""
+        """Return True if two differing leaves differ only in ids that correspond to each other."""
         if not (isinstance(first, str) and isinstance(other, str)):
             return False
         if _ID_PLACES.search(path) or self._others.get(first) == other:
@@ -63,19 +63,19 @@ class Counterparts:
 
 
 def _unnamed(pattern: str) -> str:
-    """A pattern without the names of its groups, and without groups: `split` would give them too."""
+    """Return a pattern without groups, whose matches `re.split` would return, too."""
     return re.sub(r"\(\?P<\w+>", "(?:", pattern)
 
 
 def interaction_differences(
     first: Interaction, other: Interaction, ids: Counterparts, ignored: Ignored
 ) -> list[Difference]:
-    """Return where two interactions differ, the request first."""
+    """Return the differences of two interactions, those of the request first."""
 
     def leaves() -> Iterator[tuple[str, Plain, Plain]]:
         if first.name != other.name:
             yield "name", first.name, other.name
-        # One fingerprint means one request, up to its ids: they are looked at, for what comes later has them too.
+        # Compare requests of equal fingerprints, too: they may differ in ids, which later records mention.
         yield from differing_leaves(ignored.stripped(first.request), ignored.stripped(other.request), "request")
         yield from _outcome_leaves(first.outcome, other.outcome, ignored)
         yield from _part_leaves(first, other, _PARTS)
@@ -84,13 +84,13 @@ def interaction_differences(
 
 
 def step_differences(first: Step, other: Step, ids: Counterparts, ignored: Ignored) -> list[Difference]:
-    """Return where two steps differ."""
+    """Return the differences of two steps."""
     name = [("name", first.name, other.name)] if first.name != other.name else []
     return _listed(iter([*name, *_part_leaves(first, other, (*_STEP_PARTS, *_PARTS), ignored)]), ids)
 
 
 def plain_differences(path: str, first: Plain, other: Plain, ids: Counterparts, ignored: Ignored) -> list[Difference]:
-    """Return where two plain values differ."""
+    """Return the differences of two plain values."""
     return _listed(differing_leaves(ignored.stripped(first), ignored.stripped(other), path), ids)
 
 
@@ -124,19 +124,19 @@ def _outcome_leaves(first: Outcome, other: Outcome, ignored: Ignored) -> Iterato
 
 
 def _stream_leaves(first: list[Plain], other: list[Plain], ignored: Ignored) -> Iterator[tuple[str, Plain, Plain]]:
-    """Compare what two streams say as a whole: a reader wants the words, not which chunk they came in."""
+    """Compare two streams as wholes: a reader wants the words, not the chunks that brought them."""
     if first == other:
         return
     old, new = (ignored.stripped(_together(chunks)) for chunks in (first, other))
     yield from differing_leaves(old, new, "outcome.chunks[*]")
     if len(first) != len(other):
         yield "outcome.chunks", counted(len(first), "chunk"), counted(len(other), "chunk")
-    elif old == new:  # the same words, cut elsewhere
+    elif old == new:  # the same words, cut at other places
         yield from differing_leaves(ignored.stripped(first), ignored.stripped(other), "outcome.chunks")
 
 
 def _together(chunks: list[Plain]) -> Plain:
-    """Return chunks as one: texts at one place put together, of other values the different ones in order."""
+    """Return chunks as one: concatenate the texts at each place, and list other values that differ, in order."""
     first = chunks[0] if chunks else None
     if all(isinstance(chunk, str) for chunk in chunks):
         return first if len({*chunks}) == 1 else "".join(chunks)
@@ -151,7 +151,7 @@ def _together(chunks: list[Plain]) -> Plain:
 
 
 def _summary(outcome: Outcome) -> Plain:
-    """Return an outcome as one text, for the case that there is nothing to compare piece by piece."""
+    """Return an outcome as one text: outcomes of different sorts cannot be compared piece by piece."""
     if outcome.error is not None and outcome.status == "raised":
         return f"raised {outcome.error.type}: {outcome.error.message}"
     if outcome.status == "streamed":

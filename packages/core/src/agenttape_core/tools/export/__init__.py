@@ -1,4 +1,4 @@
-"""A cassette as other tools read it: JSON, JSON lines, OpenTelemetry spans."""
+"""Exports of cassettes for other tools: JSON, JSON lines, OpenTelemetry spans."""
 
 from agenttape_core.tools.export.documents import VERSION, rows_of
 from agenttape_core.tools.export.opentelemetry import Collector, otlp_lines

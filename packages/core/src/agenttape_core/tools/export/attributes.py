@@ -1,7 +1,7 @@
-"""What a span says of a record besides its content, in the words of OpenTelemetry's semantic conventions.
+"""The attributes of a span besides its content, in the words of OpenTelemetry's semantic conventions.
 
-`gen_ai.*` is of https://github.com/open-telemetry/semantic-conventions-genai. What they have no word for is below
-`agenttape.`.
+`gen_ai.*` is defined in https://github.com/open-telemetry/semantic-conventions-genai. Attributes that the conventions
+lack begin with `agenttape.`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OPERATIONS = {
     "tool": "execute_tool",
     "agent": "invoke_agent",
 }
-"""`gen_ai.operation.name` by the kind of an interaction or a step. For any other kind the conventions have none."""
+"""`gen_ai.operation.name` by the kind of an interaction or a step. The conventions have none for other kinds."""
 
 _PARAMETERS: dict[str, tuple[type[int | float], tuple[str, ...]]] = {
     "temperature": (float, ("temperature",)),
@@ -38,39 +38,39 @@ _PARAMETERS: dict[str, tuple[type[int | float], tuple[str, ...]]] = {
     "seed": (int, ("seed",)),
     "choice.count": (int, ("n",)),
 }
-"""After `gen_ai.request.`: the type of the value, and what requests call it."""
+"""After `gen_ai.request.`: the type of the value, and its names in requests."""
 _OUTPUT_TYPES = {"json_object": "json", "json_schema": "json", "text": "text"}
 
 
 def attributes_of(placed: Placed) -> Attributes:
-    """Return what a span says of a record besides its content.
+    """Return the attributes of a record besides its content.
 
     Args:
         placed: The record in its place.
     """
     record, error = placed.record, error_of(placed.record)
-    said: Attributes = {
+    attributes: Attributes = {
         "agenttape.kind": record.kind,
         "agenttape.name": record.name,
         "agenttape.address": record.address,
     }
     if record.kind in OPERATIONS:
-        said["gen_ai.operation.name"] = OPERATIONS[record.kind]
+        attributes["gen_ai.operation.name"] = OPERATIONS[record.kind]
     if error is not None:
-        said["error.type"] = error_type(error)
+        attributes["error.type"] = error_type(error)
     if record.fidelity != "exact":
-        said["agenttape.fidelity"] = record.fidelity
+        attributes["agenttape.fidelity"] = record.fidelity
     if record.kind == "tool":
-        said |= {"gen_ai.tool.name": record.name, "gen_ai.tool.type": "function"}
+        attributes |= {"gen_ai.tool.name": record.name, "gen_ai.tool.type": "function"}
     if isinstance(record, Step):
         named: Attributes = {"gen_ai.agent.name": record.name} if record.kind == "agent" else {}
-        return said | named | {"agenttape.step": record.number}
-    said |= {"agenttape.interaction": record.number, "agenttape.fingerprint": record.fingerprint}
+        return attributes | named | {"agenttape.step": record.number}
+    attributes |= {"agenttape.interaction": record.number, "agenttape.fingerprint": record.fingerprint}
     if record.kind in MODELS:
-        said |= _of_model(record)
+        attributes |= _of_model(record)
     if record.kind == "http":
-        said |= _of_http(record)
-    return said | _of_stream(record, placed.offsets_ms)
+        attributes |= _of_http(record)
+    return attributes | _of_stream(record, placed.offsets_ms)
 
 
 def error_of(record: Interaction | Step) -> RecordedError | None:
@@ -85,59 +85,59 @@ def error_type(error: RecordedError) -> str:
 
 def _of_model(item: Interaction) -> Attributes:
     found = Answer(item.outcome) if item.kind in ANSWERING else None
-    said: Attributes = {"gen_ai.provider.name": provider_name(found.provider if found else None, item.name)}
+    attributes: Attributes = {"gen_ai.provider.name": provider_name(found.provider if found else None, item.name)}
     if model := model_of(item):
-        said["gen_ai.request.model"] = model
-    said |= _parameters(item.request)
+        attributes["gen_ai.request.model"] = model
+    attributes |= _parameters(item.request)
     if found is not None:
         texts = {"gen_ai.response.model": found.model, "gen_ai.response.id": found.id}
-        said |= {name: text for name, text in texts.items() if text is not None}
+        attributes |= {name: text for name, text in texts.items() if text is not None}
         if found.finish_reasons:
-            said["gen_ai.response.finish_reasons"] = found.finish_reasons
-        said |= {f"gen_ai.usage.{name}": count for name, count in found.tokens.items()}
+            attributes["gen_ai.response.finish_reasons"] = found.finish_reasons
+        attributes |= {f"gen_ai.usage.{name}": count for name, count in found.tokens.items()}
     counts = item.outcome.usage.model_dump(exclude_none=True) if item.outcome.usage is not None else {}
-    return said | {f"gen_ai.usage.{name}": count for name, count in counts.items()}
+    return attributes | {f"gen_ai.usage.{name}": count for name, count in counts.items()}
 
 
 def _parameters(request: Mapping[str, Any]) -> Attributes:
-    said: Attributes = {}
+    attributes: Attributes = {}
     for name, (cls, keys) in _PARAMETERS.items():
         number = next((request[key] for key in keys if type(request.get(key)) in {int, float}), None)
         if number is not None and not (name == "choice.count" and number == 1):
-            said[f"gen_ai.request.{name}"] = cls(number)
+            attributes[f"gen_ai.request.{name}"] = cls(number)
     stop = request.get("stop", request.get("stop_sequences"))
     words = [stop] if isinstance(stop, str) else stop
     if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
-        said["gen_ai.request.stop_sequences"] = words
+        attributes["gen_ai.request.stop_sequences"] = words
     form = request.get("response_format")
     kind = form.get("type") if isinstance(form, Mapping) else None
     if isinstance(kind, str) and kind in _OUTPUT_TYPES:
-        said["gen_ai.output.type"] = _OUTPUT_TYPES[kind]
+        attributes["gen_ai.output.type"] = _OUTPUT_TYPES[kind]
     if type(request.get("dimensions")) is int:
-        said["gen_ai.embeddings.dimension.count"] = request["dimensions"]
-    return said
+        attributes["gen_ai.embeddings.dimension.count"] = request["dimensions"]
+    return attributes
 
 
 def _of_http(item: Interaction) -> Attributes:
-    """Return what an HTTP span says; its path and query are content, as they hold what was asked."""
-    said: Attributes = {}
+    """Return the attributes of an HTTP call. Path and query are left out: they are content."""
+    attributes: Attributes = {}
     method, url = item.request.get("method"), item.request.get("url")
     if isinstance(method, str):
-        said["http.request.method"] = method
+        attributes["http.request.method"] = method
     if isinstance(url, Mapping):
         names = {"server.address": url.get("host"), "url.scheme": url.get("scheme"), "server.port": url.get("port")}
-        said |= {name: value for name, value in names.items() if isinstance(value, str | int)}
+        attributes |= {name: value for name, value in names.items() if isinstance(value, str | int)}
     first = item.outcome.chunks[0] if item.outcome.chunks else item.outcome.value
     status = first.get("status") if isinstance(first, Mapping) else None
-    return said | ({"http.response.status_code": status} if type(status) is int else {})
+    return attributes | ({"http.response.status_code": status} if type(status) is int else {})
 
 
 def _of_stream(item: Interaction, offsets_ms: Sequence[float]) -> Attributes:
     if item.outcome.status != "streamed":
         return {}
-    said: Attributes = {"agenttape.chunks": len(item.outcome.chunks or ())}
+    attributes: Attributes = {"agenttape.chunks": len(item.outcome.chunks or ())}
     if item.kind in ANSWERING:
-        said["gen_ai.request.stream"] = True
+        attributes["gen_ai.request.stream"] = True
         if offsets_ms:
-            said["gen_ai.response.time_to_first_chunk"] = offsets_ms[0] / 1000
-    return said
+            attributes["gen_ai.response.time_to_first_chunk"] = offsets_ms[0] / 1000
+    return attributes

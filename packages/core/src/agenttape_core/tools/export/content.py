@@ -1,4 +1,4 @@
-"""The content of a record, as attributes of a span: what people and models said, and what tools were given and gave.
+"""The content of a record as attributes of a span: messages, and the arguments and results of tools.
 
 Structured values are JSON in a string, which the conventions allow on spans.
 """
@@ -23,12 +23,12 @@ def content_of(record: Interaction | Step) -> dict[str, str]:
         record: An interaction or a step.
     """
     if isinstance(record, Step):
-        told = {"agenttape.input": record.input, "agenttape.output": record.output, "agenttape.data": record.data}
+        content = {"agenttape.input": record.input, "agenttape.output": record.output, "agenttape.data": record.data}
     else:
-        told = _BY_KIND.get(record.kind, _of_call)(record)
-    told |= {"agenttape.tags": record.tags, "agenttape.metadata": record.metadata}
-    told["agenttape.fidelity_note"] = record.fidelity_note
-    return {name: _text(value) for name, value in told.items() if value not in (None, "", [], {})}
+        content = _BY_KIND.get(record.kind, _of_call)(record)
+    content |= {"agenttape.tags": record.tags, "agenttape.metadata": record.metadata}
+    content["agenttape.fidelity_note"] = record.fidelity_note
+    return {name: _text(value) for name, value in content.items() if value not in (None, "", [], {})}
 
 
 def _text(value: Any) -> str:
@@ -54,22 +54,24 @@ def _of_tool(item: Interaction) -> dict[str, Any]:
 def _of_retrieval(item: Interaction) -> dict[str, Any]:
     query, found = item.request.get("query"), item.outcome.value
     documents = [_document(each) for each in found] if isinstance(found, list) else None
-    asked = {"gen_ai.retrieval.query.text": query} if isinstance(query, str) else {"agenttape.input": item.request}
-    return {**asked, "gen_ai.retrieval.documents": documents}
+    query_or_input = (
+        {"gen_ai.retrieval.query.text": query} if isinstance(query, str) else {"agenttape.input": item.request}
+    )
+    return {**query_or_input, "gen_ai.retrieval.documents": documents}
 
 
 def _document(found: Any) -> dict[str, Any]:
-    """Return a document as the conventions have it: its id and score, and what else is known of it."""
+    """Return a document in the form of the conventions: its id, content, metadata and score."""
     outer = bare(found)
     inner = bare(outer.get("node")) if isinstance(outer, Mapping) and "node" in outer else outer
     if not isinstance(outer, Mapping) or not isinstance(inner, Mapping):
         return {"content": found}
-    told = {name: next((inner[key] for key in keys if key in inner), None) for name, keys in _DOCUMENT.items()}
-    return {key: item for key, item in {**told, "score": outer.get("score")}.items() if item is not None}
+    known = {name: next((inner[key] for key in keys if key in inner), None) for name, keys in _DOCUMENT.items()}
+    return {key: item for key, item in {**known, "score": outer.get("score")}.items() if item is not None}
 
 
 def _of_embeddings(item: Interaction) -> dict[str, Any]:
-    """Return what was embedded; the vectors say nothing to a reader, and are long."""
+    """Return the embedded texts. The vectors are long, and tell a reader nothing."""
     return {"agenttape.input": item.request.get("input", item.request)}
 
 

@@ -1,4 +1,4 @@
-"""A cassette as JSON: rows that say all that is recorded, without the form in which it is stored.
+"""A cassette as JSON: rows with all that is recorded, independent of the storage format.
 
 The shape of the rows is documented in docs/exporting.md; `VERSION` grows when it changes.
 """
@@ -15,16 +15,16 @@ from agenttape_core.tools.reading.answer import ANSWERING, Answer
 from agenttape_core.tools.reading.summary import model_of
 
 VERSION = 1
-"""Of the shape of the rows."""
+"""The version of the shape of the rows."""
 _OF_RECORDS = frozenset({"timings", "steps"})
-"""What the header keeps of the records, and their own rows say."""
+"""The parts of the header that repeat what the rows of the records say."""
 
 
 def rows_of(cassette: Cassette) -> Iterator[dict[str, Any]]:
     """Yield a row for the header, then one for each record, in the order of the file.
 
-    Requests are whole, and large binary parts stand where they were. The key of the redaction is left out: it is of use
-    to nobody but who guesses at a secret.
+    Requests are whole, and large binary parts stand in their places. The key of the redaction is left out: its only use
+    is to guess at secrets.
 
     Args:
         cassette: The cassette.
@@ -34,16 +34,16 @@ def rows_of(cassette: Cassette) -> Iterator[dict[str, Any]]:
     """
     header = cassette.header.model_dump(mode="json", exclude_defaults=True, exclude={"redaction": {"key"}})
     volatile = header.pop("volatile", {})
-    told = {key: item for key, item in {**header, **volatile}.items() if item and key not in _OF_RECORDS}
-    yield {"record": "header", "export": VERSION, **told}
+    facts = {key: item for key, item in {**header, **volatile}.items() if item and key not in _OF_RECORDS}
+    yield {"record": "header", "export": VERSION, **facts}
     yield from map(_row, placed_in(cassette))
 
 
 def _row(placed: Placed) -> dict[str, Any]:
     record = placed.record
     sort = "interaction" if isinstance(record, Interaction) else "step"
-    said = record.model_dump(mode="json", exclude_defaults=True, exclude={"parent"})
-    row = {"record": sort, "id": placed.id, "parent": placed.parent, **said}
+    fields = record.model_dump(mode="json", exclude_defaults=True, exclude={"parent"})
+    row = {"record": sort, "id": placed.id, "parent": placed.parent, **fields}
     row |= {"start_ms": placed.start_ms, "duration_ms": placed.duration_ms}
     if not isinstance(record, Interaction):
         return row

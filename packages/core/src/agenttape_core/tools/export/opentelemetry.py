@@ -1,4 +1,4 @@
-"""Spans of the OpenTelemetry SDK, and where they go: into a file, or to a collector. It needs the extra `otel`.
+"""Spans of the OpenTelemetry SDK, written to a file or sent to a collector. Needs the extra `otel`.
 
 The SDK makes the spans, through a provider of its own: the tracing of the process is not touched.
 """
@@ -31,20 +31,20 @@ ENVIRONMENT = "env"
 _SCOPE = "agenttape"
 _PATH = "/v1/traces"
 _BATCH = 512
-"""How many spans a request to a collector holds, as in the SDK's own batches."""
+"""The number of spans in a request to a collector, as in the SDK's own batches."""
 _INSTANCE = "service.instance.id"
 _IDS = ("traceId", "spanId", "parentSpanId")
 _MAX_INT = 2**63
 
 
 def otlp_lines(spans: Sequence[Span]) -> Iterator[str]:
-    """Yield what a collector's file exporter writes of spans: lines of OTLP/JSON.
+    """Yield lines of OTLP/JSON, as a collector's file exporter writes them.
 
     The encoding is of https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding: ids are hex, enumerations are
     numbers.
 
     Args:
-        spans: The spans of a trace, each after the one that it lies in.
+        spans: The spans of a trace, each after its parent.
 
     Raises:
         ConfigurationError: If the extra is not installed.
@@ -53,27 +53,27 @@ def otlp_lines(spans: Sequence[Span]) -> Iterator[str]:
     from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped] # its types are a package more
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-    said = MessageToDict(encode_spans(sdk_spans(spans)), use_integers_for_enums=True)
-    for resource in said.get("resourceSpans", ()):
+    message = MessageToDict(encode_spans(sdk_spans(spans)), use_integers_for_enums=True)
+    for resource in message.get("resourceSpans", ()):
         for scope in resource.get("scopeSpans", ()):
             for span in scope.get("spans", ()):
                 span.update({key: base64.b64decode(span[key]).hex() for key in _IDS if key in span})
-    yield json.dumps(said)
+    yield json.dumps(message)
 
 
 class Collector:
     """A collector that takes spans over OTLP/HTTP.
 
     Args:
-        endpoint: Its URL, to which the path of traces is added if it has none; `env` is where the SDK's environment
-            variables say. They also hold headers, certificates, the timeout and the compression.
+        endpoint: Its URL, to which the path of traces is added if it has none; `env` for the endpoint that the SDK's
+            environment variables name. They also set headers, certificates, the timeout and the compression.
 
     Raises:
         ConfigurationError: If the extra is not installed, or the endpoint is no URL.
     """
 
     url: str
-    """Where spans go, as it can be printed."""
+    """The endpoint, without a password."""
 
     def __init__(self, endpoint: str) -> None:
         _check_extra()
@@ -84,7 +84,7 @@ class Collector:
         self._exporter = OTLPSpanExporter(endpoint=None if endpoint == ENVIRONMENT else url)
 
     def send(self, spans: Sequence[Span]) -> None:
-        """Send spans, and wait until they have arrived.
+        """Send spans, and wait for their arrival.
 
         Raises:
             ExportError: If the collector cannot be reached, or does not take them.
@@ -92,21 +92,21 @@ class Collector:
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         made = sdk_spans(spans)
-        with _said_by_the_sdk() as said:
+        with _sdk_messages() as messages:
             for start in range(0, len(made), _BATCH):
                 if self._exporter.export(made[start : start + _BATCH]) is not SpanExportResult.SUCCESS:
-                    raise ExportError(self.url, "; ".join(said[-2:]) or "the SDK does not say why")
+                    raise ExportError(self.url, "; ".join(messages[-2:]) or "the SDK gives no reason")
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call] # the SDK's
 
 
 def sdk_spans(spans: Sequence[Span]) -> list[ReadableSpan]:
-    """Return the spans that the SDK makes of ours, in their order.
+    """Return our spans as spans of the SDK, in their order.
 
     Args:
-        spans: The spans of a trace, each after the one that it lies in.
+        spans: The spans of a trace, each after its parent.
 
     Raises:
         ConfigurationError: If the SDK is switched off.
@@ -123,13 +123,13 @@ def sdk_spans(spans: Sequence[Span]) -> list[ReadableSpan]:
 
 
 def _tracer() -> tuple[Tracer, Any]:
-    """Return a tracer, and what gives it ids: those of the span that is its `current`."""
+    """Return a tracer and its source of ids, which are those of the span that is `current` there."""
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.id_generator import IdGenerator
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
     class Ids(IdGenerator):
-        """Gives the ids that the spans have already."""
+        """Gives spans the ids that they already have."""
 
         current: Span
 
@@ -171,7 +171,7 @@ def _sendable(attributes: Attributes) -> Attributes:
 
 
 def _resource() -> Resource:
-    """Return what the environment says of the service, but not an id that is drawn anew for each process."""
+    """Return the service that the environment describes, without the id that is drawn for each process."""
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 
     attributes = dict(Resource.create().attributes)
@@ -183,7 +183,7 @@ def _resource() -> Resource:
 
 
 def _url_of(endpoint: str) -> str:
-    """Return where traces go: what is printed, and for an endpoint of the user's also what is asked."""
+    """Return the URL of an endpoint: to be printed, and if the user named it, also to be called."""
     if endpoint == ENVIRONMENT:
         base = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
         endpoint = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or (base and f"{base.rstrip('/')}{_PATH}")
@@ -206,16 +206,16 @@ def _without_password(url: str) -> str:
 
 
 @contextmanager
-def _said_by_the_sdk() -> Iterator[list[str]]:
-    """Collect what the exporter logs of a failure: it returns no more than that there was one."""
-    said: list[str] = []
+def _sdk_messages() -> Iterator[list[str]]:
+    """Collect what the exporter logs about a failure: its result does not tell the reason."""
+    messages: list[str] = []
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
     logger = logging.getLogger("opentelemetry.exporter.otlp")
     before, logger.propagate = logger.propagate, False
     logger.addHandler(handler)
     try:
-        yield said
+        yield messages
     finally:
         logger.removeHandler(handler)
         logger.propagate = before
@@ -224,6 +224,6 @@ def _said_by_the_sdk() -> Iterator[list[str]]:
 def _check_extra() -> None:
     try:
         import opentelemetry.exporter.otlp.proto.http.trace_exporter
-        import opentelemetry.sdk.trace  # noqa: F401 - whether both are there
+        import opentelemetry.sdk.trace  # noqa: F401 - are both installed?
     except ImportError:
         raise ConfigurationError(EXTRA) from None

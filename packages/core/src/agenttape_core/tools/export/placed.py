@@ -1,4 +1,4 @@
-"""The records of a run with their parents and times: what the rows and the spans of an export are made of."""
+"""The records of a run with their parents and times."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Placed(NamedTuple):
         id: `i` and the number of an interaction, or `s` and that of a step.
         record: The record.
         parent: The id of the record that it happened in; None for the outermost.
-        start_ms: When it began, in milliseconds after the first record did; a guess where that was not recorded.
-        duration_ms: How long it took; None where that is not known.
-        offsets_ms: When the chunks of its stream arrived, in milliseconds after it began.
+        start_ms: Its start, in milliseconds after that of the first record; a guess where it was not recorded.
+        duration_ms: Its duration in milliseconds; None if unknown.
+        offsets_ms: The arrival of the chunks of its stream, in milliseconds after its start.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Who answers a model's calls, in the words of OpenTelemetry's GenAI conventions (`gen_ai.provider.name`)."""
+"""The provider of a model, in the words of OpenTelemetry's GenAI conventions (`gen_ai.provider.name`)."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _PROVIDERS = (
     ("perplexity", "perplexity"),
     ("xai", "x_ai"),
 )
-"""What stands in the name of a provider or a class, the longer before what it contains."""
+"""Parts of the names of providers and classes, longer ones before those that they contain."""
 
 
-def provider_name(said: str | None, class_name: str) -> str:
-    """Return the conventions' name of a provider; of one that they do not name, what the framework calls it.
+def provider_name(named: str | None, class_name: str) -> str:
+    """Return the conventions' name of a provider, or the framework's if they have none.
 
     Args:
-        said: The provider as the answer names it, if it does.
+        named: The provider as the answer names it, if it does.
         class_name: The class of the model.
     """
-    for name in filter(None, (said, class_name)):
+    for name in filter(None, (named, class_name)):
         plain = name.lower().replace("_", "").replace("-", "")
         for part, provider in _PROVIDERS:
             if part in plain:
                 return provider
-    return said or class_name
+    return named or class_name

@@ -1,4 +1,4 @@
-"""A cassette as spans: the run tree of a trace, as plain data that any SDK could take."""
+"""A cassette as spans: the trace of a run, as plain data for any SDK."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _CLIENTS = MODELS | {"retrieval", "http", "memory"}
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that is said of a span at one time.
+    """An event of a span.
 
     Args:
-        name: What it is.
-        at_ns: When: nanoseconds since the epoch.
-        attributes: What is said.
+        name: Its name.
+        at_ns: Its time: nanoseconds since the epoch.
+        attributes: Its attributes.
     """
 
     name: str
@@ -46,19 +46,19 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a trace.
+    """A span of a trace.
 
     Args:
-        name: What it is called.
-        trace_id: Of its trace: 128 bits.
-        span_id: Its own: 64 bits.
-        parent_id: That of the span that it lies in; nothing for the outermost.
+        name: Its name.
+        trace_id: The id of its trace: 128 bits.
+        span_id: Its own id: 64 bits.
+        parent_id: The id of the span that it lies in; None for the outermost.
         is_client: Whether it is a call that reaches a service.
-        start_ns: When it began: nanoseconds since the epoch.
-        end_ns: When it ended.
-        attributes: What is said of it.
-        moments: What happened in it.
-        error: What it failed with, in words that hold no content unless that was asked for; nothing if it did not fail.
+        start_ns: Its start: nanoseconds since the epoch.
+        end_ns: Its end.
+        attributes: Its attributes.
+        moments: Its events.
+        error: The description of its failure, without content unless that was asked for; None if it did not fail.
     """
 
     name: str
@@ -74,14 +74,14 @@ class Span:
 
 
 def spans_of(cassette: Cassette, *, content: bool = False) -> list[Span]:
-    """Return the spans of a run, each after the one that it lies in. The same cassette always gives the same ones.
+    """Return the spans of a run, each after its parent. The same cassette always has the same spans.
 
-    The outermost one is the run itself. Every call and every step is one in it, but those that are a moment, which are
-    told of the span that they happened in.
+    The outermost span is the run itself. Every call and every step is a span, except moments: these are events of the
+    span that they happened in.
 
     Args:
         cassette: The cassette.
-        content: Whether spans hold what people, models and tools said.
+        content: Whether to include what people, models and tools said.
 
     Raises:
         CassetteFormatError: If a record is malformed.
@@ -124,7 +124,7 @@ class _Spans:
         moments = [self._moment(moment) for moment in self._moments.get(placed.id, ())]
         end_ns = self._at(self._ends[placed.id])
         if error is not None:
-            moments.append(Moment("exception", end_ns, self._said_of(error)))
+            moments.append(Moment("exception", end_ns, self._described(error)))
         return Span(
             _name_of(placed),
             self._trace,
@@ -139,17 +139,17 @@ class _Spans:
         )
 
     def _attributes(self, placed: Placed) -> Attributes:
-        said = attributes_of(placed)
+        attributes = attributes_of(placed)
         if (call := self._calls.get(placed.record.number)) and isinstance(placed.record, Interaction):
-            said["gen_ai.tool.call.id"] = call
+            attributes["gen_ai.tool.call.id"] = call
         if (thread := self._threads.get(placed.id)) is not None:
-            said["gen_ai.conversation.id"] = thread
-        return said | content_of(placed.record) if self._content else said
+            attributes["gen_ai.conversation.id"] = thread
+        return attributes | content_of(placed.record) if self._content else attributes
 
     def _moment(self, placed: Placed) -> Moment:
         return Moment(f"agenttape.{placed.record.kind}", self._at(placed.start_ms), self._attributes(placed))
 
-    def _said_of(self, error: RecordedError) -> Attributes:
+    def _described(self, error: RecordedError) -> Attributes:
         message = {"exception.message": error.message} if self._content else {}
         return {"exception.type": error_type(error), **message}
 
@@ -172,7 +172,7 @@ def _name_of(placed: Placed) -> str:
 
 
 def _ends(records: Sequence[Placed]) -> dict[str, float]:
-    """Return when each record ended, in milliseconds; one of which that is not known, when the last one in it did."""
+    """Return the end of each record in milliseconds; where it is unknown, the end of the last record in it."""
     ends: dict[str, float] = {}
     for placed in reversed(records):
         if placed.duration_ms is not None:
@@ -184,7 +184,7 @@ def _ends(records: Sequence[Placed]) -> dict[str, float]:
 
 
 def _threads(records: Sequence[Placed]) -> dict[str, str]:
-    """Return the thread of each record: its own, or that of what it happened in."""
+    """Return the thread of each record: its own, or that of the record around it."""
     threads: dict[str, str] = {}
     for placed in records:
         own = placed.record.metadata.get("thread_id")
@@ -197,8 +197,8 @@ def _threads(records: Sequence[Placed]) -> dict[str, str]:
 
 def _trace_id(cassette: Cassette) -> int:
     preface = cassette.preface
-    asked = [f"{entry.number} {entry.address} {entry.fingerprint}" for entry in cassette.entries]
-    return _number(16, "trace", preface.name, preface.volatile.created, *asked)
+    requests = [f"{entry.number} {entry.address} {entry.fingerprint}" for entry in cassette.entries]
+    return _number(16, "trace", preface.name, preface.volatile.created, *requests)
 
 
 def _number(size: int, *texts: str) -> int:
@@ -207,7 +207,7 @@ def _number(size: int, *texts: str) -> int:
 
 
 def _nanoseconds(created: str) -> int:
-    """Return when a recording began; one that does not say, or not as it should, began with the epoch."""
+    """Return the start of a recording; the epoch if it is unknown or malformed."""
     try:
         began = datetime.fromisoformat(created)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a model answered, and what its provider said about the answer, whichever framework recorded it."""
+"""The answer of a model, with what its provider said about it, whichever framework recorded it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ToolCall(NamedTuple):
 
 
 class Answer:
-    """What a model answered.
+    """The answer of a model.
 
     Args:
         outcome: The outcome of an interaction of a kind in `ANSWERING`.
@@ -63,7 +63,7 @@ class Answer:
 
     @cached_property
     def finish_reasons(self) -> list[str]:
-        """Why each of the answers ended."""
+        """The reason for the end of each answer."""
         whole = bare(self.value)
         return [reason for answer in _answers_in(whole) for reason in _reasons(answer)] or list(_reasons(whole))
 
@@ -248,7 +248,7 @@ _TOKENS = {
     "reasoning.output_tokens": (("output_token_details", "reasoning"),
                                 ("completion_tokens_details", "reasoning_tokens")),
 }  # fmt: skip
-"""Where tokens of special kinds are counted, in the words of frameworks and providers."""
+"""The paths of counts of special tokens, in the words of frameworks and providers."""
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:

@@ -12,7 +12,7 @@ MOMENTS = frozenset({"checkpoint", "event", "gap", "interrupt", "retry"})
 
 
 class Record(Protocol):
-    """What the tree needs to know of a record: an interaction, a step, or a row of an index."""
+    """An interaction, a step, or a row of an index."""
 
     @property
     def kind(self) -> str:

@@ -1,4 +1,4 @@
-"""What a model was told and what it answered, in the form that OpenTelemetry's GenAI conventions give to messages.
+"""Messages of requests and answers, in the form of OpenTelemetry's GenAI conventions.
 
 https://github.com/open-telemetry/semantic-conventions-genai, `docs/gen-ai/gen-ai-spans.md`: a message is
 `{"role": ..., "parts": [...]}`, and a part has a `type`.
@@ -15,23 +15,23 @@ Parts = list[dict[str, Any]]
 _TEXTS = ("text", "content", "reasoning", "thinking", "refusal")
 _THOUGHTS = frozenset({"reasoning", "thinking"})
 _CALLS = frozenset({"function_call", "tool_call", "tool_use"})
-"""Blocks that a message repeats among its tool calls."""
+"""The kinds of blocks that a message repeats among its tool calls."""
 _MEDIA = frozenset({"audio", "document", "file", "image", "image_url", "input_audio", "video"})
 _ROLES = {"ai": "assistant", "AIMessageChunk": "assistant", "human": "user"}
 
 
 def input_messages(request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages of a request, or its prompts as such."""
+    """Return the messages of a request; its prompts as messages if it has no others."""
     messages = [message_of(message) for message in items_of(request.get("messages")) if isinstance(message, Mapping)]
     prompts = [{"role": "user", "parts": [_text(prompt)]} for prompt in items_of(request.get("prompts"))]
     return messages or prompts
 
 
 def system_instructions(request: Mapping[str, Any]) -> Parts:
-    """Return what a request tells the model apart from its messages."""
+    """Return the instructions of a request that stand beside its messages."""
     for key in ("instructions", "system", "system_instruction"):
-        if told := request.get(key):
-            return list(_parts(told))
+        if instructions := request.get(key):
+            return list(_parts(instructions))
     return []
 
 
@@ -46,21 +46,21 @@ def message_of(message: Mapping[str, Any], role: str = "user") -> dict[str, Any]
     """Return a message of a request or an answer.
 
     Args:
-        message: It, as any of the frameworks' integrations records it.
-        role: Whose it is, if it does not say.
+        message: The message as an integration records it.
+        role: The role of a message that names none.
     """
-    said = str(message.get("role") or message.get("type") or role)
+    own_role = str(message.get("role") or message.get("type") or role)
     content = message.get("blocks", message.get("content"))
-    if said == "tool":
+    if own_role == "tool":
         parts: Parts = [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": content}]
     else:
         parts = [*_parts(content), *map(_call, items_of(message.get("tool_calls")))]
-    told = {"role": _ROLES.get(said, said), "parts": parts}
-    return {**told, "name": message["name"]} if isinstance(message.get("name"), str) else told
+    result = {"role": _ROLES.get(own_role, own_role), "parts": parts}
+    return {**result, "name": message["name"]} if isinstance(message.get("name"), str) else result
 
 
 def items_of(value: Any) -> list[Any]:
-    """Return a list as it is; nothing of what is none."""
+    """Return a list as it is, and an empty list for any other value."""
     return value if isinstance(value, list) else []
 
 
@@ -92,16 +92,16 @@ def _media(kind: str, block: Mapping[str, Any]) -> dict[str, Any]:
     given = {**block, **inner} if isinstance(inner, Mapping) else dict(block)
     mime_type = given.get("mime_type") or given.get("media_type")
     url = given.get("url", inner if kind == "image_url" else None)
-    told = {"modality": modality, **({"mime_type": mime_type} if mime_type else {})}
+    known = {"modality": modality, **({"mime_type": mime_type} if mime_type else {})}
     if isinstance(url, str) and url.startswith("data:") and ";base64," in url:
         head, _, encoded = url.removeprefix("data:").partition(";base64,")
         return {"type": "blob", "modality": modality, "mime_type": head, "content": encoded}
     if isinstance(url, str):
-        return {"type": "uri", **told, "uri": url}
+        return {"type": "uri", **known, "uri": url}
     if isinstance(given.get("file_id"), str):
-        return {"type": "file", **told, "file_id": given["file_id"]}
+        return {"type": "file", **known, "file_id": given["file_id"]}
     data = next((given[key] for key in ("base64", "data", kind) if isinstance(given.get(key), str)), None)
-    return {**block, "type": kind} if data is None else {"type": "blob", **told, "content": data}
+    return {**block, "type": kind} if data is None else {"type": "blob", **known, "content": data}
 
 
 def _call(call: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Prices(Protocol):
 
     @property
     def are_there(self) -> bool:
-        """Whether there are any."""
+        """True if there are any."""
 
     def cost(self, model: str, provider: str, usage: Usage) -> float | None:
         """Return the cost of a call in US dollars; None if the model has no known price.
@@ -43,11 +43,11 @@ class Prices(Protocol):
 
 
 class Price(NamedTuple):
-    """What a model costs, in US dollars per million tokens.
+    """The price of a model, in US dollars per million tokens.
 
     Args:
-        input: For what it reads.
-        output: For what it writes; zero for embeddings.
+        input: Of the tokens that it reads.
+        output: Of the tokens that it writes; zero for embeddings.
     """
 
     input: float

@@ -1,4 +1,4 @@
-"""What a cassette amounts to: how many calls of what, tokens, money, and when."""
+"""The overview of a cassette: its calls, their tokens, cost and time."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ MODELS = ANSWERING | {"embeddings"}
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What a cassette amounts to.
+    """The overview of a cassette.
 
     Args:
         name: Its name.
-        created: When it was recorded: UTC, ISO 8601; empty if it does not say.
-        interactions: How many calls it holds.
-        steps: How many steps it holds.
-        kinds: How many calls of each kind.
-        tools: How many calls of each tool.
-        models: How many calls of each model; those that do not say which are under an empty name.
-        raised: How many calls raised.
-        streamed: How many calls were streamed.
-        lossy: How many calls hold less than what came back.
-        input_tokens: What models have read, as far as they were counted.
-        output_tokens: What models have written, likewise.
-        dollars: What it cost to record, in US dollars, as far as the models have a known price.
-        unpriced: How many calls of models have no known price, or no counted tokens.
-        seconds: How long the calls took when they were recorded, in sum; parallel ones overlapped.
+        created: The time of the recording, UTC, ISO 8601; empty if unknown.
+        interactions: The number of calls.
+        steps: The number of steps.
+        kinds: The number of calls of each kind.
+        tools: The number of calls of each tool.
+        models: The number of calls of each model; those of an unknown model are under an empty name.
+        raised: The number of calls that raised.
+        streamed: The number of calls that were streamed.
+        lossy: The number of calls that hold less than the original outcome.
+        input_tokens: The tokens that models have read, as far as they were counted.
+        output_tokens: The tokens that models have written, as far as they were counted.
+        dollars: The cost of the recorded calls in US dollars, as far as their models have a known price.
+        unpriced: The number of calls of models without a known price or without counted tokens.
+        seconds: The sum of the durations of the recorded calls; parallel calls overlapped.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Overview:
 
 
 def cost_of(item: Interaction, prices: Prices) -> float | None:
-    """Return what a call cost in US dollars; None if its model has no known price or its tokens were not counted.
+    """Return the cost of a call in US dollars; None if its model has no known price or its tokens were not counted.
 
     Args:
         item: A call of one of the kinds `MODELS`.
@@ -76,11 +76,11 @@ def model_of(item: Interaction) -> str | None:
 
 
 def overview_of(cassette: Cassette, prices: Prices) -> Overview:
-    """Read a whole cassette and return what it amounts to.
+    """Read a whole cassette and return its overview.
 
     Args:
         cassette: The cassette.
-        prices: What tokens cost.
+        prices: The prices of tokens.
 
     Raises:
         CassetteFormatError: If a record is malformed.

@@ -24,9 +24,9 @@ class Row:
         address: Its address in the run tree.
         label: Its address below that of the record around it.
         depth: The number of records around it.
-        start_ms: When it began, in milliseconds after the first row of all did.
-        duration_ms: How long it took, in milliseconds.
-        chunks_ms: When each chunk of its stream arrived, in milliseconds after it began.
+        start_ms: Its start, in milliseconds after that of the first row.
+        duration_ms: Its duration, in milliseconds.
+        chunks_ms: The arrival of each chunk of its stream, in milliseconds after its start.
         is_measured: Whether its start was recorded. Else it is a guess: the start of the step around it, or the end of
             the call before it.
         has_failed: Whether it raised.
@@ -47,13 +47,13 @@ class Row:
 
     @property
     def end_ms(self) -> float:
-        """When it ended, as `start_ms`."""
+        """Its end, on the scale of `start_ms`."""
         return self.start_ms + self.duration_ms
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """When the calls and steps of a cassette happened.
+    """The times of all calls and steps of a cassette.
 
     Args:
         rows: The calls and steps in the order of the file: a step before what happened in it.
@@ -70,19 +70,19 @@ class Timeline:
 
     @cached_property
     def total_ms(self) -> float:
-        """How long all of it took, in milliseconds."""
+        """The duration of the run, in milliseconds."""
         return max((row.end_ms for row in self.rows), default=0.0)
 
     @property
     def guessed(self) -> int:
-        """How many calls have a start that was not recorded."""
+        """The number of calls whose start was not recorded."""
         return sum(not row.is_measured for row in self.calls)
 
     @property
     def most_at_once(self) -> int:
-        """How many calls were going on at the same time at most, as far as their starts were recorded."""
+        """The greatest number of calls that ran at the same time, as far as their starts were recorded."""
         measured = [row for row in self.calls if row.is_measured]
-        # At the same moment, what ends makes room before something else begins.
+        # An end counts before a start at the same moment: calls that follow each other do not overlap.
         changes = [(row.start_ms, 1) for row in measured] + [(row.end_ms, -1) for row in measured]
         now = most = 0
         for _, change in sorted(changes):
@@ -92,8 +92,8 @@ class Timeline:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
-        told = {"total_ms": self.total_ms, "most_at_once": self.most_at_once, "guessed": self.guessed}
-        return {**told, "rows": [asdict(row) for row in self.rows]}
+        facts = {"total_ms": self.total_ms, "most_at_once": self.most_at_once, "guessed": self.guessed}
+        return {**facts, "rows": [asdict(row) for row in self.rows]}
 
 
 def timeline_of(cassette: Cassette) -> Timeline:

@@ -1,8 +1,8 @@
-"""The page: the viewer, which is built from `packages/core/viewer`, and the data of a cassette or two, in one file.
+"""The page: the viewer, which is built from `packages/core/viewer`, and the data of one or two cassettes, in one file.
 
-What a stranger has put into a cassette cannot do anything. The data is JSON in ASCII in which nothing can end its
-element, and is read as data only; the page's own policy lets the browser run the one script of the viewer, apply its
-one sheet of styles, and load nothing; and the viewer makes elements of text, never of markup.
+Nothing that a stranger put into a cassette takes effect. The data is ASCII JSON that cannot end its element, and is
+parsed as data only; the page's policy lets the browser run the one script of the viewer, apply its one style sheet,
+and load nothing; and the viewer creates text, never markup.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HIDDEN = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202
 
 
 def is_page(text: str) -> bool:
-    """Whether a file begins as a page that was made here."""
+    """Return True if a text is the beginning of a page that was made here."""
     return text.startswith(_MARK)
 
 
@@ -46,15 +46,15 @@ def page_of(cassettes: Sequence[tuple[str, Cassette]], prices: Prices, compariso
     """Return the page. The same cassettes and prices give the same bytes.
 
     Args:
-        cassettes: One or two, each with what it is called.
-        prices: What tokens cost.
-        comparison: That of the two, if there are two.
+        cassettes: One or two cassettes, each with its name.
+        prices: The prices of tokens.
+        comparison: The comparison of the two, if there are two.
 
     Raises:
         CassetteFormatError: If a record is malformed.
     """
     records = [tuple(cassette.records()) for _, cassette in cassettes]
-    runs = [run_of(cassette, told, prices) for (_, cassette), told in zip(cassettes, records, strict=True)]
+    runs = [run_of(cassette, held, prices) for (_, cassette), held in zip(cassettes, records, strict=True)]
     compared = list(comparison) if comparison is not None else []
     pairs = pairs_of(cassettes[0][1]) if comparison is None else pairs_in(compared)
     index = {
@@ -66,14 +66,14 @@ def page_of(cassettes: Sequence[tuple[str, Cassette]], prices: Prices, compariso
         "comparison": _summary(comparison, compared) if comparison is not None else None,
     }
     blocks = [("index", [_json(index)])]
-    for number, ((_, cassette), told) in enumerate(zip(cassettes, records, strict=True)):
-        blocks.append((f"records-{number}", list(_lines(cassette, told))))
+    for number, ((_, cassette), held) in enumerate(zip(cassettes, records, strict=True)):
+        blocks.append((f"records-{number}", list(_lines(cassette, held))))
     title = " and ".join(name for name, _ in cassettes)
     return _page(title, blocks)
 
 
 def _about(name: str, cassette: Cassette, prices: Prices) -> dict[str, Any]:
-    # Whoever has the key of the pseudonyms can try guesses of what they stand for: it does not travel with a page.
+    # With the key of the pseudonyms, anyone could try guesses at the secrets: it does not travel with a page.
     header = cassette.preface.model_dump(mode="json", exclude_defaults=True, exclude={"redaction": {"key"}})
     return {"file": name, "overview": overview_of(cassette, prices).to_dict(), "header": header}
 
@@ -95,7 +95,7 @@ def _summary(comparison: Comparison, compared: Sequence[Compared]) -> dict[str, 
 
 
 def _lines(cassette: Cassette, records: Sequence[Interaction | Step]) -> Iterator[str]:
-    """Yield each record as it is stored, continuations and all, with its chunks' times and what is read of it."""
+    """Yield each record as it is stored, continued requests included, with the times of its chunks and its answer."""
     timings = cassette.header.volatile.timings
     for record, stored in zip(records, stored_records(cassette.path, records), strict=True):
         if isinstance(record, Interaction):

@@ -1,4 +1,4 @@
-"""The lines that the page lists: what is known of each record without looking into it."""
+"""The rows of the page's tree: the facts about each record that are known without its content."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from agenttape_core.tools.viewer.summary import summary
 RecordId = tuple[str, int]
 """A record: `interaction` or `step`, and its number."""
 Interval = tuple[float, float]
-"""When something began, in milliseconds after its run did, and how long it took."""
+"""A start, in milliseconds after that of the run, and a duration."""
 
 
 @dataclass(slots=True)
 class Pair:
-    """What stands on one line: a record of the first run, of the other one, or of both.
+    """A row of the tree: a record of the first run, of the other one, or of both.
 
     Args:
         what: `interaction` or `step`.
         kind: Its kind.
-        address: Where it stands in the tree.
-        numbers: Its number in each run; nothing in one that lacks it.
-        state: What became of it; empty if there is one run.
+        address: Its address.
+        numbers: Its number in each run; None in one that lacks it.
+        state: Its state in the comparison; empty if there is one run.
         differences: The places where the two differ, as plain data.
     """
 
@@ -69,12 +69,12 @@ def pairs_in(compared: Iterable[Compared]) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What the lines say of one of the runs.
+    """The facts about one of the runs.
 
     Args:
-        facts: What is known of each record.
-        times: When each began and how long it took, in milliseconds.
-        has_starts: Whether the cassette says of every call when it began.
+        facts: The facts about each record.
+        times: The start and the duration of each record, in milliseconds.
+        has_starts: Whether the start of every call was recorded.
     """
 
     facts: dict[RecordId, dict[str, Any]]
@@ -83,12 +83,12 @@ class Run:
 
 
 def run_of(cassette: Cassette, records: Sequence[Interaction | Step], prices: Prices) -> Run:
-    """Return what is known of the records of a cassette.
+    """Return the facts about the records of a cassette.
 
     Args:
         cassette: The cassette.
-        records: What it holds, all of it.
-        prices: What tokens cost.
+        records: All its records.
+        prices: The prices of tokens.
 
     Raises:
         CassetteFormatError: If its timings are malformed.
@@ -100,10 +100,10 @@ def run_of(cassette: Cassette, records: Sequence[Interaction | Step], prices: Pr
 
 
 def page_rows(pairs: Sequence[Pair], runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return the lines of the tree as plain data.
+    """Return the rows of the tree as plain data.
 
     Args:
-        pairs: What stands on them.
+        pairs: Their records.
         runs: The runs, one or two.
     """
     lines = lines_of(CallTree(pairs))
@@ -114,7 +114,7 @@ def page_rows(pairs: Sequence[Pair], runs: Sequence[Run]) -> list[dict[str, Any]
 
 
 def _sides(lines: Sequence[Line], pairs: Sequence[Pair], run: Run, which: int) -> list[dict[str, Any] | None]:
-    """Return what each line says of one run; nothing where that has no such record."""
+    """Return the facts of each line about one run; None where the run has no such record."""
     records = [_record_on(line, pairs, which) for line in lines]
     intervals = _intervals(lines, [run.times.get(record) if record is not None else None for record in records])
     return [
@@ -126,7 +126,7 @@ def _sides(lines: Sequence[Line], pairs: Sequence[Pair], run: Run, which: int) -
 
 
 def _intervals(lines: Sequence[Line], known: Sequence[Interval | None]) -> list[Interval | None]:
-    """Return the times of all lines: a place without a record lasts as long as what lies below it, if anything does."""
+    """Return the times of all lines: a place without a record spans the records below it, if there are any."""
     intervals: list[Interval | None] = [None] * len(lines)
     below: dict[int, Interval] = {}
     for index in range(len(lines) - 1, -1, -1):
@@ -146,8 +146,8 @@ def _head(line: Line, pairs: Sequence[Pair]) -> dict[str, Any]:
     if line.record is None:
         return {"what": "place", "kind": "", **head}
     pair = pairs[line.record]
-    told = {"what": pair.what, "kind": pair.kind, **head, "address": pair.address, "state": pair.state}
-    return {**told, "differences": pair.differences} if pair.differences else told
+    row = {"what": pair.what, "kind": pair.kind, **head, "address": pair.address, "state": pair.state}
+    return {**row, "differences": pair.differences} if pair.differences else row
 
 
 def _record_on(line: Line, pairs: Sequence[Pair], which: int) -> RecordId | None:
@@ -162,7 +162,7 @@ def _id(record: Interaction | Step) -> RecordId:
 
 
 def _facts(line: int, record: Interaction | Step, cassette: Cassette, prices: Prices) -> dict[str, Any]:
-    """Return what is known of a record, without what is empty."""
+    """Return the facts about a record that are not empty."""
     facts = {"line": line, "number": record.number, "name": record.name, "summary": summary(record)}
     more = _step_facts(record) if isinstance(record, Step) else _call_facts(record, cassette, prices)
     return facts | {key: value for key, value in more if value not in (None, "", "exact")}
