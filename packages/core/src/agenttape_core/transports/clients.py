@@ -1,4 +1,4 @@
-"""What a transport needs of its client, so that what transports share knows none."""
+"""The classes of an HTTP client that a transport for it needs, so that the shared code knows no client."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ class Client:
 
     Args:
         response: Its response.
-        body: Makes the body of a response, as it must be to be its client's, of chunks and what reads them.
-        decoding_error: What it raises for a body that is not encoded as its headers say.
+        body: Its body of a response, made of recorded chunks and their reader.
+        decoding_error: Its error for a body that is not encoded as its headers say.
+        transport: Its transport that really sends.
     """
 
     response: Callable[..., Any]
     body: Callable[..., Any]
     decoding_error: type[Exception]
+    transport: Callable[[], Any]
 
     def decompressed(self, encoding: str, data: bytes) -> bytes:
         """Return a whole body without its content encoding (RFC 9110 §8.4), as the client decompresses responses.

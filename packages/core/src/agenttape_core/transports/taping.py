@@ -1,11 +1,12 @@
-"""What the transports of all clients share: the crossing, and the shells around it."""
+"""The part of transports that all clients share: the crossing of a request, and its stream of head and body."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import aclosing
 from threading import Lock
-from typing import Any, Self
+from types import ModuleType
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration import (
@@ -24,21 +25,24 @@ from agenttape_core.transports.responses import Head
 
 HTTP = Boundary("http")
 
+TransportT = TypeVar("TransportT")
 
-class _Taping:
-    """A transport around another one, sync or async.
+
+class _Taping(Generic[TransportT]):
+    """A transport around another one, sync or async; a subclass has the `client`.
 
     Args:
-        client: The client's own classes.
-        inner: The transport that really sends, if the user gives one.
-        make_inner: Makes one otherwise, when it is first needed.
-        headers: Names of headers that take part in what is asked.
+        inner: The transport that really sends; by default the client's own, made when it is first needed.
+        headers: Names of headers that take part in what is asked, besides `accept` and `content-type`.
+
+    Raises:
+        ConfigurationError: `headers` is no collection of header names.
     """
 
-    def __init__(self, client: Client, inner: Any, make_inner: Callable[[], Any], headers: Collection[str]) -> None:
-        self._client = client
-        self._inner = inner
-        self._make_inner = make_inner
+    client: ClassVar[Client]
+
+    def __init__(self, inner: TransportT | None = None, *, headers: Collection[str] = ()) -> None:
+        self._inner: Any = inner
         self._names = header_names(headers)
         self._lock = Lock()
 
@@ -46,7 +50,7 @@ class _Taping:
         """Return the transport that really sends; making one takes long, and a replay needs none."""
         with self._lock:
             if self._inner is None:
-                self._inner = self._make_inner()
+                self._inner = self.client.transport()
             return self._inner
 
     def _cross(self, session: Session, request: Any, content: bytes) -> Crossing:
@@ -57,17 +61,17 @@ class _Taping:
                     f"{request.url.host}: a connection that becomes a WebSocket cannot be recorded\n"
                     "  give the client another transport for it: mounts={'all://HOST': ...}"
                 )
-        plain = self._client.decompressed(headers.get("content-encoding", ""), content)
+        plain = self.client.decompressed(headers.get("content-encoding", ""), content)
         return session.cross(HTTP, request.url.host, question_of(request, self._names, plain))
 
     def _recorder(self, request: Any, response: Any) -> tuple[Head, BodyWriter]:
-        """Return the head of a real response, and what makes chunks of its body.
+        """Return the head of a real response, and the writer of its body.
 
         The body is recorded as the client decompresses it, so that the redactor can read it.
         """
         encoding = response.headers.get("content-encoding", "")
-        has_body = request.method != "HEAD"  # else the headers tell of the body that GET would have
-        head = Head.of(response, decompressed=has_body and self._client.decompresses(encoding))
+        has_body = request.method != "HEAD"  # else the headers describe the body that GET would have
+        head = Head.of(response, decompressed=has_body and self.client.decompresses(encoding))
         return head, BodyWriter(head.content_type)
 
     def _response(self, session: Session, first: Plain, chunks: Any, live: dict[str, Any]) -> Any:
@@ -81,10 +85,10 @@ class _Taping:
         """
         with session.latching():
             head = Head.read(first)
-        return self._client.response(
+        return self.client.response(
             head.status,
             headers=head.headers,
-            stream=self._client.body(chunks, BodyReader(head.content_type)),
+            stream=self.client.body(chunks, BodyReader(head.content_type)),
             extensions={**head.extensions, **live},
         )
 
@@ -108,7 +112,7 @@ class Body:
         return self._reader.data(next(self._chunks))
 
     def close(self) -> None:
-        """End the recording; what was not read before is not part of it."""
+        """End the recording; the unread rest is not part of it."""
         if self._reader.is_over:
             next(self._chunks, None)  # so it is recorded as read to its end
         self._chunks.close()
@@ -128,14 +132,14 @@ class AsyncBody:
         return self._reader.data(await anext(self._chunks))
 
     async def aclose(self) -> None:
-        """End the recording; what was not read before is not part of it."""
+        """End the recording; the unread rest is not part of it."""
         if self._reader.is_over:
             await anext(self._chunks, None)  # so it is recorded as read to its end
         await self._chunks.aclose()
 
 
-class Taping(_Taping):
-    """The sync transports: what `TapeTransport` of each client is made of."""
+class Taping(_Taping[TransportT]):
+    """The sync transports: the base of `TapeTransport` for each client."""
 
     def handle_request(self, request: Any) -> Any:
         """Serve a request, or send and record it; outside any session only send it.
@@ -179,8 +183,8 @@ class Taping(_Taping):
             self._inner.close()
 
 
-class AsyncTaping(_Taping):
-    """The async transports: what `AsyncTapeTransport` of each client is made of."""
+class AsyncTaping(_Taping[TransportT]):
+    """The async transports: the base of `AsyncTapeTransport` for each client."""
 
     async def handle_async_request(self, request: Any) -> Any:
         """Serve a request, or send and record it; outside any session only send it.
@@ -223,3 +227,19 @@ class AsyncTaping(_Taping):
         """Close the transport that really sends."""
         if self._inner is not None:
             await self._inner.aclose()
+
+
+def sync_client(module: ModuleType) -> Client:
+    """Return the classes of a client of the family of `httpx`, for sync transports.
+
+    Args:
+        module: `httpx`, or a module with the same names.
+    """
+    body = type("Body", (Body, module.SyncByteStream), {})
+    return Client(module.Response, body, module.DecodingError, module.HTTPTransport)
+
+
+def async_client(module: ModuleType) -> Client:
+    """Like `sync_client`, for async transports."""
+    body = type("AsyncBody", (AsyncBody, module.AsyncByteStream), {})
+    return Client(module.Response, body, module.DecodingError, module.AsyncHTTPTransport)
