@@ -1,7 +1,7 @@
-"""Each point of the suite fails on an integration that is broken there, and no other point does.
+"""Each check of the suite fails on an integration that is broken there, and no other check does.
 
 An integration is broken by a small change of the reference: the body of the request, the session that is asked for, one
-of the shapes. The points that it breaks nothing of must still pass, so each of them tests what its name says.
+of the shapes. The checks that it breaks nothing of must still pass, so each of them tests what its name says.
 """
 
 # ruff: noqa: D103 - what is broken is said by the docstring of each class, or by the name of the function
@@ -24,7 +24,7 @@ from agenttape_core import CassetteMissError, SessionStateError
 from agenttape_core.integration import Boundary, Position, current_session, executing, intercept, task_branch
 from agenttape_core.session import context
 from agenttape_core.testing import IntegrationConformance, ScriptedError, Shape, run_conformance
-from agenttape_core.testing.running import points_of
+from agenttape_core.testing.running import checks_of
 
 from .reference import CLIENT, Answer, Client, ClientConformance, Piece, TapedClient, ambient, joined, tape
 
@@ -40,8 +40,8 @@ Suite = type[ClientConformance]
 BROKEN: list[tuple[str, Suite]] = []
 
 
-def breaks(point: str, *shapes: Shape) -> Callable[[type], type]:
-    """Note that a taped client, or a suite, is broken so that a point fails; run the suite for these shapes."""
+def breaks(check: str, *shapes: Shape) -> Callable[[type], type]:
+    """Note that a taped client, or a suite, is broken so that a check fails; run the suite for these shapes."""
 
     def note(broken: type) -> type:
         of_shapes = {"shapes": shapes or ("call",), "options": {"freeze": ()}}
@@ -50,7 +50,7 @@ def breaks(point: str, *shapes: Shape) -> Callable[[type], type]:
         else:
             suite = type(broken.__name__, (broken,), of_shapes)
         suite.__qualname__ = f"{broken.__qualname__}.<locals>.Suite"  # no child process can import it
-        BROKEN.append((point, suite))
+        BROKEN.append((check, suite))
         return broken
 
     return note
@@ -587,13 +587,13 @@ BROKEN.append(("test_another_process_finds_the_recordings", HashConformance))
 # -- the tests -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("point", "suite"), BROKEN, ids=[suite.__name__ for _, suite in BROKEN])
-def test_only_the_broken_point_fails(point: str, suite: Suite) -> None:
-    """The suite fails at the point that the integration breaks, and nowhere else."""
-    failed = {result.point: result.error for result in run_conformance(suite) if result.outcome == "failed"}
-    assert set(failed) == {point}, failed
+@pytest.mark.parametrize(("check", "suite"), BROKEN, ids=[suite.__name__ for _, suite in BROKEN])
+def test_only_the_broken_point_fails(check: str, suite: Suite) -> None:
+    """The suite fails at the check that the integration breaks, and nowhere else."""
+    failed = {result.check: result.error for result in run_conformance(suite) if result.outcome == "failed"}
+    assert set(failed) == {check}, failed
 
 
 def test_each_point_is_broken_once() -> None:
-    """There is a broken integration for each point of the suite."""
-    assert {point for point, _ in BROKEN} == set(points_of(IntegrationConformance))
+    """There is a broken integration for each check of the suite."""
+    assert {check for check, _ in BROKEN} == set(checks_of(IntegrationConformance))

@@ -13,7 +13,7 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langchain_core.tools import BaseTool
 
 from agenttape_core.integration import Usage
-from agenttape_core.testing import IntegrationConformance, Strand, World, run_conformance
+from agenttape_core.testing import Branch, IntegrationConformance, World, run_conformance
 from agenttape_langchain import tape
 
 if TYPE_CHECKING:
@@ -141,17 +141,17 @@ class PooledChatModel(TestChatModel):
     __test__ = False
     shapes = ("call", "stream")
 
-    def run_threads(self, works: Sequence[Strand]) -> list[Any]:
+    def run_threads(self, works: Sequence[Branch]) -> list[Any]:
         with ContextThreadPoolExecutor(len(works)) as pool:
             return list(pool.map(lambda work: work(), works))
 
 
 def test_chat_model_in_a_pool() -> None:
     """Equal questions from the threads of LangChain's pool each find their own answer, and give a stable file."""
-    points = {"test_equal_questions_in_threads", "test_order_of_completion_changes_nothing"}
-    results = run_conformance(PooledChatModel, points)
+    checks = {"test_equal_questions_in_threads", "test_order_of_completion_changes_nothing"}
+    results = run_conformance(PooledChatModel, checks)
     assert [str(result) for result in results if result.outcome != "passed"] == []
-    assert len(results) == len(points)
+    assert len(results) == len(checks)
 
 
 class WorldTool(BaseTool):

@@ -12,45 +12,45 @@ import pytest
 
 from agenttape_core import ConfigurationError
 from agenttape_core.testing import IntegrationConformance, run_conformance
-from agenttape_core.testing.running import points_of
+from agenttape_core.testing.running import checks_of
 
 from .reference import ClientConformance
 
 
 class TestReference(ClientConformance):
-    """Every point holds for the reference integration."""
+    """Every check holds for the reference integration."""
 
 
 def test_without_a_test_runner() -> None:
-    """`run_conformance` runs every point, and says what each of them is."""
+    """`run_conformance` runs every check, and says what each of them is."""
     results = run_conformance(ClientConformance)
     assert [str(result) for result in results if result.outcome != "passed"] == []
-    assert len({result.point for result in results}) == len(results) > 30
+    assert len({result.check for result in results}) == len(results) > 30
     assert all(result.says.endswith(".") for result in results)
 
 
 def test_points_by_name() -> None:
-    """`run_conformance` runs the points that are named, and refuses names that are none."""
+    """`run_conformance` runs the checks that are named, and refuses names that are none."""
     (result,) = run_conformance(ClientConformance, {"test_usage_is_recorded"})
     assert str(result) == "passed   test_usage_is_recorded"
-    with pytest.raises(ConfigurationError, match="has no point test_nothing"):
+    with pytest.raises(ConfigurationError, match="has no check test_nothing"):
         run_conformance(ClientConformance, {"test_nothing"})
 
 
 @pytest.mark.parametrize("shapes", [(), ("sync",), "call"])
 def test_unknown_shapes(shapes: Any) -> None:
-    """A suite that names no shape, or a shape that there is not, fails at every point and says why."""
+    """A suite that names no shape, or a shape that there is not, fails at every check and says why."""
     results = run_conformance(type("Misspelled", (ClientConformance,), {"shapes": shapes}))
     assert {result.outcome for result in results} == {"failed"}
     assert "expected one or more of acall, astream, call, stream" in str(results[0].error)
 
 
 def test_points_are_documented() -> None:
-    """The page about the suite lists each point, with the words of its docstring, in order."""
+    """The page about the suite lists each check, with the words of its docstring, in order."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "conformance.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(test_\w+)` \| (.*) \|$", page, re.MULTILINE)
-    points = points_of(IntegrationConformance)
-    assert listed == [(point, getattr(IntegrationConformance, point).__doc__) for point in points]
+    checks = checks_of(IntegrationConformance)
+    assert listed == [(check, getattr(IntegrationConformance, check).__doc__) for check in checks]
 
 
 def test_imports() -> None:

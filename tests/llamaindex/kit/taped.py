@@ -1,4 +1,4 @@
-"""The kit on taped models: each point has a cassette of its own, which is recorded, and then replayed."""
+"""The kit on taped models: each check has a cassette of its own, which is recorded, and then replayed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Outcomes = dict[str, tuple[str, str]]
 
 
 def taped(suite: type[Any], folder: Path, mode: str) -> type[Any]:
-    """Return a suite whose models are taped, in a session of some mode around each point."""
+    """Return a suite whose models are taped, in a session of some mode around each check."""
 
     class Taped(suite):  # type: ignore[misc]
         def make(self) -> Any:
@@ -28,11 +28,11 @@ def taped(suite: type[Any], folder: Path, mode: str) -> type[Any]:
             return tape(super().make_breaking())
 
         @contextmanager
-        def around(self, point: str) -> Iterator[None]:
+        def around(self, check: str) -> Iterator[None]:
             # `keep`: a deviation is an assertion that fails, and not a recording that went wrong.
             with (
-                super().around(point),
-                use_cassette(folder / f"{point}.yaml", mode=mode, ambient=False, on_error="keep"),
+                super().around(check),
+                use_cassette(folder / f"{check}.yaml", mode=mode, ambient=False, on_error="keep"),
             ):
                 yield
 
@@ -42,13 +42,13 @@ def taped(suite: type[Any], folder: Path, mode: str) -> type[Any]:
 def replayed(suite: type[Any], folder: Path, stand_in: Callable[..., Any], **options: Any) -> type[Any]:
     """Return a suite whose models are stand-ins made of the cassettes that a taped one has recorded.
 
-    Each point has one stand-in, since one replays its cassette once.
+    Each check has one stand-in, since one replays its cassette once.
     """
 
     class Replayed(suite):  # type: ignore[misc]
         @contextmanager
-        def around(self, point: str) -> Iterator[None]:
-            file = folder / f"{point}.yaml"
+        def around(self, check: str) -> Iterator[None]:
+            file = folder / f"{check}.yaml"
             self.stand_in = stand_in(file, **options) if list(open_cassette(file).interactions()) else None
             yield
 
@@ -65,8 +65,8 @@ def replayed(suite: type[Any], folder: Path, stand_in: Callable[..., Any], **opt
 
 
 def outcomes(suite: type[Any]) -> Outcomes:
-    """Return how each point ended, and what it said if it failed."""
+    """Return how each check ended, and what it said if it failed."""
     return {
-        result.point: (result.outcome, str(result.error) if result.outcome == "failed" else "")
+        result.check: (result.outcome, str(result.error) if result.outcome == "failed" else "")
         for result in run_conformance(suite)
     }

@@ -1,4 +1,4 @@
-"""Each point about embedding models fails on one that is broken there, and only those named with it fail too."""
+"""Each check about embedding models fails on one that is broken there, and only those named with it fail too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from llama_index_instrumentation import get_dispatcher
 from pydantic import PrivateAttr
 
 from agenttape_core.testing import run_conformance
-from agenttape_core.testing.running import points_of
+from agenttape_core.testing.running import checks_of
 from agenttape_llamaindex.testing import EmbeddingConformance
 
 from .reference import ReferenceEmbedding, ReferenceEmbeddingConformance
@@ -20,12 +20,12 @@ from .reference import ReferenceEmbedding, ReferenceEmbeddingConformance
 BROKEN: list[tuple[str, frozenset[str], type[EmbeddingConformance]]] = []
 
 
-def breaks(point: str, *also: str) -> Callable[[type], type]:
-    """Note that a model is broken so that a point fails, and which others fail with it."""
+def breaks(check: str, *also: str) -> Callable[[type], type]:
+    """Note that a model is broken so that a check fails, and which others fail with it."""
 
     def note(broken: type) -> type:
         suite = type(broken.__name__, (ReferenceEmbeddingConformance,), {"model": broken})
-        BROKEN.append((point, frozenset(also), suite))
+        BROKEN.append((check, frozenset(also), suite))
         return broken
 
     return note
@@ -319,16 +319,16 @@ class IgnoresItsCache(ReferenceEmbedding):
 # -- the tests -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("point", "also", "suite"), BROKEN, ids=[suite.__name__ for _, _, suite in BROKEN])
-def test_only_the_broken_points_fail(point: str, also: frozenset[str], suite: type[EmbeddingConformance]) -> None:
+@pytest.mark.parametrize(("check", "also", "suite"), BROKEN, ids=[suite.__name__ for _, _, suite in BROKEN])
+def test_only_the_broken_points_fail(check: str, also: frozenset[str], suite: type[EmbeddingConformance]) -> None:
     """The kit fails at what a model breaks, and nowhere else."""
-    failed = {result.point: str(result.error) for result in run_conformance(suite) if result.outcome == "failed"}
-    assert set(failed) == {point} | also, failed
+    failed = {result.check: str(result.error) for result in run_conformance(suite) if result.outcome == "failed"}
+    assert set(failed) == {check} | also, failed
 
 
 def test_each_point_is_broken_once() -> None:
-    """There is a broken model for each point."""
-    assert {point for point, _, _ in BROKEN} == set(points_of(EmbeddingConformance))
+    """There is a broken model for each check."""
+    assert {check for check, _, _ in BROKEN} == set(checks_of(EmbeddingConformance))
 
 
 def test_reference_keeps_every_point() -> None:

@@ -1,7 +1,7 @@
-"""Each point about LLMs fails on an LLM that is broken there.
+"""Each check about LLMs fails on an LLM that is broken there.
 
-Each LLM is the reference with one thing changed. Some things cannot be broken alone: `also` names the other points that
-must fail with it, and no other point may.
+Each LLM is the reference with one thing changed. Some things cannot be broken alone: `also` names the other checks that
+must fail with it, and no other check may.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from llama_index_instrumentation import get_dispatcher
 from pydantic import PrivateAttr
 
 from agenttape_core.testing import run_conformance
-from agenttape_core.testing.running import points_of
+from agenttape_core.testing.running import checks_of
 from agenttape_llamaindex.testing import LLMConformance
 
 from .reference import (
@@ -45,15 +45,15 @@ from .reference import (
 BROKEN: list[tuple[str, frozenset[str], type[LLMConformance]]] = []
 CHATS = ("chat", "achat")
 ANY = "any"
-"""Says that any other point may fail too: nearly all of them make the call that is broken."""
+"""Says that any other check may fail too: nearly all of them make the call that is broken."""
 
 
-def breaks(point: str, *also: str) -> Callable[[type], type]:
-    """Note that an LLM is broken so that a point fails, and which others fail with it."""
+def breaks(check: str, *also: str) -> Callable[[type], type]:
+    """Note that an LLM is broken so that a check fails, and which others fail with it."""
 
     def note(broken: type) -> type:
         suite = type(broken.__name__, (ReferenceLLMConformance,), {"llm": broken})
-        BROKEN.append((point, frozenset(also), suite))
+        BROKEN.append((check, frozenset(also), suite))
         return broken
 
     return note
@@ -656,24 +656,24 @@ class CountsItsTasks(ReferenceLLM):
 # -- the tests -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("point", "also", "suite"), BROKEN, ids=[suite.__name__ for _, _, suite in BROKEN])
-def test_only_the_broken_points_fail(point: str, also: frozenset[str], suite: type[LLMConformance]) -> None:
+@pytest.mark.parametrize(("check", "also", "suite"), BROKEN, ids=[suite.__name__ for _, _, suite in BROKEN])
+def test_only_the_broken_points_fail(check: str, also: frozenset[str], suite: type[LLMConformance]) -> None:
     """The kit fails at what an LLM breaks, and nowhere else."""
-    failed = {result.point: str(result.error) for result in run_conformance(suite) if result.outcome == "failed"}
-    assert point in failed
-    assert ANY in also or set(failed) == {point} | also, failed
+    failed = {result.check: str(result.error) for result in run_conformance(suite) if result.outcome == "failed"}
+    assert check in failed
+    assert ANY in also or set(failed) == {check} | also, failed
 
 
 def test_class_must_fit_the_metadata() -> None:
-    """An LLM that says that it calls functions, and is of a class that cannot, fails at its point."""
+    """An LLM that says that it calls functions, and is of a class that cannot, fails at its check."""
     (result,) = run_conformance(ClaimsTools, {"test_metadata_agrees_with_the_class"})
     assert result.outcome == "failed"
 
 
 def test_each_point_is_broken_once() -> None:
-    """There is a broken LLM for each point."""
-    broken = {point for point, _, _ in BROKEN} | {"test_metadata_agrees_with_the_class"}
-    assert broken == set(points_of(LLMConformance))
+    """There is a broken LLM for each check."""
+    broken = {check for check, _, _ in BROKEN} | {"test_metadata_agrees_with_the_class"}
+    assert broken == set(checks_of(LLMConformance))
 
 
 def test_reference_keeps_every_point() -> None:

@@ -13,7 +13,7 @@ from llama_index.core.llms import LLM, MockLLM
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 
 from agenttape_core import ConfigurationError
-from agenttape_core.testing.running import points_of
+from agenttape_core.testing.running import checks_of
 from agenttape_llamaindex.testing import EmbeddingConformance, LLMConformance, run_conformance
 
 from .reference import ReferenceLLM, ReferenceLLMConformance
@@ -76,7 +76,7 @@ class TestMockEmbedding(EmbeddingConformance):
 
 
 def test_deviation_that_holds_is_told() -> None:
-    """A point that is named as a deviation, and holds, fails: the list stays true."""
+    """A check that is named as a deviation, and holds, fails: the list stays true."""
 
     class Modest(ReferenceLLMConformance):
         deviations: ClassVar = {"test_chunks_are_cumulative": "so I thought"}
@@ -87,7 +87,7 @@ def test_deviation_that_holds_is_told() -> None:
 
 
 def test_deviation_must_be_a_point() -> None:
-    """A deviation that names no point is refused."""
+    """A deviation that names no check is refused."""
 
     class Wrong(ReferenceLLMConformance):
         deviations: ClassVar = {"test_chunks_are_commutative": "a slip of the pen"}
@@ -127,7 +127,7 @@ def test_random_answers_are_compared_by_type() -> None:
 
 @pytest.mark.parametrize("suite", [LLMConformance, EmbeddingConformance])
 def test_helpers_of_points_do_not_meet(suite: type) -> None:
-    """No two groups of points have a helper of the same name: one would hide the other's."""
+    """No two groups of checks have a helper of the same name: one would hide the other's."""
     groups = [vars(cls) for cls in suite.__bases__]
     names = [name for group in groups for name in group if not name.startswith("__")]
     assert sorted(names) == sorted(set(names))
@@ -135,9 +135,9 @@ def test_helpers_of_points_do_not_meet(suite: type) -> None:
 
 @pytest.mark.parametrize("suite", [LLMConformance, EmbeddingConformance])
 def test_every_point_is_on_the_page(suite: type) -> None:
-    """The page lists each point with what it says, and no other."""
+    """The page lists each check with what it says, and no other."""
     page = (Path(__file__).resolve().parents[3] / "docs" / "llamaindex.md").read_text(encoding="utf-8")
-    _, _, after = page.partition(f"The points of `{suite.__name__}`:")
+    _, _, after = page.partition(f"The checks of `{suite.__name__}`:")
     table = after.strip().partition("\n\n")[0]
     rows = dict(re.findall(r"^\| `(test_\w+)` \| (.*) \|$", table, re.MULTILINE))
-    assert rows == {point: getattr(suite, point).__doc__.splitlines()[0] for point in points_of(suite)}
+    assert rows == {check: getattr(suite, check).__doc__.splitlines()[0] for check in checks_of(suite)}

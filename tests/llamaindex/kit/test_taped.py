@@ -38,10 +38,10 @@ WORLDS: dict[type[Any], tuple[type[Any], tuple[str, ...]]] = {
     ],
 )
 def test_stand_in_keeps_every_point(suite: type[Any], stand_in: Any, options: dict[str, Any], tmp_path: Path) -> None:
-    """A stand-in made of what was recorded keeps the points, but for what it says of itself."""
+    """A stand-in made of what was recorded keeps the checks, but for what it says of itself."""
     outcomes(taped(suite, tmp_path, "all"))
     found = outcomes(replayed(suite, tmp_path, stand_in, **options))
-    assert {point: end for point, end in found.items() if end[0] == "failed"} == {}
+    assert {check: end for check, end in found.items() if end[0] == "failed"} == {}
 
 
 @pytest.mark.parametrize("suite", WORLDS, ids=[suite.__name__ for suite in WORLDS])

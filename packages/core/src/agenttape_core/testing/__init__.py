@@ -1,19 +1,19 @@
 """For authors of integrations: the conformance suite, and the scripted world that it puts behind what is taped."""
 
-from agenttape_core.testing.concurrency import Strand
+from agenttape_core.testing.concurrency import Branch
 from agenttape_core.testing.conformance import IntegrationConformance
 from agenttape_core.testing.hooks import Shape
-from agenttape_core.testing.running import PointResult, PointSuite, expect, run_conformance
+from agenttape_core.testing.running import CheckResult, CheckSuite, expect, run_conformance
 from agenttape_core.testing.stable import stable_text
 from agenttape_core.testing.world import ScriptedError, World
 
 __all__ = [
+    "Branch",
+    "CheckResult",
+    "CheckSuite",
     "IntegrationConformance",
-    "PointResult",
-    "PointSuite",
     "ScriptedError",
     "Shape",
-    "Strand",
     "World",
     "expect",
     "run_conformance",

@@ -1,4 +1,4 @@
-"""The work bench of the points: a folder for each, sessions in it, and one way of asking in every shape."""
+"""The work bench of the checks: a folder for each, sessions in it, and one way of asking in every shape."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class _Connected:
 
 
 class Bench(Hooks):
-    """What every point needs. A test runner calls `setup_method` before each one, and `teardown_method` after it."""
+    """What every check needs. A test runner calls `setup_method` before each one, and `teardown_method` after it."""
 
     folder: Path
-    """Where the cassettes of the point are."""
+    """Where the cassettes of the check are."""
 
     def setup_method(self) -> None:
         """Make an empty folder.
@@ -88,7 +88,7 @@ class Bench(Hooks):
 
     @contextmanager
     def session(self, mode: str, name: str = CASSETTE, **options: Any) -> Iterator[Session]:
-        """Open a session on a cassette of this point, with the ambient integration around it."""
+        """Open a session on a cassette of this check, with the ambient integration around it."""
         given: dict[str, Any] = {**_SETTINGS, **self.options, **options}
         with self._connected, use_cassette(self.folder / name, mode=mode, **given) as session:
             yield session
@@ -108,7 +108,7 @@ class Bench(Hooks):
             yield session
 
     def files(self) -> dict[str, bytes]:
-        """Return the files of this point, by their names."""
+        """Return the files of this check, by their names."""
         return {str(file): file.read_bytes() for file in sorted(self.folder.rglob("*")) if file.is_file()}
 
     def subject(self, world: World | None = None) -> Any:
@@ -150,7 +150,7 @@ class Bench(Hooks):
         """Ask in one shape, and return what was raised, if anything was."""
         try:
             self.ask(shape, subject, text)
-        except (Exception, AgentTapeHalt) as error:  # noqa: BLE001 - the point says which one it expects
+        except (Exception, AgentTapeHalt) as error:  # noqa: BLE001 - the check says which one it expects
             return error
         return None
 
@@ -187,7 +187,7 @@ def _read(stream: Iterator[Any], most: int | None, then: Callable[[Any], None]) 
             chunk = next(stream)
         except StopIteration:
             return Reading(chunks, None)
-        except (Exception, AgentTapeHalt) as error:  # noqa: BLE001 - the point says which one it expects
+        except (Exception, AgentTapeHalt) as error:  # noqa: BLE001 - the check says which one it expects
             return Reading(chunks, error)
         chunks.append(chunk)
         then(chunk)
@@ -202,7 +202,7 @@ async def _aread(stream: AsyncIterator[Any], most: int | None, then: Callable[[A
             chunk = await anext(stream)
         except StopAsyncIteration:
             return Reading(chunks, None)
-        except (Exception, AgentTapeHalt) as error:  # noqa: BLE001 - the point says which one it expects
+        except (Exception, AgentTapeHalt) as error:  # noqa: BLE001 - the check says which one it expects
             return Reading(chunks, error)
         chunks.append(chunk)
         then(chunk)

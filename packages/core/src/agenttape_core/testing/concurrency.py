@@ -10,25 +10,25 @@ from itertools import count
 from threading import Event, Lock, Thread
 from typing import Any
 
-_strand: ContextVar[Strand | None] = ContextVar("agenttape_testing_strand", default=None)
+_branch: ContextVar[Branch | None] = ContextVar("agenttape_testing_branch", default=None)
 
 
-def current_strand() -> Strand | None:
-    """Return the strand that runs in this context, if one does."""
-    return _strand.get()
+def current_branch() -> Branch | None:
+    """Return the branch that runs in this context, if one does."""
+    return _branch.get()
 
 
-class Strand:
+class Branch:
     """One of several pieces of work that run at once. Call it in a thread, or await `arun()` in a task.
 
     Args:
-        work: What it does: a function of the strand, or a coroutine function of it.
+        work: What it does: a function of the branch, or a coroutine function of it.
         turns: Says when it may go on.
         numbers: The numbers of its calls, which must not depend on who is faster.
         patience: Seconds after which waiting is given up.
     """
 
-    def __init__(self, work: Callable[[Strand], Any], turns: Turns, numbers: Iterator[int], patience: float) -> None:
+    def __init__(self, work: Callable[[Branch], Any], turns: Turns, numbers: Iterator[int], patience: float) -> None:
         self.numbers = numbers
         self.begun = Event()
         """Set when the work has reached the world, or has ended."""
@@ -39,7 +39,7 @@ class Strand:
 
     def __call__(self) -> Any:
         """Do the work, in the context of the caller."""
-        _strand.set(self)
+        _branch.set(self)
         try:
             return self._work(self)
         finally:
@@ -47,7 +47,7 @@ class Strand:
 
     async def arun(self) -> Any:
         """Do the work of a coroutine function."""
-        _strand.set(self)
+        _branch.set(self)
         try:
             return await self._work(self)
         finally:
@@ -74,49 +74,49 @@ class Strand:
 
 
 class Turns:
-    """Lets strands go on one after the other, once all of them wait.
+    """Lets branchs go on one after the other, once all of them wait.
 
     Args:
-        order: The indices of the strands, that which ends first first.
+        order: The indices of the branchs, that which ends first first.
     """
 
     def __init__(self, order: Sequence[int]) -> None:
         self._order = order
-        self._strands: list[Strand] = []
-        self._inside: set[Strand] = set()
-        self._left: set[Strand] = set()
+        self._branchs: list[Branch] = []
+        self._inside: set[Branch] = set()
+        self._left: set[Branch] = set()
         self._lock = Lock()
 
-    def strands(self, works: Sequence[Callable[[Strand], Any]], patience: float) -> list[Strand]:
-        """Return the strands of several works, as many as the order has."""
-        self._strands = [
-            Strand(work, self, count(number, len(works)), patience) for number, work in enumerate(works, 1)
+    def branchs(self, works: Sequence[Callable[[Branch], Any]], patience: float) -> list[Branch]:
+        """Return the branchs of several works, as many as the order has."""
+        self._branchs = [
+            Branch(work, self, count(number, len(works)), patience) for number, work in enumerate(works, 1)
         ]
-        return self._strands
+        return self._branchs
 
-    def entered(self, strand: Strand) -> None:
-        """Note that a strand waits."""
+    def entered(self, branch: Branch) -> None:
+        """Note that a branch waits."""
         with self._lock:
-            self._inside.add(strand)
+            self._inside.add(branch)
         self._let_go()
 
-    def left(self, strand: Strand) -> None:
-        """Note that a strand has its answer."""
+    def left(self, branch: Branch) -> None:
+        """Note that a branch has its answer."""
         with self._lock:
-            self._left.add(strand)
+            self._left.add(branch)
         self._let_go()
 
     def _let_go(self) -> None:
         with self._lock:
-            if len(self._inside | self._left) < len(self._strands):
+            if len(self._inside | self._left) < len(self._branchs):
                 return
-            ahead = next((n for n in self._order if self._strands[n] not in self._left), None)
-            if ahead is None or self._strands[ahead].may_go.done():
+            ahead = next((n for n in self._order if self._branchs[n] not in self._left), None)
+            if ahead is None or self._branchs[ahead].may_go.done():
                 return
-            self._strands[ahead].may_go.set_result(None)
+            self._branchs[ahead].may_go.set_result(None)
 
 
-def run_in_threads(works: Sequence[Strand], patience: float) -> list[Any]:
+def run_in_threads(works: Sequence[Branch], patience: float) -> list[Any]:
     """Run each work in a thread of its own, with a copy of the context, begun when the one before it has begun."""
     futures: list[Future[Any]] = []
     for work in works:
@@ -127,7 +127,7 @@ def run_in_threads(works: Sequence[Strand], patience: float) -> list[Any]:
     return [future.result(patience) for future in futures]
 
 
-async def run_in_tasks(works: Sequence[Strand]) -> list[Any]:
+async def run_in_tasks(works: Sequence[Branch]) -> list[Any]:
     """Run each work in a task of its own."""
     return await asyncio.gather(*(work.arun() for work in works))
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 from unittest import SkipTest
 
 from agenttape_core.integration import Usage
-from agenttape_core.testing.concurrency import Strand, run_in_tasks, run_in_threads
+from agenttape_core.testing.concurrency import Branch, run_in_tasks, run_in_threads
 from agenttape_core.testing.world import ScriptedError, World
 
 Shape = Literal["call", "acall", "stream", "astream"]
@@ -110,13 +110,13 @@ class Hooks:
         """Return the classes and modules that the ambient integration patches."""
         return ()
 
-    def run_threads(self, works: Sequence[Strand]) -> list[Any]:
+    def run_threads(self, works: Sequence[Branch]) -> list[Any]:
         """Run works at once in threads, and return their results; by default each begins after the one before it.
 
         Override it if the framework has a way of its own. It must run each in a copy of this context.
         """
         return run_in_threads(works, self.patience)
 
-    async def run_tasks(self, works: Sequence[Strand]) -> list[Any]:
+    async def run_tasks(self, works: Sequence[Branch]) -> list[Any]:
         """Run works at once in tasks, and return their results; by default with `asyncio.gather`."""
         return await run_in_tasks(works)

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Lock
 
-from agenttape_core.testing.concurrency import current_strand
+from agenttape_core.testing.concurrency import current_branch
 
 PIECE = 6
 """How many characters a streamed chunk has."""
@@ -38,8 +38,8 @@ class World:
     Let the client that is taped call the one of `ask`, `aask`, `stream` and `astream` that fits. Thread-safe.
 
     Args:
-        says: Makes the answer to a question and the number of the call, from 1. Calls in strands are numbered by
-            strand, so that the order in which they arrive changes nothing.
+        says: Makes the answer to a question and the number of the call, from 1. Calls in branchs are numbered by
+            branch, so that the order in which they arrive changes nothing.
     """
 
     def __init__(self, says: Callable[[str, int], str] = numbered) -> None:
@@ -67,8 +67,8 @@ class World:
     def ask(self, question: str) -> str:
         """Return the answer."""
         answer = self._reach(question)
-        if (strand := current_strand()) is not None:
-            strand.hold()
+        if (branch := current_branch()) is not None:
+            branch.hold()
         return answer
 
     async def aask(self, question: str) -> str:
@@ -99,8 +99,8 @@ class World:
                 self.trespasses.append(question)
                 raise AssertionError(f"the real thing was asked {question!r} although it is switched off")
             self.questions.append(question)
-            strand = current_strand()
-            answer = self._says(question, next(strand.numbers) if strand else len(self.questions))
+            branch = current_branch()
+            answer = self._says(question, next(branch.numbers) if branch else len(self.questions))
             self.answers.append(answer)
             if len(self.questions) == 1:
                 self.arrived.set_result(None)
@@ -111,8 +111,8 @@ class World:
     async def _ahold(self) -> None:
         if self.hangs:
             await asyncio.Event().wait()
-        if (strand := current_strand()) is not None:
-            await strand.ahold()
+        if (branch := current_branch()) is not None:
+            await branch.ahold()
 
     def _break(self, number: int) -> None:
         if number and self.breaks is not None:

@@ -1,4 +1,4 @@
-"""The properties of an embedding model that its author declares, and the calls that the points make of it."""
+"""The properties of an embedding model that its author declares, and the calls that the checks make of it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class EmbeddingHooks(KitSuite):
     # -- making it -------------------------------------------------------------------------------------------------
 
     def make(self) -> BaseEmbedding:
-        """Return the embedding model. Has to be defined; called more than once for a point."""
+        """Return the embedding model. Has to be defined; called more than once for a check."""
         raise NotImplementedError("define make(self), which returns the embedding model")
 
     def make_failing(self) -> BaseEmbedding:
         """Return an embedding model whose every call raises."""
         raise SkipTest("has no `make_failing` hook")
 
-    # -- for the points --------------------------------------------------------------------------------------------
+    # -- for the checks --------------------------------------------------------------------------------------------
 
     def batched(self, size: int = 2) -> BaseEmbedding:
         """Return the embedding model with a batch size that the texts exceed."""

@@ -1,4 +1,4 @@
-"""The properties of an LLM that its author declares, and the calls that the points make of it."""
+"""The properties of an LLM that its author declares, and the calls that the checks make of it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LLMHooks(KitSuite):
     # -- making it -------------------------------------------------------------------------------------------------
 
     def make(self) -> LLM:
-        """Return the LLM. Has to be defined; called more than once for a point."""
+        """Return the LLM. Has to be defined; called more than once for a check."""
         raise NotImplementedError("define make(self), which returns the LLM")
 
     def make_failing(self) -> LLM:
@@ -67,7 +67,7 @@ class LLMHooks(KitSuite):
         """Return the tools that it is given."""
         return [FunctionTool.from_defaults(fn=get_weather)]
 
-    # -- for the points --------------------------------------------------------------------------------------------
+    # -- for the checks --------------------------------------------------------------------------------------------
 
     @property
     def calls(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Shared by both suites of the kit: points, known deviations, and the context around each point."""
+"""Shared by both suites of the kit: checks, known deviations, and the context around each check."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ class KitSuite:
     """The part of a suite that does not depend on the tested object."""
 
     deviations: ClassVar[Mapping[str, str]] = {}
-    """The names of points that are known not to hold, with the reasons. Each still runs: it is skipped while it fails,
+    """The names of checks that are known not to hold, with the reasons. Each still runs: it is skipped while it fails,
     and fails when it holds, so that the list stays true."""
 
     def setup_method(self) -> None:
-        """Check the declared deviations. A test runner calls this before each point.
+        """Check the declared deviations. A test runner calls this before each check.
 
         Raises:
-            ConfigurationError: If `deviations` names a point that does not exist.
+            ConfigurationError: If `deviations` names a check that does not exist.
         """
         if unknown := sorted(name for name in self.deviations if not hasattr(type(self), name)):
-            raise ConfigurationError(f"deviations: {type(self).__name__} has no point {', '.join(unknown)}")
+            raise ConfigurationError(f"deviations: {type(self).__name__} has no check {', '.join(unknown)}")
 
     def teardown_method(self) -> None:
-        """Do nothing; a hook to clean up after each point."""
+        """Do nothing; a hook to clean up after each check."""
 
     @contextmanager
-    def around(self, point: str) -> Iterator[None]:
-        """Open a context around a point: a session, a server, a patched clock.
+    def around(self, check: str) -> Iterator[None]:
+        """Open a context around a check: a session, a server, a patched clock.
 
         Args:
-            point: The name of the point.
+            check: The name of the check.
         """
         yield
 
 
-def point(method: Callable[[SuiteT], None]) -> Callable[[SuiteT], None]:
-    """Make a point of a method: it runs inside `around`, and its suite may declare it a deviation."""
+def check(method: Callable[[SuiteT], None]) -> Callable[[SuiteT], None]:
+    """Make a check of a method: it runs inside `around`, and its suite may declare it a deviation."""
 
     @wraps(method)
     def checked(suite: SuiteT) -> None:
@@ -72,7 +72,7 @@ def point(method: Callable[[SuiteT], None]) -> Callable[[SuiteT], None]:
 
 
 def needs(condition: object, reason: str) -> None:
-    """Skip the point unless a condition holds.
+    """Skip the check unless a condition holds.
 
     Raises:
         SkipTest: If it does not hold.

@@ -1,1 +1,1 @@
-"""The points of conformance, in groups; each `test_*` method is one."""
+"""The checks of conformance, in groups; each `test_*` method is one."""

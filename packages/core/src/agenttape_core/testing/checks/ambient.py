@@ -10,8 +10,8 @@ from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World, gone
 
 
-class AmbiencePoints(Bench):
-    """The points about ambient integrations; skipped if there is none."""
+class AmbienceChecks(Bench):
+    """The checks about ambient integrations; skipped if there is none."""
 
     def _need_ambience(self) -> None:
         if self.ambient() is None:

@@ -19,8 +19,8 @@ THIS_RUN, OTHER_RUN = "6f0a3b52-4c1d-4e8a-9d27-1b5c8e0f7a34", "c2d94e71-8b3f-4a6
 """Ids that belong to a run."""
 
 
-class FilePoints(Crowd):
-    """The points about cassettes."""
+class FileChecks(Crowd):
+    """The checks about cassettes."""
 
     def test_interactions_are_well_formed(self) -> None:
         """Each interaction has a kind of the glossary, a name, an address and a request."""

@@ -11,8 +11,8 @@ from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World, gone
 
 
-class MissPoints(Bench):
-    """The points about misses."""
+class MissChecks(Bench):
+    """The checks about misses."""
 
     def _recorded(self, shape: Shape) -> None:
         with self.record():

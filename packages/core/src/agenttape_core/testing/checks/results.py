@@ -11,8 +11,8 @@ from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World, gone
 
 
-class ResultPoints(Bench):
-    """The points about results."""
+class ResultChecks(Bench):
+    """The checks about results."""
 
     def test_replayed_answer_equals_the_recorded_one(self) -> None:
         """An answer that is replayed has the value, the type and the ids of the one that was recorded."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agenttape_core.testing.bench import OTHER, QUESTION, Bench
-from agenttape_core.testing.concurrency import Strand, Turns
+from agenttape_core.testing.concurrency import Branch, Turns
 from agenttape_core.testing.hooks import Shape
 from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World, gone
@@ -25,7 +25,7 @@ class Crowd(Bench):
             The text that each thread got.
         """
         subject = self.subject(world)
-        works = Turns(order).strands([lambda _: self.says(shape, subject, QUESTION)] * len(order), self.patience)
+        works = Turns(order).branchs([lambda _: self.says(shape, subject, QUESTION)] * len(order), self.patience)
         return self.run_threads(works)
 
     def ask_in_tasks(self, shape: Shape, world: World, order: Sequence[int], times: int = 1) -> list[Any]:
@@ -35,22 +35,22 @@ class Crowd(Bench):
             The texts that each task got.
         """
 
-        async def work(strand: Strand) -> list[str]:
+        async def work(branch: Branch) -> list[str]:
             texts = []
             for _ in range(times):
                 texts.append(self.text(await self.aask(shape, subject, QUESTION)))
-                strand.leave()
+                branch.leave()
             return texts
 
         async def at_once() -> list[Any]:
-            return await self.run_tasks(Turns(order).strands([work] * len(order), self.patience))
+            return await self.run_tasks(Turns(order).branchs([work] * len(order), self.patience))
 
         subject = self.subject(world)
         return asyncio.run(at_once())
 
 
-class SequencePoints(Crowd):
-    """The points about equal questions."""
+class SequenceChecks(Crowd):
+    """The checks about equal questions."""
 
     def test_equal_questions_get_their_answers_in_order(self) -> None:
         """A question that was asked three times gets its three answers, in order."""

@@ -15,8 +15,8 @@ from agenttape_core.testing.world import World
 INNER, OUTER = "inner.yaml", "outer.yaml"
 
 
-class SessionPoints(Bench):
-    """The points about sessions."""
+class SessionChecks(Bench):
+    """The checks about sessions."""
 
     def test_outside_a_session_nothing_changes(self) -> None:
         """Outside a session a taped object does what the original does: the same answers and errors, the same calls."""

@@ -10,8 +10,8 @@ from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World
 
 
-class StreamPoints(Bench):
-    """The points about streams."""
+class StreamChecks(Bench):
+    """The checks about streams."""
 
     def test_replayed_chunks_equal_the_recorded_ones(self) -> None:
         """A stream is replayed in the same number of chunks, each equal to the recorded one."""

@@ -24,8 +24,8 @@ main(job)
 _TIMEOUT_S = 120
 
 
-class ElsewherePoints(Bench):
-    """The point about other processes; skipped for a class that a child process cannot import."""
+class ProcessChecks(Bench):
+    """The check about other processes; skipped for a class that a child process cannot import."""
 
     def test_another_process_finds_the_recordings(self) -> None:
         """A process with another hash seed finds the recordings, and replays the same."""

@@ -1,4 +1,4 @@
-"""Points about an LLM as an object: its description, copies, other processes."""
+"""Checks about an LLM as an object: its description, copies, other processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 
 from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import needs, point, shown
+from agenttape_llamaindex.testing.suite import check, needs, shown
 
 COPIES: dict[str, Callable[[Any], Any]] = {
     "copy.copy": copy.copy,
@@ -23,10 +23,10 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class ObjectPoints(LLMHooks):
-    """The points about the object itself."""
+class ObjectChecks(LLMHooks):
+    """The checks about the object itself."""
 
-    @point
+    @check
     def test_metadata_says_what_it_is(self) -> None:
         """`metadata` is an `LLMMetadata` with a name and a positive context window, equal each time it is read."""
         llm = self.make()
@@ -36,14 +36,14 @@ class ObjectPoints(LLMHooks):
         expect(found.model_name, "the model has no name")
         expect(found == llm.metadata, "metadata differs when it is read again")
 
-    @point
+    @check
     def test_metadata_agrees_with_the_class(self) -> None:
         """An LLM whose metadata says that it calls functions is a `FunctionCallingLLM`."""
         llm = self.make()
         if llm.metadata.is_function_calling_model:
             expect(isinstance(llm, FunctionCallingLLM), f"a {type(llm).__name__} is no FunctionCallingLLM")
 
-    @point
+    @check
     def test_payload_is_safe(self) -> None:
         """`to_payload` is JSON data that names the class and holds no secret."""
         llm = self.make()
@@ -52,7 +52,7 @@ class ObjectPoints(LLMHooks):
         expect(payload.get("class_name") == llm.class_name(), f"the payload names {payload.get('class_name')!r}")
         expect(not any(secret in text for secret in self.secrets), "the payload holds a secret")
 
-    @point
+    @check
     def test_description_names_the_class(self) -> None:
         """`to_dict` and `to_json` are JSON data that name the class by `class_name`."""
         llm = self.make()
@@ -61,14 +61,14 @@ class ObjectPoints(LLMHooks):
             named = found.get("class_name")
             expect(named == llm.class_name(), f"{way} names {named!r}, class_name() says {llm.class_name()!r}")
 
-    @point
+    @check
     def test_copies_answer_the_same(self) -> None:
         """A copy, deep or not, gives the answers of the original."""
         for way, copied in COPIES.items():
             first, second = self.ask(self.make(), "chat"), self.ask(copied(self.make()), "chat")
             self.expect_same(f"the original, then {way}", first, second)
 
-    @point
+    @check
     def test_copy_is_on_its_own(self) -> None:
         """An attribute that is set on a copy is not set on the original."""
         llm = self.make()
@@ -77,7 +77,7 @@ class ObjectPoints(LLMHooks):
         expect(changed.system_prompt == "Be brief.", f"the copy has the system prompt {changed.system_prompt!r}")
         expect(llm.system_prompt == before, "the original got the system prompt of its copy")
 
-    @point
+    @check
     def test_pickled_answers_the_same(self) -> None:
         """After pickling it gives the answers of the original."""
         needs(self.pickles, "cannot be pickled")
@@ -85,7 +85,7 @@ class ObjectPoints(LLMHooks):
         first, second = self.ask(self.make(), "chat"), self.ask(sent, "chat")
         self.expect_same("the original, then the pickled one", first, second)
 
-    @point
+    @check
     def test_plain_answers_stay_as_they_are(self) -> None:
         """A caller that changes an answer changes no later one."""
         llm = self.make()

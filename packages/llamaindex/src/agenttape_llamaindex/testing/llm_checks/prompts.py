@@ -1,4 +1,4 @@
-"""Points about prompt templates."""
+"""Checks about prompt templates."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from llama_index.core.prompts import PromptTemplate
 from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.calls import finished
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import needs, point, shown
+from agenttape_llamaindex.testing.suite import check, needs, shown
 
 
-class PromptPoints(LLMHooks):
-    """The points about `predict`, `stream` and their asynchronous forms."""
+class PromptChecks(LLMHooks):
+    """The checks about `predict`, `stream` and their asynchronous forms."""
 
-    @point
+    @check
     def test_predict_returns_a_text(self) -> None:
         """`predict` and `apredict` return the same text."""
         self._needs_completions()
@@ -24,7 +24,7 @@ class PromptPoints(LLMHooks):
         expect(first, "predict returned an empty text")
         self.expect_same("predict, then apredict", first, second)
 
-    @point
+    @check
     def test_stream_streams_the_prediction(self) -> None:
         """`stream` and `astream` yield the text of `predict` in pieces."""
         self._needs_completions()

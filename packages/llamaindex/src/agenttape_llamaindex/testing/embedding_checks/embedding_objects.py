@@ -1,4 +1,4 @@
-"""Points about an embedding model as an object: its description, copies, other processes, its cache."""
+"""Checks about an embedding model as an object: its description, copies, other processes, its cache."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 
 from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.embedding_hooks import EmbeddingHooks
-from agenttape_llamaindex.testing.llm_points.objects import COPIES
-from agenttape_llamaindex.testing.suite import needs, point
+from agenttape_llamaindex.testing.llm_checks.objects import COPIES
+from agenttape_llamaindex.testing.suite import check, needs
 
 
-class EmbeddingObjectPoints(EmbeddingHooks):
-    """The points about the object itself."""
+class EmbeddingObjectChecks(EmbeddingHooks):
+    """The checks about the object itself."""
 
-    @point
+    @check
     def test_model_has_a_name(self) -> None:
         """`model_name` is a text that names the model."""
         name = self.make().model_name
         expect(isinstance(name, str) and name != "unknown", f"the name of the model is {name!r}")
 
-    @point
+    @check
     def test_payload_is_safe(self) -> None:
         """`to_payload` is JSON data that names the class and holds no secret."""
         model = self.make()
@@ -31,7 +31,7 @@ class EmbeddingObjectPoints(EmbeddingHooks):
         expect(payload.get("class_name") == model.class_name(), f"the payload names {payload.get('class_name')!r}")
         expect(not any(secret in text for secret in self.secrets), "the payload holds a secret")
 
-    @point
+    @check
     def test_description_names_the_class(self) -> None:
         """`to_dict` and `to_json` are JSON data that name the class by `class_name`."""
         model = self.make()
@@ -39,7 +39,7 @@ class EmbeddingObjectPoints(EmbeddingHooks):
             named = found.get("class_name")
             expect(named == model.class_name(), f"{way} names {named!r}, class_name() says {model.class_name()!r}")
 
-    @point
+    @check
     def test_copies_embed_the_same(self) -> None:
         """A copy, deep or not, gives the vectors of the original."""
         for way, copied in COPIES.items():
@@ -47,7 +47,7 @@ class EmbeddingObjectPoints(EmbeddingHooks):
             second = copied(self.make()).get_text_embedding(self.texts[0])
             self.expect_same(f"the original, then {way}", first, second)
 
-    @point
+    @check
     def test_pickled_embeds_the_same(self) -> None:
         """After pickling it gives the vectors of the original."""
         needs(self.pickles, "cannot be pickled")
@@ -55,7 +55,7 @@ class EmbeddingObjectPoints(EmbeddingHooks):
         first, second = (model.get_text_embedding(self.texts[0]) for model in (self.make(), sent))
         self.expect_same("the original, then the pickled one", first, second)
 
-    @point
+    @check
     def test_cache_is_asked_first(self) -> None:
         """With an `embeddings_cache`, a text in the cache has the vector that is kept there."""
         model = self.make()

@@ -1,4 +1,4 @@
-"""Points about several callers of an LLM at once."""
+"""Checks about several callers of an LLM at once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.calls import afinished
 from agenttape_llamaindex.testing.comparison import text_of
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import point, shown
+from agenttape_llamaindex.testing.suite import check, shown
 
 
-class ConcurrencyPoints(LLMHooks):
-    """The points about threads and tasks."""
+class ConcurrencyChecks(LLMHooks):
+    """The checks about threads and tasks."""
 
-    @point
+    @check
     def test_threads_get_their_own_answers(self) -> None:
         """Several threads that share an LLM each get the answer to their own question."""
         for call in self.calls_of("chat", "complete"):
@@ -28,7 +28,7 @@ class ConcurrencyPoints(LLMHooks):
                 together = [work.result() for work in works]
             self._compare(f"{call} in threads", alone, together)
 
-    @point
+    @check
     def test_tasks_get_their_own_answers(self) -> None:
         """Several tasks that share an LLM each get the answer to their own question."""
         for call in self.calls_of("achat", "acomplete"):

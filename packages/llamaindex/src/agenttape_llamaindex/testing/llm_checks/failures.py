@@ -1,4 +1,4 @@
-"""Points about failures of the service of an LLM."""
+"""Checks about failures of the service of an LLM."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from llama_index.core.callbacks.schema import CBEventType
 from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.calls import read
 from agenttape_llamaindex.testing.listeners import CallbackListener, listening
+from agenttape_llamaindex.testing.llm_checks.events import family
+from agenttape_llamaindex.testing.llm_checks.streams import EVERYTHING
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.llm_points.events import family
-from agenttape_llamaindex.testing.llm_points.streams import EVERYTHING
-from agenttape_llamaindex.testing.suite import point
+from agenttape_llamaindex.testing.suite import check
 
 
-class FailurePoints(LLMHooks):
-    """The points about errors: skipped without `make_failing` and `make_breaking`."""
+class FailureChecks(LLMHooks):
+    """The checks about errors: skipped without `make_failing` and `make_breaking`."""
 
-    @point
+    @check
     def test_error_reaches_the_caller(self) -> None:
         """An error of the service reaches the caller of each call: the same type for the same failure."""
         types = {}
@@ -30,7 +30,7 @@ class FailurePoints(LLMHooks):
             types[call] = type(error).__name__
         expect(len(set(types.values())) == 1, f"the same failure raised {types}")
 
-    @point
+    @check
     def test_error_ends_what_was_begun(self) -> None:
         """After an error no span is open, every callback has ended, and no end event reports an answer."""
         for call in self.calls:
@@ -47,7 +47,7 @@ class FailurePoints(LLMHooks):
             events = reports.shape(family(call))
             expect(f"{family(call)}EndEvent" not in events, f"{call}: fired {events} although it failed")
 
-    @point
+    @check
     def test_broken_stream_keeps_its_chunks(self) -> None:
         """Of a stream that breaks, the reader gets the chunks before the error, then the error, and no end event."""
         for call in self.streaming():

@@ -1,4 +1,4 @@
-"""Points about the vectors of single texts."""
+"""Checks about the vectors of single texts."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from llama_index.core.base.embeddings.base import BaseEmbedding, mean_agg
 from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.calls import finished
 from agenttape_llamaindex.testing.embedding_hooks import EmbeddingHooks
-from agenttape_llamaindex.testing.suite import point
+from agenttape_llamaindex.testing.suite import check
 
 SINGLE = ("get_query_embedding", "get_text_embedding", "aget_query_embedding", "aget_text_embedding")
 
 
-class VectorPoints(EmbeddingHooks):
-    """The points about single texts."""
+class VectorChecks(EmbeddingHooks):
+    """The checks about single texts."""
 
-    @point
+    @check
     def test_vector_is_a_list_of_numbers(self) -> None:
         """Each call returns a list of finite numbers."""
         for call in SINGLE:
             self.expect_vector(call, finished(getattr(self.make(), call)(self.texts[0])))
 
-    @point
+    @check
     def test_all_vectors_have_one_length(self) -> None:
         """Queries and texts, short and long, have vectors of one length."""
         lengths = {}
@@ -37,7 +37,7 @@ class VectorPoints(EmbeddingHooks):
                 lengths[call, text] = len(finished(getattr(self.make(), call)(text)))
         expect(len(set(lengths.values())) == 1, f"the lengths are {lengths}")
 
-    @point
+    @check
     def test_async_vectors_are_the_same(self) -> None:
         """Asynchronous calls give the vectors of the synchronous ones."""
         for call in ("get_query_embedding", "get_text_embedding"):
@@ -45,7 +45,7 @@ class VectorPoints(EmbeddingHooks):
             second = finished(getattr(self.make(), f"a{call}")(self.texts[0]))
             self.expect_same(f"{call}, then a{call}", first, second)
 
-    @point
+    @check
     def test_equal_texts_have_equal_vectors(self) -> None:
         """A text that is embedded again has the same vector."""
         model = self.make()
@@ -53,14 +53,14 @@ class VectorPoints(EmbeddingHooks):
             first, second = (finished(getattr(model, call)(self.texts[0])) for _ in range(2))
             self.expect_same(f"{call}, twice", first, second)
 
-    @point
+    @check
     def test_texts_are_told_apart(self) -> None:
         """Different texts have different vectors."""
         model = self.make()
         vectors = [tuple(model.get_text_embedding(text)) for text in self.texts]
         expect(len(set(vectors)) == len(vectors), f"{len(vectors)} texts have {len(set(vectors))} vectors")
 
-    @point
+    @check
     def test_text_is_similar_to_itself(self) -> None:
         """The similarity of a vector with itself is 1."""
         model = self.make()
@@ -68,7 +68,7 @@ class VectorPoints(EmbeddingHooks):
         found = float(model.similarity(vector, vector))
         expect(math.isclose(found, 1, abs_tol=1e-4), f"the similarity of a text with itself is {found}")
 
-    @point
+    @check
     def test_queries_are_averaged(self) -> None:
         """The vector of several queries is the mean of theirs, also asynchronously."""
         model, queries = self.make(), list(self.texts[:3])
@@ -77,7 +77,7 @@ class VectorPoints(EmbeddingHooks):
         second = finished(self.make().aget_agg_embedding_from_queries(queries))
         self.expect_same("several queries, asynchronously", wanted, second)
 
-    @point
+    @check
     def test_what_the_caller_changes_stays_with_it(self) -> None:
         """A caller that changes a vector changes no later one."""
         model = self.make()
@@ -86,7 +86,7 @@ class VectorPoints(EmbeddingHooks):
         first.clear()
         self.expect_same("a vector that was changed, then the next", kept, model.get_text_embedding(self.texts[0]))
 
-    @point
+    @check
     def test_threads_get_their_own_vectors(self) -> None:
         """Several threads that share a model each get the vector of their own text."""
         model = self.make()
@@ -96,13 +96,13 @@ class VectorPoints(EmbeddingHooks):
             together = [work.result() for work in works]
         self._compare("in threads", alone, together)
 
-    @point
+    @check
     def test_tasks_get_their_own_vectors(self) -> None:
         """Several tasks that share a model each get the vector of their own text."""
         alone, together = asyncio.run(self._gathered(self.make()))
         self._compare("in tasks", alone, together)
 
-    @point
+    @check
     def test_error_reaches_the_caller(self) -> None:
         """An error of the service reaches the caller of each call."""
         for call in SINGLE:

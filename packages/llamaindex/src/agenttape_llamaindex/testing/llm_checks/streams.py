@@ -1,4 +1,4 @@
-"""Points about streams: chunks that grow, each with a delta."""
+"""Checks about streams: chunks that grow, each with a delta."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.calls import COMPLETIONS, read
 from agenttape_llamaindex.testing.comparison import content_of, text_of
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import point, shown
+from agenttape_llamaindex.testing.suite import check, shown
 
 EVERYTHING = 1_000_000
 """More chunks than a stream has."""
 
 
-class StreamPoints(LLMHooks):
-    """The points about streams."""
+class StreamChecks(LLMHooks):
+    """The checks about streams."""
 
-    @point
+    @check
     def test_streams_are_generators(self) -> None:
         """Streaming calls return generators; the asynchronous ones are coroutines that return them."""
         for call in self.streaming():
@@ -35,7 +35,7 @@ class StreamPoints(LLMHooks):
                 expect(isinstance(began, Iterator), f"{call} returned a {type(began).__name__}")
                 read(began, EVERYTHING)
 
-    @point
+    @check
     def test_chunks_are_cumulative(self) -> None:
         """The text of each chunk is the sum of all deltas so far."""
         for call in self.streaming():
@@ -47,7 +47,7 @@ class StreamPoints(LLMHooks):
                 where = f"{call}, chunk {number} of {len(chunks)}"
                 expect(text_of(chunk) == total, f"{where}: says {text_of(chunk)!r}, the deltas make {total!r}")
 
-    @point
+    @check
     def test_chunks_are_of_the_assistant(self) -> None:
         """Each chunk of a chat is a `ChatResponse` whose message is the assistant's."""
         for call in self.calls_of("stream_chat", "astream_chat"):
@@ -55,7 +55,7 @@ class StreamPoints(LLMHooks):
                 expect(isinstance(chunk, ChatResponse), f"{call} streams a {type(chunk).__name__}")
                 expect(chunk.message.role == MessageRole.ASSISTANT, f"{call}: the role is {chunk.message.role!r}")
 
-    @point
+    @check
     def test_last_chunk_is_the_whole_answer(self) -> None:
         """The last chunk has the answer of the call that does not stream."""
         for call in self.streaming():
@@ -64,14 +64,14 @@ class StreamPoints(LLMHooks):
             expect(chunks, f"{call} streams nothing")
             self.expect_same(f"{plain}, then the last chunk of {call}", self.ask(self.make(), plain), chunks[-1])
 
-    @point
+    @check
     def test_async_streams_are_the_same(self) -> None:
         """`astream_chat` yields the chunks of `stream_chat`, `astream_complete` those of `stream_complete`."""
         for call in self.calls_of("stream_chat", "stream_complete"):
             first, second = self.ask(self.make(), call), self.ask(self.make(), f"a{call}")
             self.expect_same(f"{call}, then a{call}", first, second)
 
-    @point
+    @check
     def test_chunks_stay_as_they_are(self) -> None:
         """A chunk that was yielded is not changed later."""
         for call in self.streaming():
@@ -81,7 +81,7 @@ class StreamPoints(LLMHooks):
                 changed = f"{call}: chunk {number} said {shown(first)}, and {shown(content_of(last))} later"
                 expect(first == content_of(last), changed)
 
-    @point
+    @check
     def test_stream_can_be_closed_early(self) -> None:
         """A stream that is closed after its first chunk ends there, and the next call is answered."""
         for call in self.streaming():

@@ -1,4 +1,4 @@
-"""Points about plain answers of LLMs."""
+"""Checks about plain answers of LLMs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.calls import CHATS, finished
 from agenttape_llamaindex.testing.comparison import text_of
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import point, shown
+from agenttape_llamaindex.testing.suite import check, shown
 
 
-class AnswerPoints(LLMHooks):
-    """The points about plain answers."""
+class AnswerChecks(LLMHooks):
+    """The checks about plain answers."""
 
-    @point
+    @check
     def test_chat_answers_with_an_assistant_message(self) -> None:
         """`chat` and `achat` return a `ChatResponse` whose message is the assistant's and has a text."""
         for call in self.calls_of("chat", "achat"):
@@ -25,7 +25,7 @@ class AnswerPoints(LLMHooks):
             expect(answer.message.role == MessageRole.ASSISTANT, f"{call}: the role is {answer.message.role!r}")
             expect(text_of(answer), f"{call}: the answer has no text: {shown(answer)}")
 
-    @point
+    @check
     def test_complete_answers_with_a_text(self) -> None:
         """`complete` and `acomplete` return a `CompletionResponse` with a text."""
         for call in self.calls_of("complete", "acomplete"):
@@ -33,14 +33,14 @@ class AnswerPoints(LLMHooks):
             expect(isinstance(answer, CompletionResponse), f"{call} returned a {type(answer).__name__}")
             expect(answer.text, f"{call}: the answer has no text: {shown(answer)}")
 
-    @point
+    @check
     def test_async_answers_are_the_same(self) -> None:
         """`achat` gives the answer of `chat`, `acomplete` that of `complete`."""
         for call in self.calls_of("chat", "complete"):
             first, second = self.ask(self.make(), call), self.ask(self.make(), f"a{call}")
             self.expect_same(f"{call}, then a{call}", first, second)
 
-    @point
+    @check
     def test_questions_are_told_apart(self) -> None:
         """Different questions get different answers."""
         llm = self.make()
@@ -51,7 +51,7 @@ class AnswerPoints(LLMHooks):
                 f"{call}: {len(answers)} questions were answered with {shown(answers)}",
             )
 
-    @point
+    @check
     def test_messages_stay_as_they_are(self) -> None:
         """No call changes the messages that it is given."""
         for call in (name for name in self.calls if name in CHATS):
@@ -63,7 +63,7 @@ class AnswerPoints(LLMHooks):
             finished(getattr(self.make(), call)(messages))
             expect(messages == before, f"{call} made of {shown(before)}: {shown(messages)}")
 
-    @point
+    @check
     def test_conversation_is_answered(self) -> None:
         """A conversation with messages of the system, the user and the assistant gets an answer."""
         conversation = [
@@ -76,7 +76,7 @@ class AnswerPoints(LLMHooks):
             answer = finished(getattr(self.make(), call)(conversation))
             expect(text_of(answer), f"{call}: the answer has no text: {shown(answer)}")
 
-    @point
+    @check
     def test_all_text_blocks_are_read(self) -> None:
         """A message of two text blocks gets another answer than its first or its second block alone."""
         llm, texts = self.make(), self.questions[:2]

@@ -1,4 +1,4 @@
-"""Points about the events, spans and callbacks of an LLM."""
+"""Checks about the events, spans and callbacks of an LLM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agenttape_llamaindex.testing.calls import COMPLETIONS, read
 from agenttape_llamaindex.testing.comparison import content_of
 from agenttape_llamaindex.testing.listeners import CallbackListener, Reports, listening
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import needs, point, shown
+from agenttape_llamaindex.testing.suite import check, needs, shown
 
 
 def family(call: str) -> str:
@@ -23,34 +23,34 @@ def family(call: str) -> str:
     return "LLMCompletion" if call in COMPLETIONS else "LLMChat"
 
 
-class EventPoints(LLMHooks):
-    """The points about events, spans and callbacks."""
+class EventChecks(LLMHooks):
+    """The checks about events, spans and callbacks."""
 
-    @point
+    @check
     def test_call_fires_one_start_and_one_end(self) -> None:
         """A plain call fires one start and one end, in this order."""
         for call in self.calls_of("chat", "complete"):
             self._expect_shape(call, ["Start", "End"])
 
-    @point
+    @check
     def test_async_call_fires_one_start_and_one_end(self) -> None:
         """So does an asynchronous call."""
         for call in self.calls_of("achat", "acomplete"):
             self._expect_shape(call, ["Start", "End"])
 
-    @point
+    @check
     def test_stream_fires_an_event_for_each_chunk(self) -> None:
         """A stream fires one start, one event for each chunk, and one end, in this order."""
         for call in self.calls_of("stream_chat", "stream_complete"):
             self._expect_shape(call, ["Start", "InProgress", "End"])
 
-    @point
+    @check
     def test_async_stream_fires_an_event_for_each_chunk(self) -> None:
         """So does an asynchronous stream."""
         for call in self.calls_of("astream_chat", "astream_complete"):
             self._expect_shape(call, ["Start", "InProgress", "End"])
 
-    @point
+    @check
     def test_events_of_a_call_have_one_span(self) -> None:
         """The events of each span are a start, progress, and an end; every event has the span of a call."""
         for call in self.calls:
@@ -64,7 +64,7 @@ class EventPoints(LLMHooks):
                 whole = names[0].endswith("StartEvent") and names[-1].endswith("EndEvent")
                 expect(whole, f"{call}: the events of the span {span!r} are {names}")
 
-    @point
+    @check
     def test_events_carry_question_and_answer(self) -> None:
         """The start carries the question, each event in progress its chunk, the end the answer."""
         for call in self.calls:
@@ -83,7 +83,7 @@ class EventPoints(LLMHooks):
             missing = [number for number, chunk in enumerate(chunks, 1) if content_of(chunk) not in carried]
             expect(not missing, f"{call}: no event carries the chunks {missing}")
 
-    @point
+    @check
     def test_spans_are_closed(self) -> None:
         """Every span that a call begins ends, and the call's own is among them."""
         for call in self.calls:
@@ -93,7 +93,7 @@ class EventPoints(LLMHooks):
             unended = {span: how for span, how in reports.spans.items() if how != "exited"}
             expect(not unended, f"{call}: these did not end: {unended}")
 
-    @point
+    @check
     def test_closed_stream_ends_without_an_end(self) -> None:
         """A stream that is closed early fires no end: there is no answer."""
         for call in self.streaming():
@@ -105,7 +105,7 @@ class EventPoints(LLMHooks):
             expect(f"{family(call)}StartEvent" in events, f"{call} fires {events}")
             expect(f"{family(call)}EndEvent" not in events, f"{call}: {len(chunks)} chunk was read, and {events} fired")
 
-    @point
+    @check
     def test_older_callbacks_begin_and_end(self) -> None:
         """Each event that begins in the callback manager ends once, and one of them is of an LLM."""
         for call in self.calls:
@@ -122,7 +122,7 @@ class EventPoints(LLMHooks):
                 f"{call}: {len(begun)} events began, {len(listener.ended)} ended",
             )
 
-    @point
+    @check
     def test_events_tell_no_secrets(self) -> None:
         """No event, and no payload, holds a secret of the LLM."""
         needs(self.secrets, "names no `secrets`")

@@ -1,4 +1,4 @@
-"""Points about structured output: answers that are instances of a class."""
+"""Checks about structured output: answers that are instances of a class."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from llama_index.core.prompts import PromptTemplate
 from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.calls import finished
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import needs, point, shown
+from agenttape_llamaindex.testing.suite import check, needs, shown
 
 
-class StructuredPoints(LLMHooks):
-    """The points about structured output."""
+class StructuredChecks(LLMHooks):
+    """The checks about structured output."""
 
-    @point
+    @check
     def test_structured_predict_gives_an_instance(self) -> None:
         """`structured_predict` and `astructured_predict` return the same instance of the class."""
         first, second = (self._structured(call) for call in ("structured_predict", "astructured_predict"))
@@ -23,7 +23,7 @@ class StructuredPoints(LLMHooks):
             expect(isinstance(found, self.output_class), f"{call} returned {shown(found)}")
         self.expect_same("structured_predict, then astructured_predict", first, second)
 
-    @point
+    @check
     def test_stream_structured_predict_ends_with_it(self) -> None:
         """`stream_structured_predict` and its asynchronous form end with the instance of `structured_predict`."""
         needs(self.streams, "does not stream")
@@ -35,7 +35,7 @@ class StructuredPoints(LLMHooks):
             expect(isinstance(last, self.output_class), f"{call} ends with {shown(last)}")
             self.expect_same(f"structured_predict, then the end of {call}", whole, last)
 
-    @point
+    @check
     def test_structured_llm_gives_an_instance(self) -> None:
         """The `raw` of an answer of `as_structured_llm` is the instance, and its text is the instance as JSON."""
         for call in self.calls_of("chat", "achat", "complete", "acomplete"):

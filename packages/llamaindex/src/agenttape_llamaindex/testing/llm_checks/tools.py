@@ -1,4 +1,4 @@
-"""Points about tool calls."""
+"""Checks about tool calls."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.calls import finished
 from agenttape_llamaindex.testing.comparison import text_of
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import needs, point, shown
+from agenttape_llamaindex.testing.suite import check, needs, shown
 
 
-class ToolPoints(LLMHooks):
-    """The points about tools: skipped for an LLM that calls none."""
+class ToolChecks(LLMHooks):
+    """The checks about tools: skipped for an LLM that calls none."""
 
-    @point
+    @check
     def test_tool_is_asked_for(self) -> None:
         """An LLM that is given tools asks for one of them, with an id and arguments."""
         for call in ("chat_with_tools", "achat_with_tools"):
@@ -31,7 +31,7 @@ class ToolPoints(LLMHooks):
                 expect(wanted.tool_id, f"{call}: the tool call has no id")
                 expect(isinstance(wanted.tool_kwargs, dict), f"{call}: the arguments are {wanted.tool_kwargs!r}")
 
-    @point
+    @check
     def test_async_tool_calls_are_the_same(self) -> None:
         """`achat_with_tools` asks for the tool calls of `chat_with_tools`."""
         llms = self.tool_caller(), self.tool_caller()
@@ -39,7 +39,7 @@ class ToolPoints(LLMHooks):
         second = finished(self._with_tools(llms[1], "achat_with_tools"))
         self.expect_same("chat_with_tools, then achat_with_tools", first, second)
 
-    @point
+    @check
     def test_stream_ends_with_the_tool_call(self) -> None:
         """The last chunk of a stream asks for the tool calls of the plain call."""
         needs(self.streams, "does not stream")
@@ -52,7 +52,7 @@ class ToolPoints(LLMHooks):
             if self.deterministic:
                 expect(_facts(plain) == _facts(streamed), f"{call}: asks for {_facts(streamed)}, not {_facts(plain)}")
 
-    @point
+    @check
     def test_every_chunk_can_be_asked_for_tool_calls(self) -> None:
         """`get_tool_calls_from_response` reads each chunk of a stream, also one with half a tool call."""
         needs(self.streams, "does not stream")
@@ -61,7 +61,7 @@ class ToolPoints(LLMHooks):
             found = llm.get_tool_calls_from_response(chunk, error_on_no_tool_call=False)
             expect(isinstance(found, list), f"chunk {number}: the tool calls are {shown(found)}")
 
-    @point
+    @check
     def test_tool_is_called(self) -> None:
         """`predict_and_call` and `apredict_and_call` call the tool, and answer with its result."""
         for call in ("predict_and_call", "apredict_and_call"):
@@ -71,7 +71,7 @@ class ToolPoints(LLMHooks):
             expect(not output.is_error, f"{call}: the tool failed: {output.content}")
             expect(output.content in answer.response, f"{call}: answers {answer.response!r}, not {output.content!r}")
 
-    @point
+    @check
     def test_tool_result_is_answered(self) -> None:
         """A conversation in which a tool was asked for and has answered gets a text."""
         llm = self.tool_caller()
@@ -88,7 +88,7 @@ class ToolPoints(LLMHooks):
         answer = llm.chat_with_tools(self.tools(), chat_history=history)
         expect(text_of(answer), f"the results of the tools were answered with {shown(answer)}")
 
-    @point
+    @check
     def test_missing_tool_call_is_an_error_if_asked(self) -> None:
         """An answer without a tool call raises `ValueError` if one is expected, and gives an empty list if not."""
         llm = self.tool_caller()

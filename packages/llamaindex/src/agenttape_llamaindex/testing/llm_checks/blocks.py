@@ -1,4 +1,4 @@
-"""Points about content that is not text."""
+"""Checks about content that is not text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.calls import CHATS, finished
 from agenttape_llamaindex.testing.comparison import text_of
 from agenttape_llamaindex.testing.llm_hooks import LLMHooks
-from agenttape_llamaindex.testing.suite import needs, point, shown
+from agenttape_llamaindex.testing.suite import check, needs, shown
 
 
-class BlockPoints(LLMHooks):
-    """The points about images, sound, documents: skipped for an LLM that names no `blocks`."""
+class BlockChecks(LLMHooks):
+    """The checks about images, sound, documents: skipped for an LLM that names no `blocks`."""
 
-    @point
+    @check
     def test_blocks_are_answered(self) -> None:
         """Each call answers a message with a text and each sort of block that the author names."""
         needs(self.blocks, "names no `blocks`")
@@ -27,7 +27,7 @@ class BlockPoints(LLMHooks):
                 sort = type(block).__name__
                 expect(text_of(last), f"{call} with a {sort}: the answer has no text: {shown(last)}")
 
-    @point
+    @check
     def test_blocks_stay_as_they_are(self) -> None:
         """No call changes the blocks that it is given."""
         needs(self.blocks, "names no `blocks`")

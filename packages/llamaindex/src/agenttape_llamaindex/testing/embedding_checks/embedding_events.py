@@ -1,4 +1,4 @@
-"""Points about the events, spans and callbacks of an embedding model."""
+"""Checks about the events, spans and callbacks of an embedding model."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from llama_index.core.callbacks.schema import CBEventType
 
 from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.calls import finished
+from agenttape_llamaindex.testing.embedding_checks.batches import BATCHED
+from agenttape_llamaindex.testing.embedding_checks.vectors import SINGLE
 from agenttape_llamaindex.testing.embedding_hooks import EmbeddingHooks
-from agenttape_llamaindex.testing.embedding_points.batches import BATCHED
-from agenttape_llamaindex.testing.embedding_points.vectors import SINGLE
 from agenttape_llamaindex.testing.listeners import CallbackListener, Reports, listening
-from agenttape_llamaindex.testing.suite import needs, point, shown
+from agenttape_llamaindex.testing.suite import check, needs, shown
 
 
-class EmbeddingEventPoints(EmbeddingHooks):
-    """The points about events, spans and callbacks."""
+class EmbeddingEventChecks(EmbeddingHooks):
+    """The checks about events, spans and callbacks."""
 
-    @point
+    @check
     def test_call_fires_one_start_and_one_end(self) -> None:
         """A single text fires one start and one end, in this order."""
         for call in SINGLE:
             found = self._reports(call, self.texts[0])[0].shape("Embedding")
             expect(found == ["EmbeddingStartEvent", "EmbeddingEndEvent"], f"{call}: fired {found}")
 
-    @point
+    @check
     def test_batches_fire_their_own_events(self) -> None:
         """Each batch fires one start and one end."""
         batches = -(-len(self.texts) // 2)
@@ -36,7 +36,7 @@ class EmbeddingEventPoints(EmbeddingHooks):
             wanted = {"EmbeddingStartEvent": batches, "EmbeddingEndEvent": batches}
             expect(found == wanted, f"{call}: {len(self.texts)} texts by two fired {dict(found)}, expected {wanted}")
 
-    @point
+    @check
     def test_events_carry_texts_and_vectors(self) -> None:
         """The ends carry the texts and their vectors, in order."""
         for call in (*SINGLE, *BATCHED):
@@ -49,7 +49,7 @@ class EmbeddingEventPoints(EmbeddingHooks):
             expect(texts == wanted[0], f"{call}: the ends carry {shown(texts)}")
             expect(vectors == wanted[1], f"{call}: the ends carry other vectors than the call returns")
 
-    @point
+    @check
     def test_spans_are_closed(self) -> None:
         """Every span that a call begins ends, and the call's own is among them."""
         for call in (*SINGLE, *BATCHED):
@@ -59,7 +59,7 @@ class EmbeddingEventPoints(EmbeddingHooks):
             unended = {span: how for span, how in reports.spans.items() if how != "exited"}
             expect(not unended, f"{call}: these did not end: {unended}")
 
-    @point
+    @check
     def test_older_callbacks_begin_and_end(self) -> None:
         """Each event that begins in the callback manager ends once, and all are of embeddings."""
         for call in (*SINGLE, *BATCHED):
@@ -74,7 +74,7 @@ class EmbeddingEventPoints(EmbeddingHooks):
                 f"{call}: {len(listener.begun)} events began, {len(listener.ended)} ended",
             )
 
-    @point
+    @check
     def test_events_tell_no_secrets(self) -> None:
         """No event holds a secret of the model."""
         needs(self.secrets, "names no `secrets`")

@@ -1,4 +1,4 @@
-"""Points about the vectors of many texts, and of nodes."""
+"""Checks about the vectors of many texts, and of nodes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from llama_index.core.schema import TextNode
 from agenttape_core.testing import expect
 from agenttape_llamaindex.testing.calls import finished
 from agenttape_llamaindex.testing.embedding_hooks import EmbeddingHooks
-from agenttape_llamaindex.testing.suite import point
+from agenttape_llamaindex.testing.suite import check
 
 BATCHED = ("get_text_embedding_batch", "aget_text_embedding_batch")
 
 
-class BatchPoints(EmbeddingHooks):
-    """The points about batches."""
+class BatchChecks(EmbeddingHooks):
+    """The checks about batches."""
 
-    @point
+    @check
     def test_batch_keeps_the_order(self) -> None:
         """A batch gives one vector for each text, in order, each that of the text alone."""
         alone = [self.make().get_text_embedding(text) for text in self.texts]
@@ -25,7 +25,7 @@ class BatchPoints(EmbeddingHooks):
             for text, first, second in zip(self.texts, alone, found, strict=True):
                 self.expect_same(f"{text!r}, alone and by {call}", first, second)
 
-    @point
+    @check
     def test_batch_size_changes_nothing(self) -> None:
         """More texts than fit into a batch have the vectors that they have in one."""
         for call in BATCHED:
@@ -35,14 +35,14 @@ class BatchPoints(EmbeddingHooks):
             for text, first, second in zip(self.texts, whole, parts, strict=True):
                 self.expect_same(f"{text!r} by {call}, in one batch and in several", first, second)
 
-    @point
+    @check
     def test_empty_batch_is_empty(self) -> None:
         """No texts have no vectors."""
         for call in BATCHED:
             found = finished(getattr(self.make(), call)([]))
             expect(found == [], f"{call}: no texts have {found}")
 
-    @point
+    @check
     def test_equal_texts_in_a_batch_are_kept(self) -> None:
         """A text that is twice in a batch has two vectors, equal ones."""
         for call in BATCHED:
@@ -50,7 +50,7 @@ class BatchPoints(EmbeddingHooks):
             expect(len(found) == 3, f"{call}: three texts, two of them equal, have {len(found)} vectors")  # noqa: PLR2004
             self.expect_same(f"{call}: two equal texts", found[0], found[2])
 
-    @point
+    @check
     def test_nodes_get_their_vectors(self) -> None:
         """A model that is called with nodes gives each the vector of its text, also asynchronously."""
         wanted = [self.make().get_text_embedding(text) for text in self.texts[:3]]
@@ -61,7 +61,7 @@ class BatchPoints(EmbeddingHooks):
                 expect(node.embedding, f"{call}: a node got no vector")
                 self.expect_same(f"{call}: {node.get_content()!r}", vector, node.embedding)
 
-    @point
+    @check
     def test_texts_stay_as_they_are(self) -> None:
         """No call changes the list of texts that it is given."""
         for call in BATCHED:

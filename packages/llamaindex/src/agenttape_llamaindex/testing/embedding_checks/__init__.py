@@ -1,0 +1,1 @@
+"""The checks about embedding models, by subject."""

@@ -1,1 +1,0 @@
-"""The points about embedding models, by subject."""

@@ -1,0 +1,1 @@
+"""The checks about LLMs, by subject."""

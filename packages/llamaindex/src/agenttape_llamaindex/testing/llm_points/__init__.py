@@ -1,1 +1,0 @@
-"""The points about LLMs, by subject."""
