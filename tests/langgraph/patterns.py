@@ -97,7 +97,7 @@ def policies(world: World) -> Any:
 
 
 def injected(world: World) -> Any:
-    """A node that gets the runtime and a store, writes to both, and keeps what the store says of times."""
+    """A node that gets the runtime and a store, writes to both, and keeps the times of the store."""
     model = StreamingChat(world=world)
 
     def node(state: Found, runtime: Runtime[Any], store: BaseStore) -> dict[str, Any]:
@@ -145,4 +145,4 @@ PATTERNS: dict[str, tuple[Callable[[World], Any], Any]] = {
     "timed": (timed, FOUND),
     "reflection": (reflection, ASKED),
 }
-"""A graph of each pattern, and what it is asked."""
+"""A graph of each pattern, and its input."""

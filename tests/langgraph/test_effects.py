@@ -38,7 +38,7 @@ def _add(left: list[Any] | None, right: list[Any]) -> list[Any]:
 
 
 class State(MessagesState):
-    """Messages, and what tools leave in the state by themselves."""
+    """Messages, and notes that tools write to the state by themselves."""
 
     notes: Annotated[list[Any], _add]
 
@@ -123,7 +123,7 @@ def graph_tool(world: World) -> BaseTool:
 
 
 def awaited(make: Callable[[World], BaseTool]) -> Callable[[World], BaseTool]:
-    """Return a tool with a coroutine that does what the function of another tool does."""
+    """Return a tool with a coroutine that does the same as the function of another tool."""
 
     def made(world: World) -> BaseTool:
         plain: Any = make(world)
@@ -258,7 +258,7 @@ def test_a_tool_that_leaves_for_another_node_does_so_again(world: World, tmp_pat
 
 @pytest.mark.parametrize("asks", ["node", "tool"])
 def test_observed_tools_of_a_node_that_asked(asks: str, world: World, tmp_path: Path) -> None:
-    """Callbacks are not told answers: a tool that did not ask is served to the resumed node, one that did is a miss."""
+    """Callbacks see no answers: a tool that did not ask is served to the resumed node, one that did is a miss."""
 
     @tool
     def look() -> str:

@@ -42,7 +42,7 @@ def run(world: World, saver: Any, path: Path) -> None:
 
 
 def states(graph: Any, config: Any = CONFIG) -> list[Any]:
-    """The states of a thread, without what depends on times and ids."""
+    """The states of a thread, without times and ids."""
     return [(state.values, state.next, state.metadata["step"]) for state in graph.get_state_history(config)]
 
 
@@ -98,7 +98,7 @@ def test_nothing_secret_is_exported(world: World, saver: Any, tmp_path: Path) ->
 
 
 async def test_asynchronous_saver(world: World, tmp_path: Path) -> None:
-    """A saver that has only asynchronous methods is exported likewise."""
+    """A saver with asynchronous methods only is exported, too."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "production.sqlite")) as saver:
         graph = approval(world).compile(checkpointer=saver)
         with TapeCallbackHandler(tmp_path / "runs.yaml") as handler:

@@ -115,7 +115,7 @@ def test_branches(world: World, tmp_path: Path, twice: Twice) -> None:
 
 
 class Talk(MessagesState):
-    """A conversation, and what people answered."""
+    """A conversation, and the answers of people."""
 
     answers: Annotated[list[str], operator.add]
 

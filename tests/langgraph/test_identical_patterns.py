@@ -78,7 +78,7 @@ def test_patterns(pattern: str, durability: Any, world: World, tmp_path: Path) -
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 async def test_patterns_in_tasks(pattern: str, world: World, tmp_path: Path) -> None:
-    """Asynchronous runs replay likewise, each event with its run id and its parents."""
+    """Asynchronous runs replay the same, each event with its run id and its parents."""
     make, inputs = PATTERNS[pattern]
 
     async def drive(_: str) -> Any:
@@ -96,7 +96,7 @@ async def test_patterns_in_tasks(pattern: str, world: World, tmp_path: Path) -> 
 
 
 def test_run_ids_of_callbacks(world: World, tmp_path: Path) -> None:
-    """The run ids that callbacks are told in threads are those of the recording."""
+    """Callbacks in threads get the run ids of the recording."""
 
     def drive(_: str) -> Any:
         told = []

@@ -72,14 +72,14 @@ def replay(world: World, path: Path, edit: str, **options: Any) -> Any:
 
 
 def test_a_node_that_raises(world: World, tmp_path: Path) -> None:
-    """A node that raises now ends the replay with its error, retried as its policy says."""
+    """A node that raises now ends the replay with its error, after the attempts of its retry policy."""
     with pytest.raises(ValueError, match="edited") as raised:
         replay(world, tmp_path / "c.yaml", "raises")
     assert any("task with name 'plan'" in note for note in raised.value.__notes__)
 
 
 def test_a_node_that_calls_one_tool_more(world: World, tmp_path: Path) -> None:
-    """The miss of a call that nobody recorded names the node, its superstep and which of the branches it is."""
+    """The miss of a call that was not recorded names the node, its superstep and its branch."""
     with pytest.raises(CassetteMissError) as missed:
         replay(world, tmp_path / "c.yaml", "tool")
     assert "tool look at LangGraph/branch@2[2]/look" in str(missed.value)

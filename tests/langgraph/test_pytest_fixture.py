@@ -29,7 +29,7 @@ def run() -> None:
 
 @pytest.mark.parametrize("mode", ["all", "none"])
 def test_nodes(tmp_path: Path, mode: str) -> None:
-    """Nodes are told in the order of their steps, recorded or replayed, and a replay writes nothing."""
+    """Nodes are listed in the order of their steps, recorded or replayed, and a replay writes no file."""
     path = tmp_path / "a.yaml"
     with use_cassette(path, mode="all"):
         run()

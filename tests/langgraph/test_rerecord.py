@@ -34,7 +34,7 @@ _OF_MESSAGE = re.compile(r'id: "?[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}"?')
 
 
 class SameWorld(World):
-    """A world in which nothing tells how often it was reached: parallel branches may reach it in any order."""
+    """A world whose answers do not count calls: parallel branches may reach it in any order."""
 
     def reach(self, what: str) -> int:
         super().reach(what)
@@ -49,7 +49,7 @@ class Asked(TypedDict, total=False):
 
 
 def recorded_again(path: Path, run: Callable[[], Any], times: int = 3) -> list[str]:
-    """Record so many times over the same file; return what a reviewer reads of each, and see that it replays."""
+    """Record several times over the same file; return the reviewed part of each, and check that it replays."""
     seen = []
     for _ in range(times):
         with use_cassette(path, mode="all"):
@@ -95,7 +95,7 @@ def test_patterns(name: str, served: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("served", [False, True], ids=["run", "served"])
 @pytest.mark.parametrize("name", PATTERNS)
 async def test_patterns_in_tasks(name: str, served: bool, tmp_path: Path) -> None:
-    """Asynchronous runs likewise."""
+    """The same for asynchronous runs."""
     given, texts = PATTERNS[name][1], []
     for mode in ("all", "all", "none"):
         async with use_cassette(tmp_path / "c.yaml", mode=mode):
@@ -216,7 +216,7 @@ def served_task() -> None:
 
 
 def sent() -> None:
-    """Parallel nodes that are sent to and ask; who answers sorts what LangGraph tells of as it comes."""
+    """Parallel nodes that are sent to and ask; answers are sorted, because LangGraph lists questions in any order."""
 
     def ask(state: Asked) -> dict[str, Any]:
         return {"answer": interrupt(state["question"])}
@@ -236,7 +236,7 @@ def test_shapes(shape: Callable[[], None], tmp_path: Path) -> None:
 
 
 def test_an_id_that_is_answered_is_kept(tmp_path: Path) -> None:
-    """A served node that says which message is to go is told the message of this run; other ids are left out."""
+    """A served node that removes a message by its id removes the message of this run; other ids are left out."""
     path = tmp_path / "c.yaml"
 
     def run() -> list[str]:

@@ -229,7 +229,7 @@ def test_humans_are_asked_again(*, is_async: bool, world: World, tmp_path: Path)
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_retries_happen_again(*, is_async: bool, world: World, tmp_path: Path) -> None:
-    """Each attempt of a node is one call: its recorded errors are raised again and retried as the policy says."""
+    """Each attempt of a node is one call: its recorded errors are raised again, and the policy retries it."""
 
     def shaky(state: State, runtime: Runtime[Context]) -> Any:
         number = world.reach("shaky")
@@ -334,7 +334,7 @@ def test_loops_and_commands_to_parents(world: World, tmp_path: Path) -> None:
 
 
 def test_taping_again_keeps_what_is_served(world: World, tmp_path: Path) -> None:
-    """A taped graph can be told later which nodes are to be served; the graph that was given is left as it was."""
+    """Nodes of a taped graph can be named later; the given graph stays as it was."""
     first = tape(graph(Nodes(world, is_async=False)).compile())
     second = tape(first, serve_nodes=lambda name: name.startswith("pl"))
     with use_cassette(tmp_path / "c.yaml", mode="all") as session:

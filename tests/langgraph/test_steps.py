@@ -59,7 +59,7 @@ def agent(world: World, turns: int = 2, saver: Any = None) -> Any:
 
 
 def test_an_agent(world: World, tmp_path: Path) -> None:
-    """Each node is a step with what is new to it, what it wrote, and the route it chose; the graph has its input."""
+    """Each node is a step with the changes of its input, its writes and its route; the graph has its input."""
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all"):
         agent(world, turns=1).invoke({"messages": [HumanMessage("Hello?", id="h")]}, CONFIG)
@@ -164,7 +164,7 @@ def test_tasks_of_the_functional_api(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 async def test_the_words_of_the_handler(pattern: str, world: World, tmp_path: Path) -> None:
-    """A session says of graphs and nodes what a callback handler says: kinds, addresses, ends, inputs, metadata."""
+    """A session records graphs and nodes as a callback handler does: kinds, addresses, ends, inputs, metadata."""
     make, inputs = PATTERNS[pattern]
     with use_cassette(tmp_path / "session.yaml", mode="all"):
         await make(world).ainvoke(inputs, CONFIG)
@@ -208,7 +208,7 @@ class Knot:
 
 
 def test_states_that_cannot_be_told(world: World, tmp_path: Path) -> None:
-    """A state with what no file could hold ends no recording: the steps say what they can."""
+    """A state that no file could hold does not end the recording: the steps hold the rest."""
     deep: list[Any] = []
     for _ in range(3000):
         deep = [deep]

@@ -47,7 +47,7 @@ class RemoteStore(BaseStore):
 
 
 class PooledStore(AsyncBatchedBaseStore):
-    """One that collects what it is asked, for a task in the background."""
+    """A store that collects its calls for a background task."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ async def test_a_store_that_reaches_outside_is_served(
 
 
 def test_the_file_says_what_was_asked(world: World, tmp_path: Path) -> None:
-    """An interaction names the store and the operation, without what is left as it is by default."""
+    """An interaction names the store and the operation, without default arguments."""
     with use_cassette(tmp_path / "c.yaml", mode="all") as session:
         RemoteStore(world).put(USERS, "likes", {"food": "tea"}, index=["food"])
         RemoteStore(world).delete(USERS, "likes")
@@ -157,7 +157,7 @@ def test_the_file_says_what_was_asked(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_a_store_in_memory_is_filled_again(*, is_async: bool, world: World, tmp_path: Path) -> None:
-    """It runs on replay, at the times of the recording; what it has embedded is served. A taped one is served whole."""
+    """It runs on replay, at the times of the recording; its embeddings are served. A taped one is served whole."""
 
     def indexed(world: World) -> InMemoryStore:
         return InMemoryStore(index={"dims": 2, "embed": Letters(world), "fields": ["food"]})

@@ -130,7 +130,7 @@ def test_outside_of_sessions(world: World) -> None:
 
 
 def test_it_is_the_same_graph(world: World) -> None:
-    """A taped graph is of the same class to all who ask, and answers what the original does."""
+    """A taped graph has the class and the results of the original."""
     graph = nested(world)
     taped = tape(graph)
     assert isinstance(taped, CompiledStateGraph)

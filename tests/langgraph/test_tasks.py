@@ -108,7 +108,7 @@ def test_served_tasks_do_not_run(how: str, *, is_async: bool, world: World, tmp_
 
 
 def test_a_taped_task_is_the_task(world: World) -> None:
-    """Outside of sessions a taped task does what the task does, under its name; taping twice is taping once."""
+    """Outside of sessions a taped task behaves like the task, under its name; taping twice is taping once."""
 
     @task
     def work(n: int, times: int = 2) -> int:

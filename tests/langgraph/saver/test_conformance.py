@@ -18,7 +18,7 @@ from .threads import INNERS, any_saver, inner_saver
 
 
 async def conformance(make: object) -> CapabilityReport:
-    """Return what LangGraph's suite says of the savers that an async generator function yields."""
+    """Return the report of LangGraph's suite about the savers that an async generator function yields."""
     return await validate(checkpointer_test(name="ours")(make))
 
 
@@ -45,7 +45,7 @@ async def test_the_saver_has_every_capability_and_passes(tmp_path: Path) -> None
 async def test_a_saver_around_another_has_its_capabilities_and_passes(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Around another saver, exactly what that one overrides is detected, and passes."""
+    """Around another saver, exactly the capabilities of that one are detected, and pass."""
     address = request.getfixturevalue("postgres") if kind == "postgres" else ""
     files = iter(range(100))
     async with inner_saver(kind, address) as inner:
@@ -76,7 +76,7 @@ async def test_extended_capabilities_pass_through(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", INNERS)
 async def test_the_copy_conforms_like_what_it_copies(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Whatever the suite stores through a saver around another lies in the file, equal to what the other one has."""
+    """All that the suite stores through a saver around another is in the file, equal to that of the other one."""
     address = request.getfixturevalue("postgres") if kind == "postgres" else ""
     file = tmp_path / "one.sqlite"
     async with any_saver(kind, file, address) as saver:

@@ -43,7 +43,7 @@ async def chain(
 
 
 def said(history: Any, channel: str = "ch") -> tuple[list[Any], Any]:
-    """Return the written values of a channel, and what they begin with."""
+    """Return the written values of a channel, and their seed."""
     entry = history[channel]
     return [value for _, _, value in entry["writes"]], entry.get("seed", "nothing")
 

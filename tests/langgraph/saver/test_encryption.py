@@ -30,7 +30,7 @@ def encrypting(key: bytes = KEY) -> EncryptedSerializer:
 
 
 class OwnEncryption:
-    """An encrypting serialiser of somebody's own: nothing is known of how it does it."""
+    """An encrypting serialiser of a user, of which we know no details."""
 
     def __init__(self) -> None:
         self._plain = JsonPlusSerializer()
@@ -46,7 +46,7 @@ class OwnEncryption:
 
 
 class Shouting(EncryptedSerializer):
-    """One that changes what LangGraph's own does."""
+    """A subclass that overrides LangGraph's methods."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         kind, data = super().dumps_typed(obj)
@@ -106,7 +106,7 @@ def test_equal_values_are_stored_once_though_encrypted(path: Path) -> None:
 
 
 def test_another_key_reads_nothing_and_shares_nothing(path: Path) -> None:
-    """With another key reading fails as with any saver of LangGraph, and what it writes is its own."""
+    """With another key, reading fails as with any saver of LangGraph, and values are not shared."""
     with TapeSaver(path, serde=encrypting()) as saver:
         put_thread(saver, growing(3))
     with TapeSaver(path, serde=encrypting(OTHER)) as saver:

@@ -81,7 +81,7 @@ VALUES = {
 
 @pytest.mark.parametrize("name", SERIALISERS)
 def test_every_value_comes_back_as_it_was(name: str, saver: TapeSaver) -> None:
-    """Values of all sorts are equal to what LangGraph's own serialiser makes of them, and of the same type."""
+    """Values of all sorts come back equal to those of LangGraph's own serialiser, and of the same type."""
     saver.serde = SERIALISERS[name]()
     plain = InMemorySaver(serde=saver.serde)
     for it in (saver, plain):
@@ -247,7 +247,7 @@ def test_a_checkpoint_without_values_is_kept_as_it_is(saver: TapeSaver) -> None:
 
 
 def test_a_command_may_be_a_value(saver: TapeSaver) -> None:
-    """Writes hold what LangGraph writes: commands, interrupts, sends."""
+    """Writes hold the values of LangGraph: commands, interrupts, sends."""
     config = saver.put(place(), checkpoint(1, {}), {}, {})
     writes = [
         ("__resume__", ["yes"]),

@@ -1,4 +1,4 @@
-"""The file: what it is opened for, what is refused, and how it says so."""
+"""The file: opening, refusals and their messages."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_a_file_that_may_only_be_read_is_read(folder_of_nobody: Path) -> None:
 
 
 def test_a_reader_does_not_wait_for_a_writer_and_a_second_writer_does(filled: Path) -> None:
-    """While a transaction writes, others read what was before; a second writer gives up with an error of ours."""
+    """While a transaction writes, others read the state before; a second writer gives up with an error of ours."""
     with TapeSaver(filled) as one, TapeSaver(filled) as reader, closing(Database(filled, patience=0.05)) as second:
         with one.database.writing() as connection:
             connection.execute("DELETE FROM checkpoints")
@@ -281,7 +281,7 @@ def test_a_reader_does_not_wait_for_a_writer_and_a_second_writer_does(filled: Pa
 
 
 def test_deleting_does_not_wait_for_readers(filled: Path) -> None:
-    """While somebody reads, deleting is done at once, and the reader sees what was before; room comes back later."""
+    """While another one reads, deletion is immediate, and the reader sees the state before; space is released later."""
     with TapeSaver(filled) as one, TapeSaver(filled) as reader:
         with reader.database.reading() as connection:
             connection.execute("SELECT count(*) FROM checkpoints").fetchone()
@@ -343,7 +343,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> Non
 
 
 def test_listing_while_deleting(filled: Path) -> None:
-    """A listing that goes on while others change the file leaves out what was deleted, and holds nobody up."""
+    """A listing that goes on while others change the file leaves out deleted checkpoints, and blocks nobody."""
     with TapeSaver(filled) as saver:
         listing = saver.list(None)
         next(listing)

@@ -1,4 +1,4 @@
-"""Real graphs on the saver: what LangGraph does with it is what it does with its own."""
+"""Real graphs on the saver: LangGraph works as with its own savers."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_processes_with_threads_share_a_file(path: Path) -> None:
 
 
 def test_a_thread_is_resumed_in_another_process(path: Path) -> None:
-    """A thread that waits for somebody's answer goes on in another process, and this one sees it."""
+    """A thread that waits for an answer goes on in another process, and this one sees it."""
     with TapeSaver(path) as saver:
         graph, config = agent(saver), {"configurable": {"thread_id": "trip"}}
         graph.invoke({"steps": ["asked"]}, config)

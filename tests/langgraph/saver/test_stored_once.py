@@ -22,7 +22,7 @@ EMPTY = dict.fromkeys(CONTENT, 0)
 
 
 class Pickled:
-    """A serialiser of somebody's own."""
+    """A serialiser of a user."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         return "mine", pickle.dumps(obj)
@@ -101,7 +101,7 @@ def test_what_is_deleted_is_off_the_disk(saver: TapeSaver, path: Path) -> None:
 
 @pytest.mark.parametrize("drop", ["runs", "prune", "replace", "one by one"])
 def test_nothing_is_left_that_nobody_has(drop: str, saver: TapeSaver, path: Path) -> None:
-    """However checkpoints go, exactly what the remaining ones have remains: the file equals one made of these alone."""
+    """After deleting checkpoints in any way, the file equals one that was made of the remaining ones alone."""
     states = growing(12)
     put_thread(saver, states)
     if drop == "runs":
@@ -126,7 +126,7 @@ def test_nothing_is_left_that_nobody_has(drop: str, saver: TapeSaver, path: Path
 
 
 def test_equal_values_of_different_types_are_different(saver: TapeSaver) -> None:
-    """Equal bytes of another type are another content: a text and the same bytes come back as what they were."""
+    """Equal bytes of another type are another content: a text and the same bytes keep their types."""
     values: dict[str, Any] = {"bytes": b"a" * 500, "bytearray": bytearray(b"a" * 500), "text": "a" * 500}
     put_thread(saver, [values])
     found = saver.get_tuple(place())

@@ -32,7 +32,7 @@ METHODS = [
 
 
 def overridden(saver: BaseCheckpointSaver[Any]) -> set[str]:
-    """Return what LangGraph finds that the class of a saver overrides."""
+    """Return the methods that LangGraph finds overridden in the class of a saver."""
     names = [*METHODS, "get_next_version"]
     return {name for name in names if getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)}
 
@@ -46,7 +46,7 @@ def sync_sqlite() -> Iterator[SqliteSaver]:
 
 @pytest.mark.parametrize("kind", [*INNERS, "full", "bare"])
 async def test_it_overrides_what_the_inner_one_overrides(kind: str, path: Path, request: pytest.FixtureRequest) -> None:
-    """Class and instance say of themselves what those of the inner saver say."""
+    """Class and instance look like those of the inner saver."""
     if kind in {"full", "bare"}:
         inner: BaseCheckpointSaver[Any] = FullSaver() if kind == "full" else BaseCheckpointSaver()
         with TapeSaver(path, inner=inner) as saver:
@@ -95,7 +95,7 @@ class Own(InMemorySaver):
 
 
 def test_what_is_the_inner_savers_is_here_too(path: Path) -> None:
-    """Versions, config specs, serialiser and all other attributes are the inner saver's; what nobody has is missing."""
+    """Versions, config specs, serialiser and other attributes are the inner saver's; unknown ones are missing."""
     inner = Own()
     with TapeSaver(path, inner=inner) as saver:
         assert saver.get_next_version(None, None) == 7
@@ -154,7 +154,7 @@ async def test_a_copy_that_fails_is_said_and_holds_nobody_up(path: Path) -> None
 
 
 def test_a_failure_in_a_clone_is_not_lost(path: Path) -> None:
-    """LangGraph uses a clone where msgpack is strict; what fails there is known here, and said once."""
+    """LangGraph uses a clone where msgpack is strict; a failure there is known here, and warned of once."""
     strict = JsonPlusSerializer(allowed_msgpack_modules=None)
     saver = TapeSaver(path, inner=InMemorySaver(serde=strict))
     clone = saver.with_allowlist({("some.module", "Thing")})
@@ -168,7 +168,7 @@ def test_a_failure_in_a_clone_is_not_lost(path: Path) -> None:
 
 
 def test_a_failing_copy_does_not_hide_an_error_of_the_block(path: Path) -> None:
-    """Leaving `with` by an error raises that error; leaving it without one says that the copy is incomplete."""
+    """Leaving `with` by an error raises that error; leaving it without one raises that the copy is incomplete."""
     for error, expected in ((RuntimeError("mine"), RuntimeError), (None, CassetteWriteError)):
         file = path.with_name(f"{expected.__name__}.sqlite")
         with pytest.raises(expected), TapeSaver(file, inner=InMemorySaver()) as saver:
@@ -180,7 +180,7 @@ def test_a_failing_copy_does_not_hide_an_error_of_the_block(path: Path) -> None:
 
 
 def test_a_copy_may_have_a_serialiser_of_its_own(path: Path) -> None:
-    """`serde` is the copy's; what LangGraph sees is the inner saver's."""
+    """`serde` is the copy's; LangGraph sees that of the inner saver."""
     from .test_encryption import encrypting
 
     inner = InMemorySaver()

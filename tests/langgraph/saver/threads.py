@@ -18,7 +18,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from agenttape_langgraph import TapeSaver
 
 CONTENT = ("contents", "links", "pieces", "uses")
-"""The tables of what is stored once."""
+"""The tables of values that are stored once."""
 
 
 def place(thread_id: str = "1", checkpoint_id: str | None = None, ns: str = "") -> RunnableConfig:

@@ -108,7 +108,7 @@ class Trip(TypedDict):
 
 
 def agent(saver: TapeSaver) -> Any:
-    """Return a graph that asks somebody in the middle."""
+    """Return a graph that asks a question in the middle."""
 
     def plan(_: Trip) -> Trip:
         return {"steps": ["planned"]}

@@ -1,4 +1,4 @@
-"""A recorded run is forked at any step: what does not depend on the change is served, all else is executed."""
+"""A recorded run is forked at any step: calls that do not depend on the change are served, others are executed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reached(world: World, since: int) -> list[str]:
 
 
 def test_steps_are_listed(world: World, record: Record, path: Path) -> None:
-    """Each superstep of each graph is a step: its nodes, its subgraph, what it asked, and the invocation."""
+    """Each superstep of each graph is a step: its nodes, its subgraph, its questions, and the invocation."""
     record(path, approval(world), ANSWERED)
     steps = steps_of(path)
     listed = [(step.nodes, step.namespace, step.superstep, step.invocation) for step in steps]
@@ -62,7 +62,7 @@ def test_untouched_replay(world: World, record: Record, path: Path, step: int | 
 
 @pytest.mark.parametrize("step", [2, 11, 20])
 def test_state_edit(world: World, record: Record, path: Path, step: int) -> None:
-    """A changed state costs nothing before it, and what comes after it is executed and listed."""
+    """With a changed state, no call before it is executed, and the calls after it are executed and listed."""
     original = record(path, loop(world), HELLO)["log"]
     written = path.read_bytes()
     before = len(world.reached)
@@ -119,7 +119,7 @@ def test_answers_of_models(world: World, record: Record, path: Path, answer: Any
 
 
 def test_edit_in_one_of_several_branches(world: World, record: Record, path: Path) -> None:
-    """An edit in one parallel branch executes what follows in that branch; the others are served."""
+    """An edit in one parallel branch executes the later calls of that branch; the others are served."""
     original = record(path, fan(world), HELLO)["log"]
     cassette = open_cassette(path)
     entries = {entry.number: entry for entry in cassette.entries}
@@ -158,7 +158,7 @@ def test_state_edit_in_a_nested_branch(world: World, record: Record, path: Path)
 
 
 def test_another_answer_of_a_human(world: World, record: Record, path: Path) -> None:
-    """Another answer to an interrupt: what was done before it is done once, what follows from it is executed."""
+    """With another answer to an interrupt, calls before it are served, and calls that depend on it are executed."""
     values = record(path, approval(world), ANSWERED)
     assert values["log"][-2].endswith("to to Paris")
     before = len(world.reached)
@@ -172,7 +172,7 @@ def test_another_answer_of_a_human(world: World, record: Record, path: Path) -> 
 
 
 def test_first_answer_of_a_human(world: World, record: Record, path: Path) -> None:
-    """A recorded thread that waits for an answer gets one; what was done before the interrupt is not done again."""
+    """A recorded thread that waits for an answer gets one; calls before the interrupt are not made again."""
     record(path, approval(world), ANSWERED[:1])
     before = len(world.reached)
     fork = time_travel(path, approval(world).compile(), resume="Oslo")
@@ -295,7 +295,7 @@ def test_arguments_that_do_not_fit(
 
 
 def test_what_is_no_graph_is_refused(world: World, recorded_loop: Path) -> None:
-    """A builder that nobody compiled, or something else altogether, is refused as what it is."""
+    """A builder that is not compiled, or another object, is refused by its type."""
     builder: Any = loop(world)
     with pytest.raises(ConfigurationError, match="found a StateGraph; compile the builder first"):
         time_travel(recorded_loop, builder)

@@ -177,7 +177,7 @@ def test_functional_graph(world: World, path: Path) -> None:
 
 @pytest.mark.parametrize("kept_in", ["graph", "argument", "async"])
 async def test_recording_that_began_in_the_middle(world: World, path: Path, tmp_path: Path, kept_in: str) -> None:
-    """A thread that held something before is replayed and forked with what a saver has of it."""
+    """A thread with checkpoints before the recording is replayed and forked with those of a saver."""
     builder = StateGraph(Log)
     builder.add_node("reply", asking(world, "reply", "reply"))
     builder.add_edge(START, "reply")
@@ -207,7 +207,7 @@ async def test_recording_that_began_in_the_middle(world: World, path: Path, tmp_
 
 
 def test_cassette_that_says_nothing_of_graphs(tmp_path: Path) -> None:
-    """A cassette without the steps of a graph is refused with what to do."""
+    """A cassette without the steps of a graph is refused with a remedy."""
     with use_cassette(tmp_path / "empty.yaml", mode="all"):
         pass
     with pytest.raises(ConfigurationError, match="holds no run of a graph"):

@@ -1,4 +1,4 @@
-"""Graphs to fork in, and threads of them that were recorded."""
+"""Graphs to fork, and ways to record threads of them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def fan(world: World, branches: int = 4) -> StateGraph[Any]:
 
 
 def approval(world: World) -> StateGraph[Any]:
-    """A subgraph that charges a card, asks a human, and does what the human says."""
+    """A subgraph that charges a card, asks a human, and follows the answer."""
 
     @tool
     def charge(amount: int) -> str:
