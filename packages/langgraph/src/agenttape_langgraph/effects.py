@@ -198,7 +198,7 @@ def _noting_deltas(crossing: Crossing, note: NoteEffect) -> Iterator[None]:
         tool_call_writer.reset(token)
 
 
-# -- parts of a stream: namespace, mode, data ---------------------------------------------------------------
+# -- parts of a stream: namespace, mode, data --------------------------------------------------------------------------
 
 
 def _plain_part(part: Any, config: RunnableConfig) -> dict[str, Any]:

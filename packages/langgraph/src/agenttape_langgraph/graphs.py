@@ -96,7 +96,7 @@ def _builder_alias(cls: type[StateGraph[Any, Any, Any, Any]]) -> type:
     return alias_class(cls, {"compile": compile}, _builder_alias)
 
 
-# -- the shapes of a graph's methods ----------------------------------------------------------------------------------
+# -- the shapes of a graph's methods -----------------------------------------------------------------------------------
 
 
 def _inside() -> AbstractContextManager[None]:

@@ -34,7 +34,7 @@ from agenttape_core.integration import (
 from agenttape_langchain.integration import aapply, apply, noting_effects
 from agenttape_langgraph._compat import RunnableCallable, is_function_node, is_sequence
 from agenttape_langgraph.node_boundary import Serves, cross_node, is_served, with_config
-from agenttape_langgraph.tasks import calling
+from agenttape_langgraph.tasks import with_served_tasks
 
 _SERVES = "agenttape_serves"
 
@@ -70,7 +70,7 @@ def _node(graph: Any, name: str, node: Any, serves: Serves) -> Any:
         subgraphs = [inner if graph is bound else graph for graph in node.subgraphs]
         return node.copy({"bound": inner, "subgraphs": subgraphs})
     if not isinstance(graph, CompiledStateGraph) and is_function_node(bound):  # the function of an entrypoint
-        return node.copy({"bound": _calling_node(bound, serves)})
+        return node.copy({"bound": _entrypoint_node(bound, serves)})
     return node
 
 
@@ -80,10 +80,10 @@ def _sequence_class(kind: type) -> Any:
     return type(kind.__name__, (RunnableBinding,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
 
 
-def _calling_node(bound: Any, serves: Serves) -> Any:
+def _entrypoint_node(bound: Any, serves: Serves) -> Any:
     """Return the function of an entrypoint, with the calls of these tasks served."""
     kind: Any = type(bound)
-    cls: Any = _calling_alias(kind)
+    cls: Any = _entrypoint_alias(kind)
     twin = object.__new__(cls)
     vars(twin).update(vars(bound))
     vars(twin)[_SERVES] = serves
@@ -113,20 +113,20 @@ def _names(graph: Any) -> Iterator[str]:
 
 
 @functools.cache
-def _calling_alias(cls: type[RunnableCallable]) -> type:
+def _entrypoint_alias(cls: type[RunnableCallable]) -> type:
     @functools.wraps(cls.invoke)
     def invoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-        config = calling(config if config is not None else {}, vars(self)[_SERVES])
+        config = with_served_tasks(config if config is not None else {}, vars(self)[_SERVES])
         with with_config(config):
             return cls.invoke(self, input, config, **kwargs)
 
     @functools.wraps(cls.ainvoke)
     async def ainvoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-        config = calling(config if config is not None else {}, vars(self)[_SERVES])
+        config = with_served_tasks(config if config is not None else {}, vars(self)[_SERVES])
         with with_config(config):
             return await cls.ainvoke(self, input, config, **kwargs)
 
-    return alias_class(cls, {"invoke": invoke, "ainvoke": ainvoke}, _calling_alias)
+    return alias_class(cls, {"invoke": invoke, "ainvoke": ainvoke}, _entrypoint_alias)
 
 
 # -- the calls of a served node ----------------------------------------------------------------------------------------

@@ -167,7 +167,7 @@ def _describe_alone(  # the name is bound for each method
     return Call(None, lambda: real(_original(self), *args, **kwargs))
 
 
-# -- writes inside a call that may be served ---------------------------------------------------------------
+# -- writes inside a call that may be served ---------------------------------------------------------------------------
 
 
 def _note_puts(store: Any, ops: list[Op]) -> None:

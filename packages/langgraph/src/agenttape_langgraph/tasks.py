@@ -95,10 +95,10 @@ def _is_injected(name: Any, value: Any) -> bool:
     return isinstance(value, Runtime | BaseStore) and name in {"runtime", "store"}
 
 
-# -- tasks by name, called by any function --------------------------------------------------------------
+# -- tasks by name, called by any function -----------------------------------------------------------------------------
 
 
-def calling(config: Any, serves: Serves) -> Any:
+def with_served_tasks(config: Any, serves: Serves) -> Any:
     """Return a config of a run in which the calls of these tasks are served."""
     call = (config.get("configurable") or {}).get(CALL)
     if call is None:
@@ -111,10 +111,10 @@ def calling(config: Any, serves: Serves) -> Any:
 
 
 @contextmanager
-def calling_here(serves: Serves) -> Iterator[None]:
+def serving_tasks(serves: Serves) -> Iterator[None]:
     """Serve the calls of these tasks while inside, by the config in force."""
     config = current_config()
-    with with_config(calling(config, serves) if config is not None else None):
+    with with_config(with_served_tasks(config, serves) if config is not None else None):
         yield
 
 
@@ -132,14 +132,14 @@ def _with_served_calls(func: Callable[..., Any], serves: Serves) -> Callable[...
 
         @functools.wraps(func)
         async def task(*args: Any, **kwargs: Any) -> Any:
-            with calling_here(serves):
+            with serving_tasks(serves):
                 return await func(*args, **kwargs)
 
     else:
 
         @functools.wraps(func)
         def task(*args: Any, **kwargs: Any) -> Any:
-            with calling_here(serves):
+            with serving_tasks(serves):
                 return func(*args, **kwargs)
 
     return _named(task, func)

@@ -181,7 +181,7 @@ def _interrupts(step: Step) -> list[Interrupt]:
     return [one for one in raised if isinstance(one, Interrupt)]
 
 
-# -- the plan ------------------------------------------------------------------------------------------------
+# -- the plan ----------------------------------------------------------------------------------------------------------
 
 
 def _derived(cassette: Cassette, thread_id: str | None) -> Plan | None:
