@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.tools.verify.comparison import places
-from agenttape_core.tools.verify.output import Produced
+from agenttape_core.tools.verify.output import Output
 
 REDACTOR = Redactor(new_key())
 PLAIN = st.recursive(
@@ -21,9 +21,9 @@ PLAIN = st.recursive(
 )
 
 
-def produced(**parts: Any) -> Produced:
+def produced(**parts: Any) -> Output:
     """Return what a replay produced: nothing but what is named."""
-    return Produced(**{"outcome": "returned", "failed": False, "stdout": "", "stderr": "", "files": {}, **parts})
+    return Output(**{"outcome": "returned", "failed": False, "stdout": "", "stderr": "", "files": {}, **parts})
 
 
 def whats(first: dict[str, Any], other: dict[str, Any]) -> list[str]:

@@ -63,7 +63,7 @@ def test_a_sound_function(project: Path) -> None:
 
 
 async def test_parallel_tasks() -> None:
-    """The order in which parallel strands happen to be served is no difference; a loop may be running already."""
+    """The order in which parallel branches happen to be served is no difference; a loop may be running already."""
     async with use_cassette("parallel", mode="once"):
         await agents.parallel()
     assert verify(agents.parallel, "parallel", times=2).ok

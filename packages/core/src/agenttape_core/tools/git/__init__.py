@@ -1,1 +1,1 @@
-"""How cassettes live in a git repository: readable differences, merges by record, what `agenttape init` sets up."""
+"""Cassettes in a git repository: readable differences, merges by record, and the set-up by `agenttape init`."""

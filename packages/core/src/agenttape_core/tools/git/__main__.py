@@ -1,4 +1,4 @@
-"""What git runs: `python -m agenttape_core.tools.git textconv FILE`, or `merge BASE OURS THEIRS MARKER NAME`."""
+"""Commands for git: `python -m agenttape_core.tools.git textconv FILE`, or `merge BASE OURS THEIRS MARKER NAME`."""
 
 from __future__ import annotations
 

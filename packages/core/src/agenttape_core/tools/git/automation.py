@@ -1,4 +1,4 @@
-"""What a project's automation does with cassettes, as files: a workflow of GitHub Actions, and hooks of pre-commit.
+"""The files of a project's automation: a workflow of GitHub Actions, and hooks of pre-commit.
 
 docs/git.md shows the same text, and a test compares the two.
 """
@@ -58,7 +58,7 @@ def workflow(install: Sequence[str], folder: str, where: PurePath) -> str:
 
 
 def is_workflow(text: str, folder: str, where: PurePath) -> bool:
-    """Whether a text is such a workflow, whatever it installs: that step belongs to the project once it is written."""
+    """Return True if a text is such a workflow, whatever it installs: that step belongs to the project once written."""
     head, tail = _frame(folder, where)
     return text.startswith(head) and text.endswith(tail)
 
@@ -114,7 +114,7 @@ def with_hooks(text: str, entry: str) -> str | None:
         entry: Our entry of its `repos`.
 
     Returns:
-        The text, as it was if it has our hooks already; nothing if it is not plain to see where the entry belongs.
+        The text, unchanged if it has our hooks already; `None` if there is no obvious place for the entry.
     """
     if not text.strip():
         return f"repos:\n{entry}"
@@ -148,7 +148,7 @@ def _ids(configuration: dict[str, Any]) -> set[Any]:
 
 
 _FOR_TESTS = ("dev", "test", "testing", "tests")
-"""What extras and dependency groups with the tools of tests are called; others may not be meant for everybody."""
+"""The names of extras and dependency groups with the tools of tests; others may not be meant for everybody."""
 _BASE = "requirements.txt"
 _REQUIREMENTS = (
     _BASE,
@@ -158,7 +158,7 @@ _REQUIREMENTS = (
 )
 _FILES = ("pyproject.toml", "setup.py", *_REQUIREMENTS)
 _INTEGRATIONS = {"langchain": "langchain", "langgraph": "langgraph", "llama-index": "llamaindex"}
-"""What the names of a framework's distributions begin with, and the name of its integration."""
+"""The prefix of a framework's distributions, and the name of its integration."""
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _UNKNOWN = "Add what your tests import besides: the files of the project do not say it in a way that pip knows."
 

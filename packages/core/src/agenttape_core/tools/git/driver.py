@@ -1,4 +1,4 @@
-"""What git runs to merge cassettes."""
+"""The merge driver that git runs for cassettes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three versions of a cassette become one: record by record, by where in the run each stands."""
+"""Merge three versions of a cassette, record by record, by the address of each in the run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agenttape_core.tools.reading.answer import joined
 
 Record = Interaction | Step
 Key = tuple[str, str, int]
-"""What tells a record from the others of its cassette: what it is, its address, the how-manieth there it is."""
+"""The identity of a record in its cassette: its sort, its address, and its ordinal there."""
 
 Content = tuple[str, Key | None]
 
@@ -27,9 +27,9 @@ class Slot:
     """One place of a merged cassette.
 
     Args:
-        ours: What stands there, or what our side has if the two disagree; nothing where a side has none.
-        theirs: What their side has, if the two disagree.
-        why: Why nobody but a person can choose; empty where there is nothing to choose.
+        ours: The record there, or that of our side if the two disagree; `None` if a side has none.
+        theirs: The record of their side, if the two disagree.
+        why: The reason why a person has to choose; empty if there is no conflict.
     """
 
     ours: Record | None
@@ -38,13 +38,13 @@ class Slot:
 
     @property
     def records(self) -> list[Record]:
-        """What there is of it, on either side."""
+        """The records of both sides."""
         return [record for record in (self.ours, self.theirs) if record is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became of three versions of a cassette.
+    """The result of merging three versions of a cassette.
 
     Args:
         header: Its header, with the timings of its records.
@@ -103,7 +103,7 @@ def merged(base: Cassette | None, ours: Cassette, theirs: Cassette) -> Merged | 
         theirs: The other.
 
     Returns:
-        The merged cassette; nothing if what the headers say excludes it.
+        The merged cassette; `None` if the headers exclude it.
 
     Raises:
         CassetteFormatError: If a record is malformed.
@@ -221,7 +221,7 @@ def _merged_header(base: Header | None, ours: Header | None, theirs: Header | No
 
 
 def _mixes_pseudonyms(base: _Side, ours: _Side, theirs: _Side) -> bool:
-    """Whether equal secrets would have different pseudonyms: the sides made theirs with different keys."""
+    """Return True if equal secrets would have different pseudonyms: the sides made theirs with different keys."""
     headers = [side.header for side in (base, ours, theirs) if side.header is not None]
     keys = {header.redaction.key for header in headers}
     return len(keys) > 1 and any(_PSEUDONYM in str(side.records) for side in (ours, theirs))

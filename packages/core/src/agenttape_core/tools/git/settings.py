@@ -1,4 +1,4 @@
-"""What git is told of cassettes: lines of its files, and settings of one clone."""
+"""The configuration of git for cassettes: lines of its files, and settings of one clone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def clone_settings(python: str = sys.executable) -> dict[str, str]:
 
 
 def root_of(folder: Path) -> Path | None:
-    """Return the folder of the git repository around a folder; nothing if there is none, or no git."""
+    """Return the folder of the git repository around a folder; `None` if there is none, or no git."""
     try:
         done = _git(folder, "rev-parse", "--show-toplevel")
     except FileNotFoundError:

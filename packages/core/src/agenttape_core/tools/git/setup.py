@@ -1,4 +1,4 @@
-"""What `agenttape init` does to a project: decided first, then done."""
+"""The changes that `agenttape init` makes to a project: decided first, then made."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _FOLDER = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class Change(NamedTuple):
-    """What becomes of one file or setting.
+    """The change of one file or setting.
 
     Args:
         what: The path of the file, or the name of the setting.
         state: `written` if it was not there, `extended` if something was added, `unchanged` if nothing is missing,
             `left` if a person has to add something.
-        text: What it is to hold; of one that is left, what is to be added.
+        text: Its new content; for one that is left, the text to add.
     """
 
     what: str
@@ -33,12 +33,12 @@ class Change(NamedTuple):
 
 
 def files_to_change(project: Path, root: Path, folder: str, *, automated: bool) -> list[Change]:
-    """Decide what becomes of the files of a project. Nothing that is in a file is ever changed.
+    """Decide on the changes of a project's files. Existing content is never changed.
 
     Args:
         project: Its folder.
         root: That of the repository, where automation belongs.
-        folder: What folders with cassettes are called.
+        folder: The name of folders with cassettes.
         automated: Whether it gets a workflow and hooks.
 
     Raises:

@@ -16,7 +16,7 @@ from agenttape_core.tools.reading.answer import joined
 
 _HEADING = ("kind", "name", "address")
 _UNSAID = frozenset({*_HEADING, "interaction", "step", "fingerprint", "continues", "keep", "parent", "ids"})
-"""What the heading says, what follows from the rest, and numbers, which change when something before does."""
+"""Keys that the heading shows, that follow from others, or that are numbers, which change with the records before."""
 
 
 def diffable(path: Path) -> bytes:

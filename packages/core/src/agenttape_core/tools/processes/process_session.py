@@ -104,13 +104,13 @@ class ProcessSession:
             problem=isinstance(failed, CassetteError),
         )
 
-    def disown(self) -> None:
+    def forget_after_fork(self) -> None:
         """Leave the session to the process that this one was forked from."""
         self._in_use.leave()
         self._in_use.abandon()
 
 
-def take(process: Process) -> ProcessSession:
+def open_process_session(process: Process) -> ProcessSession:
     """Open the session of a process.
 
     A process that cannot have one ends at once: it would run unrecorded, or unguarded.
@@ -120,13 +120,13 @@ def take(process: Process) -> ProcessSession:
     """
     run_folder = RunFolder(Path(process.folder))
     try:
-        taking = ProcessSession(run_folder, process)
+        session = ProcessSession(run_folder, process)
     except AgentTapeError as error:
         _refuse(run_folder, process, error)
     if process not in _watched:
         _watched.append(process)
         register_exit_hooks(process)
-    return taking
+    return session
 
 
 def _member(run_folder: RunFolder, process: Process) -> str:

@@ -45,9 +45,8 @@ def register_exit_hooks(process: Process) -> None:
     sys.excepthook = _short(sys.excepthook)
     os._exit = leave
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(
-            after_in_child=process.taken_again
-        )  # after the hooks of file locks, which were registered first
+        # After the hooks of file locks, which were registered first.
+        os.register_at_fork(after_in_child=process.open_after_fork)
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, terminated)
 

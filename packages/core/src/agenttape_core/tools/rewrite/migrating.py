@@ -14,7 +14,7 @@ from agenttape_core.storage.writer import compose
 
 
 class Migration(NamedTuple):
-    """What becomes of a cassette.
+    """The migration of one cassette.
 
     Args:
         version: The version of its format.
@@ -26,7 +26,7 @@ class Migration(NamedTuple):
 
     @property
     def is_due(self) -> bool:
-        """Whether the file is older than what this AgentTape would write."""
+        """True if the file is older than the format that this AgentTape writes."""
         return self.version < self.needed
 
 

@@ -1,4 +1,4 @@
-"""Where two versions of plain data differ by pseudonyms, and of which kind these are."""
+"""The places in which two versions of plain data differ by pseudonyms, and the kinds of these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encode
 from agenttape_core.schema.plain import replaced
 
 _UNKNOWN = "secret"
-"""What a secret is called of which only a later piece stands at a place."""
+"""The kind of a secret of which only a later piece stands at a place."""
 
 
 class Place(NamedTuple):

@@ -1,4 +1,4 @@
-"""Whether what was replaced is really gone: from records that are read again, and from each byte of the files."""
+"""Proof that replaced secrets are gone: from the records, read again, and from each byte of the files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Proof:
 
 
 def is_telling(secret: str) -> bool:
-    """Whether a text is so much of its own that it stands nowhere by chance: `hunter2`, and not `Paris`."""
+    """Return True if a text is too special to stand anywhere by chance: `hunter2`, and not `Paris`."""
     is_mixed = any(char.isdigit() for char in secret) and any(char.isalpha() for char in secret)
     return len(secret) >= _LONG or (len(secret) >= _MIXED and is_mixed)
 

@@ -29,7 +29,7 @@ _SHORTEST = 4
 
 
 class Redacted(NamedTuple):
-    """What became of a cassette.
+    """The redaction of one cassette.
 
     Args:
         replaced: What was replaced, or would be.

@@ -21,7 +21,7 @@ from agenttape_core.tools.rewrite.values import Values, binary_redacted
 _JOURNALS = ".*.journal"
 _OF_NAMES = ("kind", "name", "address")
 _RANDOM = {"ids", "fingerprint"}
-"""What looks like a secret and is none by nature."""
+"""Kinds of values that look like secrets and are none by nature."""
 
 
 class Leak(NamedTuple):

@@ -19,7 +19,7 @@ _SHORTEST_BASE64 = 24
 _TELLING_BASE64 = 8
 """So many characters of base64 stand nowhere by chance."""
 _NESTED = 3
-"""How often JSON may stand inside a text of JSON."""
+"""The depth to which JSON may stand inside a text of JSON."""
 
 
 def written_forms(value: str) -> list[str]:

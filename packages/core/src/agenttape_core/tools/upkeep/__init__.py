@@ -1,1 +1,1 @@
-"""What becomes of cassettes over time: which of them are stale, and which files nobody needs any more."""
+"""The upkeep of cassettes over time: stale cassettes, and files that nobody needs any more."""

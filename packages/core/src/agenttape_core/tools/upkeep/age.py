@@ -1,4 +1,4 @@
-"""How old a cassette is, and may be."""
+"""The age of a cassette, and its limit."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def recorded_at(created: str) -> datetime | None:
 
 
 def age_of(created: str, now: datetime | None = None) -> timedelta | None:
-    """Return how long ago that was, likewise."""
+    """Return the time since then as words."""
     moment = recorded_at(created)
     return (now or datetime.now(UTC)) - moment if moment is not None else None

@@ -1,4 +1,4 @@
-"""What a cassette says of the program that it was recorded from: all that tells whether it is stale."""
+"""The facts of a cassette about the program it was recorded from, which show whether it is stale."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from agenttape_core.tools.reading.summary import MODELS, model_of
 from agenttape_core.tools.upkeep.age import recorded_at
 
 _COUNTED = re.compile(r"[@#~]\d+|\[\d+\]")
-"""What tells the calls of one place in a program apart in addresses."""
+"""The parts of an address that tell the calls of one place in a program apart."""
 _SYSTEM = frozenset({"system", "developer"})
 
 Subject = tuple[str, ...]
-"""What makes texts of several cassettes comparable."""
+"""The subject of a text, by which those of several cassettes are comparable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a cassette says of the program that it was recorded from.
+    """The facts of a cassette about the program it was recorded from.
 
     Args:
-        path: What the cassette is called.
-        created: When it was recorded; nothing if it does not say.
-        packages: Versions of what shaped the recording.
-        models: What models were asked.
+        path: The name of the cassette.
+        created: The time of the recording; `None` if not known.
+        packages: Versions of the packages that shaped the recording.
+        models: The models that were called.
         prompts: The system prompts, by the address without what counts and the names of the tools beside them.
         tools: The definitions of the tools that models were offered, as JSON, by their name.
     """
@@ -44,10 +44,10 @@ class Facts:
 
 
 def facts_of(path: str, cassette: Cassette) -> Facts:
-    """Read a whole cassette and return what it says.
+    """Read a whole cassette and return its facts.
 
     Args:
-        path: What to call it.
+        path: Its name in reports.
         cassette: The cassette.
 
     Raises:

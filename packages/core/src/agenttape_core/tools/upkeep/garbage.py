@@ -32,10 +32,10 @@ _BESIDE = (
     re.compile(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]+\.journal"),
     _TEMPORARY,
 )
-"""How what belongs to a cassette is named."""
+"""The names of files that belong to a cassette."""
 _CASSETTE = re.compile(r".+\.(?:yaml|yml|jsonl)(?:\.gz|\.zst)?", re.IGNORECASE)
 _NOTE = re.compile(rb"[0-9]+ \S.*")
-"""What stands in a lock of ours: others name theirs alike."""
+"""The content of a lock of ours: other tools use the same names."""
 _QUIET = 3600
 """Seconds. A file that is being written is touched more often than this."""
 
@@ -46,10 +46,10 @@ class Garbage:
 
     Args:
         path: The file.
-        kind: What it is.
-        why: Why nobody needs it; of one that is kept, what to do with it.
-        size: Its bytes.
-        is_removable: Whether it can go without taking anything that was recorded.
+        kind: Its kind.
+        why: The reason why nobody needs it; for one that is kept, the advice.
+        size: Its size in bytes.
+        is_removable: Whether it can go without the loss of a recording.
     """
 
     path: Path

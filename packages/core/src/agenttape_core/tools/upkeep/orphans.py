@@ -1,4 +1,4 @@
-"""Which cassettes belong to no test, as the tests themselves say."""
+"""Cassettes that belong to no test, as the tests themselves show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOLD = 2_000
 def cassettes_of_no_test(tests: Sequence[str]) -> list[Path]:
     """Collect tests with pytest, in a process of their own, and return the cassettes that belong to none of them.
 
-    Only cassettes that have their name from a test are looked at. Who uses one that was given a name is not known.
+    Only cassettes that are named after a test are looked at: the users of any other name are not known.
 
     Args:
         tests: What pytest is given: files and folders.

@@ -1,4 +1,4 @@
-"""Which cassettes hold an older system prompt, or an older tool, than others of the same program.
+"""Cassettes with an older system prompt, or an older tool, than others of the same program.
 
 A command does not run the program, so it does not know its prompt of today. What it can see is that cassettes disagree:
 somebody changed the prompt, and recorded only some of them anew.
@@ -15,13 +15,13 @@ from agenttape_core.matching.difference import differing_words
 from agenttape_core.tools.upkeep.facts import Facts, Subject
 
 _APART = timedelta(hours=1)
-"""What was recorded closer together was recorded from one state of the program: its texts differ by design."""
+"""Recordings closer together than this come from one state of the program: their texts differ by design."""
 _ALIKE = 0.6
-"""How much of two prompts must be equal for one to be a later version of the other (`difflib`'s ratio)."""
+"""The equal part of two prompts (`difflib`'s ratio) from which one is a later version of the other."""
 _COMPARED = 500
 """Words of a prompt that are compared for that; it takes their square."""
 _VERSIONS = 20
-"""Where there are more texts, they are no versions: something in them is different each time."""
+"""The limit above which texts are no versions of each other: some part of them is different each time."""
 
 
 class Outdated(NamedTuple):

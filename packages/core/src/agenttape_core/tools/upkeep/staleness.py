@@ -1,4 +1,4 @@
-"""Which cassettes are stale: too old, of models that are gone, of other packages, or of an older prompt."""
+"""Stale cassettes: too old, of models that are gone, of other packages, or of an older prompt."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def stale_among(
     Args:
         facts: What the cassettes say. They are compared with each other, too.
         now: The time.
-        max_age: How old they may be; nothing for any age.
+        max_age: The limit of their age; `None` for any age.
         retirements: When models are taken away.
         installed: Returns the version of a package that is installed, or nothing.
         checks: What to look at.

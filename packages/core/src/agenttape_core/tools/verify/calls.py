@@ -1,4 +1,4 @@
-"""What a child notes of the calls that reach the boundaries."""
+"""The calls that reach the boundaries of a child process."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from agenttape_core.matching import canonical_json
 from agenttape_core.schema import Plain
 from agenttape_core.session import Crossing, Session
 
-_MAX_ASKED = 1000
-"""Characters of a request that are told; an agent asks with its whole history each time. The fingerprint is of all."""
+_MAX_REQUEST = 1000
+"""Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
 
 
 class Calls:
-    """Each call of a process: what it asked, what served it, and which calls came before it in its strand."""
+    """Each call of a process: its request, the recording that served it, and the calls before it in its branch."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: dict[Session, dict[str, list[str]]] = {}
-        self._strands: dict[Session, dict[Any, list[str]]] = {}
+        self._branches: dict[Session, dict[Any, list[str]]] = {}
 
     def note(self, crossing: Crossing) -> None:
         """Note a call when it begins, where it is made."""
-        question, address, strand = crossing.request, crossing.position.address, _strand()
-        asked = _shortened(canonical_json(question.body))
+        request, address, branch = crossing.request, crossing.position.address, _branch()
+        request_text = _shortened(canonical_json(request.body))
         served = "not served"
         if crossing.found is not None:
             served = f"served by interaction {crossing.found.number} ({crossing.found.rung})"
         with self._lock:
             calls = self._calls.setdefault(crossing.session, {})
-            calls[address] = [f"{question.kind} {question.name} {asked}, {served}", question.fingerprint]
-            if strand is not None:
-                self._strands.setdefault(crossing.session, {}).setdefault(strand, []).append(address)
+            calls[address] = [f"{request.kind} {request.name} {request_text}, {served}", request.fingerprint]
+            if branch is not None:
+                self._branches.setdefault(crossing.session, {}).setdefault(branch, []).append(address)
 
     def report(self) -> Plain:
-        """Return what was noted as plain data, free of the order of concurrent strands and sessions."""
+        """Return the calls as plain data, free of the order of concurrent branches and sessions."""
         sessions = [
             {
                 "cassette": str(session.path),
                 "calls": dict(sorted(calls.items())),
-                "order": sorted(self._strands.get(session, {}).values()),
+                "order": sorted(self._branches.get(session, {}).values()),
                 "unused": sorted(map(str, session.report.unused)),
                 "missed": sorted(session.report.missed),
                 "blocked": sorted(session.report.blocked),
@@ -60,11 +60,11 @@ class Calls:
 
 
 def _shortened(text: str) -> str:
-    half = _MAX_ASKED // 2
-    return text if len(text) <= _MAX_ASKED else f"{text[:half]} … {text[-half:]}"
+    half = _MAX_REQUEST // 2
+    return text if len(text) <= _MAX_REQUEST else f"{text[:half]} … {text[-half:]}"
 
 
-def _strand() -> Any:
+def _branch() -> Any:
     """Return what runs one call after the other here: a task, or the main thread.
 
     Other threads are none: which one of a pool makes a call, and when, is nobody's promise.

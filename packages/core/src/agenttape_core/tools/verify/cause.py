@@ -1,4 +1,4 @@
-"""Why replays differ, and what to do about it."""
+"""Causes of differences between replays, and remedies."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Literal, NamedTuple
 from agenttape_core.tools.verify.environment import Factor
 
 Noise = Literal["address", "id", ""]
-"""What the only difference of two texts is, if it is a memory address or an id."""
+"""The only difference of two texts, if it is a memory address or an id."""
 
 
 class Cause(NamedTuple):
-    """Why something differs between two replays.
+    """The cause of a difference between two replays.
 
     Args:
         name: The factor that alone makes the difference, or what there is instead of one.
-        why: What that means.
-        remedy: What to do.
+        why: Its explanation.
+        remedy: The advice.
     """
 
     name: str
@@ -27,27 +27,27 @@ class Cause(NamedTuple):
 BY_FACTOR: dict[Factor, Cause] = {
     "hash_seed": Cause(
         "hash seed",
-        "what was made by iterating over a set, or of hash(), has another order or value in each process",
+        "iterating over a set, or hash(), gives another order or value in each process",
         "sort before you iterate: sorted(the_set); hash with hashlib",
     ),
     "time_zone": Cause(
         "time zone",
-        "local time is another one on each machine",
+        "local time differs from machine to machine",
         "use aware datetimes: datetime.now(timezone.utc), or the zone that you mean",
     ),
     "locale": Cause(
         "locale",
-        "formats, collation and encodings of the machine got in",
+        "the result depends on formats, collation or encodings of the machine",
         "do not call locale.setlocale(..., ''); name the encoding and the format",
     ),
     "working_directory": Cause(
         "working directory",
-        "the path of the folder that the program was started in got in, or a file in it",
+        "the result depends on the path of the working directory, or on a file in it",
         "build paths from __file__ or from an argument, and keep absolute paths out of what you produce",
     ),
     "switch_interval": Cause(
         "thread switching",
-        "which thread is faster decides: a race",
+        "the faster thread wins: a race",
         "wait for the threads, and take their results in the order in which you started them",
     ),
     "terminal_width": Cause(
@@ -59,7 +59,7 @@ BY_FACTOR: dict[Factor, Cause] = {
 
 UNFROZEN = Cause(
     "nothing varied",
-    "it differs in the same surroundings too: something that is not recorded got in",
+    "it differs in the same environment too: the result depends on something that is not recorded",
     "look for random numbers that are not frozen (os.urandom, secrets, a generator made before the session), time "
     "outside of the session, threads that race, and calls that no boundary tapes",
 )

@@ -1,6 +1,6 @@
-"""The program of a child process: one replay of the function, told as JSON on a descriptor of its own.
+"""The program of a child process: one replay of the function, reported as JSON on a descriptor of its own.
 
-What it produced is never pickled: a value that has no codec is told by its repr.
+Its output is never pickled: a value without a codec is reported by its repr.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agenttape_core.tools.verify.target import Target, load
 
 
 def main(job: dict[str, Any], descriptor: int) -> None:
-    """Replay once, and write what was produced as JSON to a descriptor.
+    """Replay once, and write the output as JSON to a descriptor.
 
     Args:
         job: `target`, `cassette`, `options`, `project` and `switch_interval`, as `agenttape_core.tools.verify.job`
@@ -39,17 +39,17 @@ def main(job: dict[str, Any], descriptor: int) -> None:
     watch_crossings(calls.note)
     try:
         function = load(Target(*job["target"]))
-    except BaseException as error:  # noqa: BLE001 - whatever the import of user code raises is told to the parent
-        told: Plain = {"unusable": f"{type(error).__name__}: {error}"}
+    except BaseException as error:  # noqa: BLE001 - whatever the import of user code raises is reported to the parent
+        report: Plain = {"unusable": f"{type(error).__name__}: {error}"}
     else:
-        told = {**_produced(function, job), "sessions": calls.report(), "rules": calls.rules()}
+        report = {**_output(function, job), "sessions": calls.report(), "rules": calls.rules()}
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     with open(descriptor, "wb") as channel:
-        channel.write(json.dumps(told).encode())
+        channel.write(json.dumps(report).encode())
 
 
-def _produced(function: Callable[[], Any], job: dict[str, Any]) -> dict[str, Plain]:
+def _output(function: Callable[[], Any], job: dict[str, Any]) -> dict[str, Plain]:
     """Call the function under its cassette, and return how it ended."""
     around = use_cassette(job["cassette"], **job["options"]) if job["cassette"] is not None else None
     try:
@@ -59,9 +59,8 @@ def _produced(function: Callable[[], Any], job: dict[str, Any]) -> dict[str, Pla
             with around or nullcontext():
                 value = _finished(function())
     except BaseException as error:  # noqa: BLE001 - how the function ended is what is asked for
-        return {"outcome": f"raised {_told(error)}", "failed": _is_failure(error), "value": None, "type": ""}
-    plain, unknown = _encoded(value)
-    return {"outcome": "returned", "failed": False, "value": plain, "type": unknown}
+        return {"outcome": f"raised {_described(error)}", "failed": _is_failure(error), "value": None}
+    return {"outcome": "returned", "failed": False, "value": _encoded(value)}
 
 
 def _finished(value: Any) -> Any:
@@ -77,27 +76,27 @@ async def _awaited(function: Callable[[], Any], around: use_cassette | None) -> 
         return [item async for item in result] if isinstance(result, AsyncIterator) else await result
 
 
-def _encoded(value: Any) -> tuple[Plain, str]:
-    """Return a value as plain data; or its repr, and the type that has no codec."""
+def _encoded(value: Any) -> Plain:
+    """Return a value as plain data, or its repr if it has no codec."""
     try:
-        return value_codec().encode(value), ""
+        return value_codec().encode(value)
     except AgentTapeError:
-        return repr(value), f"{type(value).__module__}.{type(value).__qualname__}"
+        return repr(value)
 
 
 def _is_failure(error: BaseException) -> bool:
-    """Whether it says that the replay itself failed, not that the function raised."""
+    """Return True if the replay itself failed, not the function."""
     return isinstance(error, AgentTapeError | AgentTapeHalt) and not isinstance(error, ReplayedError)
 
 
-def _told(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     """Return the type and message of an exception, of its notes, and of those that it came from."""
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     lines = [f"{name}: {error}", *getattr(error, "__notes__", ())]
     if isinstance(error, BaseExceptionGroup):
-        lines += [f"with {_told(inner)}" for inner in error.exceptions]
+        lines += [f"with {_described(inner)}" for inner in error.exceptions]
     if error.__cause__ is not None:
-        lines.append(f"from {_told(error.__cause__)}")
+        lines.append(f"from {_described(error.__cause__)}")
     elif error.__context__ is not None and not error.__suppress_context__:
-        lines.append(f"during {_told(error.__context__)}")
+        lines.append(f"during {_described(error.__context__)}")
     return "\n".join(lines)

@@ -15,21 +15,21 @@ from types import TracebackType
 from typing import Self
 
 _GRACE_S = 5.0
-"""How long to wait for the pipes of a killed group: a process that left the group may hold them open."""
+"""Seconds to wait for the pipes of a killed group: a process that left the group may hold them open."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a child ended.
+class ChildResult:
+    """The end of a child process.
 
     Args:
-        told: What it wrote to its own descriptor.
-        stdout: What was written to the standard output.
-        stderr: What was written to the standard error.
-        code: The exit code, negative for a signal; nothing if it was killed because its time was over.
+        report: The bytes that it wrote to its own descriptor.
+        stdout: The bytes on its standard output.
+        stderr: The bytes on its standard error.
+        code: The exit code, negative for a signal; `None` if it was killed because its time was over.
     """
 
-    told: bytes
+    report: bytes
     stdout: bytes
     stderr: bytes
     code: int | None
@@ -55,16 +55,16 @@ class Children:
                 _kill(child)
 
     def run(
-        self, command: Sequence[str], *, said: bytes, environment: Mapping[str, str], folder: Path, timeout: float
-    ) -> Ended:
+        self, command: Sequence[str], *, stdin: bytes, environment: Mapping[str, str], folder: Path, timeout: float
+    ) -> ChildResult:
         """Run a child to its end.
 
         Args:
-            command: The program and its arguments; the number of the descriptor that it tells on is added.
-            said: What it reads from its standard input.
+            command: The program and its arguments; the number of the descriptor for its report is added.
+            stdin: The bytes for its standard input.
             environment: All of its variables.
-            folder: Where it works.
-            timeout: Seconds after which it is killed, with all that it started.
+            folder: Its working directory.
+            timeout: Seconds after which it is killed, with all processes that it started.
         """
         reading, writing = os.pipe()
         with open(reading, "rb") as channel:  # noqa: PTH123 - a descriptor, not a path
@@ -72,11 +72,11 @@ class Children:
                 child = self._start([*command, str(writing)], environment, folder, writing)
             finally:
                 os.close(writing)
-            told: Future[bytes] = Future()
-            Thread(target=lambda: told.set_result(channel.read()), daemon=True).start()
+            report: Future[bytes] = Future()
+            Thread(target=lambda: report.set_result(channel.read()), daemon=True).start()
             try:
-                stdout, stderr, in_time = _communicate(child, said, timeout)
-                return Ended(_read(told), stdout, stderr, child.returncode if in_time else None)
+                stdout, stderr, in_time = _communicate(child, stdin, timeout)
+                return ChildResult(_read(report), stdout, stderr, child.returncode if in_time else None)
             finally:
                 with self._lock:
                     self._running.discard(child)
@@ -101,18 +101,18 @@ class Children:
             return child
 
 
-def _read(told: Future[bytes]) -> bytes:
-    """Return what a child told, unless a process that left its group keeps the pipe open."""
+def _read(report: Future[bytes]) -> bytes:
+    """Return the report of a child, unless a process that left its group keeps the pipe open."""
     try:
-        return told.result(_GRACE_S)
+        return report.result(_GRACE_S)
     except TimeoutError:
         return b""
 
 
-def _communicate(child: subprocess.Popen[bytes], said: bytes, timeout: float) -> tuple[bytes, bytes, bool]:
+def _communicate(child: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tuple[bytes, bytes, bool]:
     """Return what a child wrote, and whether it ended in time."""
     try:
-        return *child.communicate(said, timeout), True
+        return *child.communicate(stdin, timeout), True
     except subprocess.TimeoutExpired:
         _kill(child)
     try:

@@ -1,4 +1,4 @@
-"""Where what two replays produced differs, and how to show it."""
+"""The differences between the outputs of two replays, and the way to show them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agenttape_core.matching.difference import differing_words
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain
 from agenttape_core.tools.verify.cause import Noise
-from agenttape_core.tools.verify.output import Produced
+from agenttape_core.tools.verify.output import Output
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _ID = re.compile(r"\b[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}\b")
@@ -44,10 +44,10 @@ class Place:
 
 
 Pair = tuple[str, str, str, Noise]
-"""What, first, other and noise of a place."""
+"""The place, both values, and the noise."""
 
 
-def places(first: Produced, other: Produced, redactor: Redactor) -> list[Place]:
+def places(first: Output, other: Output, redactor: Redactor) -> list[Place]:
     """Return the places where two replays differ, the ones that come first in a run first: at most a few per aspect."""
     found: list[Place] = []
     for aspect, values, spell in _ASPECTS:
@@ -60,7 +60,7 @@ def places(first: Produced, other: Produced, redactor: Redactor) -> list[Place]:
 
 
 def _same(first: Plain, other: Plain) -> bool:
-    """Whether two plain values are equal byte for byte: `1` is not `1.0`, and the order of keys counts."""
+    """Return True if two plain values are equal byte for byte: `1` is not `1.0`, and the order of keys counts."""
     return json.dumps(first) == json.dumps(other)
 
 
@@ -132,7 +132,7 @@ def _presence(text: str | None) -> str:
 
 
 _Spell = Callable[..., Iterator[Pair]]
-_ASPECTS: Sequence[tuple[str, Callable[[Produced], Plain], _Spell]] = (
+_ASPECTS: Sequence[tuple[str, Callable[[Output], Plain], _Spell]] = (
     ("outcome", lambda produced: produced.outcome, _outcomes),
     ("call", lambda produced: produced.calls, _calls),
     ("order of calls", lambda produced: produced.order, _orders),
@@ -142,7 +142,7 @@ _ASPECTS: Sequence[tuple[str, Callable[[Produced], Plain], _Spell]] = (
     ("file", lambda produced: produced.files, _files),
     ("report", lambda produced: produced.sessions, _named),
 )
-"""What is compared, in the order in which a run comes to it."""
+"""The aspects that are compared, in the order in which a run comes to them."""
 
 
 def _leaves(first: Plain, other: Plain, path: str) -> Iterator[Pair]:

@@ -1,4 +1,4 @@
-"""What is varied around a replay, and which values of it this machine has."""
+"""The factors that are varied around a replay, and their values on this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TERMINAL_WIDTHS = (80, 200, 40, 132, 100)
 
 
 class Surroundings(NamedTuple):
-    """What surrounds one replay.
+    """The environment of one replay.
 
     Args:
         hash_seed: `PYTHONHASHSEED`: decides the order of sets of strings.

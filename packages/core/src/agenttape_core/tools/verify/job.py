@@ -1,4 +1,4 @@
-"""What a child is told: the function, the cassette, and how to be a Python like this one."""
+"""The job of a child process: the function, the cassette, and the settings that make it a Python like this one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REFUSED = ("mode", "live")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is replayed.
+    """A function to replay.
 
     Args:
         target: The function.
@@ -44,7 +44,7 @@ class Job:
     options: Mapping[str, Any]
     project: Path
 
-    def said(self, surroundings: Surroundings) -> bytes:
+    def stdin(self, surroundings: Surroundings) -> bytes:
         """Return what a child reads from its standard input."""
         here = str(self.project)
         job = {

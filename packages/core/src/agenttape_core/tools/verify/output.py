@@ -1,4 +1,4 @@
-"""What one replay produced, as plain data that can be compared."""
+"""The output of one replay, as plain data that can be compared."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.schema import Plain
-from agenttape_core.tools.verify.child_process import Ended
+from agenttape_core.tools.verify.child_process import ChildResult
 
 _MAX_TEXT = 1_000_000
 """Bytes of a file beyond which it is compared by its hash and shown as that."""
 
 
 @dataclass(frozen=True, slots=True)
-class Produced:
-    """What one replay produced.
+class Output:
+    """The output of one replay.
 
     Args:
-        outcome: `returned`, `raised` with type and message, or how the process ended without saying either.
+        outcome: `returned`, `raised` with type and message, or how the process child without saying either.
         failed: Whether the replay itself failed: an error of AgentTape, a crash, no end in time.
         value: The return value as plain data, or its repr.
-        unencodable: The type of a return value that only has a repr.
         calls: What each call asked and what served it, and its fingerprint, by cassette and address.
-        order: The addresses of the calls in each strand, strands in no order.
+        order: The addresses of the calls in each branch, branches in no order.
         sessions: What the sessions never asked for, missed and blocked.
         stdout: The standard output; bytes that are no UTF-8 are surrogates.
-        stderr: The standard error, likewise.
+        stderr: The standard error, as text.
         files: The files in the working directory by their names: their text, or hash and size.
         rules: The redaction rules of the sessions.
     """
@@ -40,60 +39,58 @@ class Produced:
     stderr: str
     files: dict[str, str]
     value: Plain = None
-    unencodable: str = ""
     calls: dict[str, list[str]] = field(default_factory=dict)
     order: list[list[str]] = field(default_factory=list)
     sessions: dict[str, str] = field(default_factory=dict)
     rules: list[dict[str, Any]] = field(default_factory=list)
 
 
-def produced_by(ended: Ended, folder: Path | None, timeout: float) -> Produced:
-    """Return what a child produced.
+def output_of(child: ChildResult, folder: Path | None, timeout: float) -> Output:
+    """Return the output of a child.
 
     Args:
-        ended: How it ended.
+        child: The end of the child.
         folder: Its working directory, if it is one of ours, whose files count.
         timeout: The seconds it had.
     """
     files = files_in(folder) if folder is not None else {}
-    stdout, stderr = _text(ended.stdout), _text(ended.stderr)
-    told = json.loads(ended.told) if ended.told else None
-    if ended.code is None or told is None:
+    stdout, stderr = _text(child.stdout), _text(child.stderr)
+    report = json.loads(child.report) if child.report else None
+    if child.code is None or report is None:
         outcome = (
-            f"had not ended after {timeout:g} s" if ended.code is None else f"{_exit(ended.code)} without a result"
+            f"had not ended after {timeout:g} s" if child.code is None else f"{_exit(child.code)} without a result"
         )
-        return Produced(outcome, failed=True, stdout=stdout, stderr=stderr, files=files)
-    sessions = told["sessions"]
+        return Output(outcome, failed=True, stdout=stdout, stderr=stderr, files=files)
+    sessions = report["sessions"]
     names = _names(sessions)
-    return Produced(
-        told["outcome"],
-        failed=told["failed"],
+    return Output(
+        report["outcome"],
+        failed=report["failed"],
         stdout=stdout,
         stderr=stderr,
         files=files,
-        value=told["value"],
-        unencodable=told["type"],
+        value=report["value"],
         calls={
             f"{name}{at}": call for name, one in zip(names, sessions, strict=True) for at, call in one["calls"].items()
         },
         order=[
-            [f"{name}{at}" for at in strand]
+            [f"{name}{at}" for at in branch]
             for name, one in zip(names, sessions, strict=True)
-            for strand in one["order"]
+            for branch in one["order"]
         ],
         sessions={
             f"{word} of {name or one['cassette']}": "\n".join(one[word])
             for name, one in zip(names, sessions, strict=True)
             for word in ("unused", "missed", "blocked")
         },
-        rules=told["rules"],
+        rules=report["rules"],
     )
 
 
-def unusable(ended: Ended) -> str | None:
+def unusable(child: ChildResult) -> str | None:
     """Return why the child could not find the function, if it could not."""
-    told = json.loads(ended.told) if ended.told else {}
-    return told.get("unusable")
+    report = json.loads(child.report) if child.report else {}
+    return report.get("unusable")
 
 
 def _names(sessions: list[dict[str, Any]]) -> list[str]:

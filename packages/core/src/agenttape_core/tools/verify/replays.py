@@ -15,7 +15,7 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.tools.verify.child_process import Children
 from agenttape_core.tools.verify.environment import Surroundings
 from agenttape_core.tools.verify.job import Job, command
-from agenttape_core.tools.verify.output import Produced, produced_by, unusable
+from agenttape_core.tools.verify.output import Output, output_of, unusable
 
 
 class Replays:
@@ -52,7 +52,7 @@ class Replays:
     ) -> None:
         self._around.__exit__(exc_type, error, traceback)
 
-    def each(self, plan: Sequence[Surroundings]) -> list[Produced]:
+    def each(self, plan: Sequence[Surroundings]) -> list[Output]:
         """Replay once in each of some surroundings, several at once.
 
         Raises:
@@ -60,25 +60,25 @@ class Replays:
         """
         return list(self._pool.map(self.once, plan))
 
-    def once(self, surroundings: Surroundings) -> Produced:
+    def once(self, surroundings: Surroundings) -> Output:
         """Replay once. The working directory is made anew, also when one of that name was used before."""
         folder = self._root / surroundings.working_directory  # an absolute one, of the project, stays what it is
         ours = folder.parent == self._root
         if ours:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-        ended = self._children.run(
+        result = self._children.run(
             command(),
-            said=self.job.said(surroundings),
+            stdin=self.job.stdin(surroundings),
             environment=self.job.environment(surroundings),
             folder=folder,
             timeout=self._timeout,
         )
         if self._on_replay is not None:
             self._on_replay()
-        if problem := unusable(ended):
+        if problem := unusable(result):
             raise ConfigurationError(
                 f"verify: a child process cannot load {self.job.target}: {problem}\n"
                 "  it imports with the sys.path of this process; see that importing the module works on its own"
             )
-        return produced_by(ended, folder if ours else None, self._timeout)
+        return output_of(result, folder if ours else None, self._timeout)

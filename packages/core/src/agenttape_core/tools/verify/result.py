@@ -1,4 +1,4 @@
-"""What a verification found."""
+"""The result of a verification."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Run(NamedTuple):
 
     Args:
         number: From 1.
-        surroundings: What was around it.
+        surroundings: Its environment.
         outcome: `returned`, `raised` with type and message, or how the process ended. Redacted.
-        same: Whether it produced the same as the first one.
+        same: Whether its output equals that of the first one.
     """
 
     number: int
@@ -34,10 +34,10 @@ class RunDifference(NamedTuple):
 
     Args:
         what: The place, such as `return value at $.items[3]` or `stdout, line 3`.
-        first: What the first replay has there: redacted, and shortened to what differs and a little around it.
-        other: What the other has there.
+        first: The value of the first replay: redacted, and shortened to the difference and a little around it.
+        other: The value of the other replay.
         runs: The numbers of the two replays.
-        cause: Why they differ.
+        cause: The cause of the difference.
     """
 
     what: str
@@ -54,13 +54,13 @@ class RunDifference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Whether every replay of a function produced the same.
+    """The result of replaying a function several times.
 
     Args:
         function: The name of the function.
         runs: The replays.
-        differences: Where the first replay that differs from run 1 does so; the first in the order of the run first.
-        failure: Why the replay itself fails, if it does: an error of AgentTape, a crash, no end in time. Redacted.
+        differences: The differences of the first replay that differs from run 1, in the order of the run.
+        failure: The failure of the replay itself, if any: an error of AgentTape, a crash, no end in time. Redacted.
         varied: The values that each factor took.
     """
 
@@ -72,7 +72,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether all replays worked, and produced the same byte for byte."""
+        """True if all replays worked, and their output was the same byte for byte."""
         return self.failure is None and not self.differences
 
     @property

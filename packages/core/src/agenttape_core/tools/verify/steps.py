@@ -14,7 +14,7 @@ from agenttape_core.session import current_session
 from agenttape_core.tools.verify.comparison import Place, places, printable
 from agenttape_core.tools.verify.environment import FACTORS, Surroundings, available, plan
 from agenttape_core.tools.verify.experiments import causes_of
-from agenttape_core.tools.verify.output import Produced
+from agenttape_core.tools.verify.output import Output
 from agenttape_core.tools.verify.replays import Replays
 from agenttape_core.tools.verify.result import Run, RunDifference, Verification
 
@@ -41,7 +41,7 @@ def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verifica
     )
 
 
-def _redactor(produced: Sequence[Produced]) -> Redactor:
+def _redactor(produced: Sequence[Output]) -> Redactor:
     """Return one that follows the rules of the sessions too, with a key that nobody knows."""
     rules = {
         rule["name"]: Rule(rule["name"], rule["pattern"], tuple(rule["keys"]), rule["literal"])
@@ -52,7 +52,7 @@ def _redactor(produced: Sequence[Produced]) -> Redactor:
 
 
 def _differences(
-    produced: Sequence[Produced], surroundings: Sequence[Surroundings], redactor: Redactor, replays: Replays
+    produced: Sequence[Output], surroundings: Sequence[Surroundings], redactor: Redactor, replays: Replays
 ) -> list[RunDifference]:
     """Return how the first replay that differs from run 1 does so, and why."""
     for number, other in enumerate(produced[1:], start=2):
@@ -87,14 +87,14 @@ def verify(
     """Replay a function several times in processes whose surroundings differ, and compare what it produced.
 
     Compared, byte for byte: the return value, or the type and message of what was raised; standard output and error;
-    which call asked what, and which recording served it; the order of the calls in each strand; the files in the
+    which call asked what, and which recording served it; the order of the calls in each branch; the files in the
     working directory; what the sessions never asked for, missed and blocked. If the replays differ, they are repeated
     with a single factor varied, until the one that makes the difference is found.
 
     Args:
         function: What to replay: a function without arguments, or a coroutine function, that a child process can
             import; or its name, as `module:function` or `path/to/file.py:function`. A generator is read to its end.
-        cassette: The cassette to open around the function; nothing if the function opens its own.
+        cassette: The cassette to open around the function; `None` if the function opens its own.
         times: How many replays are compared, at least 2.
         vary: Which `FACTORS` are varied. Without `working_directory`, the replays work where this process does.
         timeout: Seconds that one replay may take.

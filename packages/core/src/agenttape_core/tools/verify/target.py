@@ -19,7 +19,7 @@ _REMEDY = (
 
 
 class Target(NamedTuple):
-    """Where a function is.
+    """The place of a function.
 
     Args:
         module: The module to import; empty for a script, which is loaded from its file.

@@ -1,6 +1,6 @@
-"""What runs at the start of every Python that a command starts, and opens a session only where one is needed.
+"""Runs at the start of every Python of a command, and opens a session only where one is needed.
 
-Most of these processes ask for nothing: installers, trackers, tools. So this imports nothing that is not loaded
+Most of these processes make no calls: installers, trackers, tools. So this imports nothing that is not loaded
 already, not even the package it belongs to, and waits for one of two things: that a framework or our own boundaries
 are imported, or, in a replay, that something tries to reach the outside.
 """
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is not loaded yet
 RUN, ADDRESS = "_AGENTTAPE_RUN", "_AGENTTAPE_PROCESS"
-"""The variables that say where the run keeps its papers, and which process started this one."""
+"""The variables with the folder of the run, and with the address of the process that started this one."""
 
 BEGIN, MAIN, NOTES, BLOCKED = "begin", "main", "notes", "blocked"
-"""The papers: what is told to all, whether the main process has come, and, of what no account tells, what is worth
-knowing and what was refused."""
+"""The files of that folder: the configuration for all, a mark of the main process, notes of processes without a
+report, and their refused attempts."""
 
 _REACHING = frozenset(
     {
@@ -37,14 +37,14 @@ _SESSIONS = "agenttape_core.tools.processes.process_session"
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _MAX_NAME = 60
 _MULTIPROCESSING = "from multiprocessing."
-"""How the code begins that the module runs in its processes, with numbers in it that differ from run to run."""
+"""The beginning of the code that the module runs in its processes; its numbers differ from run to run."""
 
 _DEAF = frozenset("IES")
 """The options of Python that keep it from reading `PYTHONPATH`, or from importing `sitecustomize`."""
 
 
 def what_runs(words: Sequence[str]) -> tuple[str, str, list[str]]:
-    """Return which options a Python was given, what it runs, and the arguments of that.
+    """Return the options of a Python, the program that it runs, and the arguments of that.
 
     Args:
         words: Its command line, the interpreter first.
@@ -67,23 +67,23 @@ def what_runs(words: Sequence[str]) -> tuple[str, str, list[str]]:
 
 
 def label_of(words: Sequence[str]) -> str:
-    """Return what a process is called: by what it runs, not by its arguments, which may differ from run to run."""
+    """Return the label of a process: its program, without its arguments, which may differ from run to run."""
     label = "".join(char if char in _NAME else "_" for char in what_runs(words)[1])
     return label.lstrip(".-")[:_MAX_NAME] or "process"
 
 
 def is_main(words: Sequence[str], command: Sequence[str]) -> bool:
-    """Whether a process is the one that the command is about, whichever tools were put before it (`uv run`, `env`)."""
+    """Return True if a process is the main one of a command, whichever tools stand before it (`uv run`, `env`)."""
     asked = [os.path.basename(word) for word in words[1:]]  # noqa: PTH119
     return asked == [os.path.basename(word) for word in command[-len(asked) :]] if asked else len(command) == 1  # noqa: PTH119
 
 
 def why_deaf(words: Sequence[str], environment: Any) -> str:
-    """Return why a command is a Python that nothing of ours would run in; empty if it is none.
+    """Return the reason why our code would not run in a command that is a Python; empty if it would.
 
     Args:
         words: The command line.
-        environment: The variables it is given; nothing if it inherits them.
+        environment: Its variables; `None` if it inherits them.
     """
     if not words or not os.path.basename(words[0]).startswith(("python", "pypy")):  # noqa: PTH119
         return ""
@@ -100,7 +100,7 @@ class Process:
 
     Args:
         folder: The folder of the run.
-        address: The process in the run: nothing for the main one, else what it and those above it run.
+        address: The address of the process in the run: empty for the main one, else the labels down to it.
         offline: Whether it is to reach nothing outside.
         watched: The modules that need a session when they are imported.
     """
@@ -113,7 +113,7 @@ class Process:
         self.is_over = False
         self.is_fork = False
         self.is_terminated = False
-        self._taking: Any = None
+        self._session: Any = None
         self._is_busy = False
         self._is_missing = False
         self._lock = _thread.RLock()
@@ -122,16 +122,16 @@ class Process:
         """Wait for what needs a session."""
         os.environ[ADDRESS] = self.address
         sys.meta_path.insert(0, self)
-        sys.addaudithook(self._heard)
+        sys.addaudithook(self._audited)
         atexit.register(self.end)  # before all others, so that it is called after them
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Open the session before a module that needs one is executed, and leave the rest to others."""
-        if name not in self._watched or self.is_over or self._taking is not None or self._is_missing:
+        if name not in self._watched or self.is_over or self._session is not None or self._is_missing:
             return None
-        self._take()
+        self._open()
         # The session has put its own finders before this one, and they must see this module too.
         for finder in list(sys.meta_path):
             spec = finder.find_spec(name, path, target) if finder is not self else None
@@ -140,49 +140,49 @@ class Process:
         return None
 
     def end(self) -> None:
-        """End the session, if there is one, and tell what became of it. Who comes second waits for the first."""
+        """End the session, if there is one, and report on it. A second caller waits for the first."""
         self.is_over = True
         with self._lock:
-            taking, self._taking = self._taking, None
-            if taking is not None:
-                taking.end()
+            session, self._session = self._session, None
+            if session is not None:
+                session.end()
 
     def note(self, text: str, paper: str = NOTES) -> None:
-        """Tell what no account will."""
+        """Add a line to the notes, for what stands in no report."""
         try:
             descriptor = os.open(os.path.join(self.folder, paper), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # noqa: PTH118
         except FileNotFoundError:
-            return  # the command has ended before this process, and nobody reads any more
+            return  # the command ended before this process, and nobody reads its folder any more
         try:
             os.write(descriptor, f"{text}\n".encode(errors="replace"))
         finally:
             os.close(descriptor)
 
-    def _take(self) -> None:
+    def _open(self) -> None:
         with self._lock:
-            if self._is_busy or self.is_over or self._taking is not None or self._is_missing:
+            if self._is_busy or self.is_over or self._session is not None or self._is_missing:
                 return
             if not os.path.exists(self.folder):  # noqa: PTH110 - pathlib is not loaded yet
                 self.is_over = True  # the command has ended before this process
                 return
             self._is_busy = True
             try:
-                self._taking = self._taken()
+                self._session = self._opened()
             finally:
                 self._is_busy = False
 
-    def _taken(self) -> Any:
+    def _opened(self) -> Any:
         import importlib  # only now: a process that needs no session does not pay for it
 
         try:
-            take = importlib.import_module(_SESSIONS).take
+            open_process_session = importlib.import_module(_SESSIONS).open_process_session
         except ModuleNotFoundError as error:
             self._is_missing = True
             self.note(f"{sys.executable} has no AgentTape, so what it asks for is neither recorded nor served: {error}")
             return None
-        return take(self)
+        return open_process_session(self)
 
-    def _heard(self, event: str, args: tuple[Any, ...]) -> None:
+    def _audited(self, event: str, args: tuple[Any, ...]) -> None:
         if self.is_over:
             return
         if event == "import":
@@ -199,27 +199,27 @@ class Process:
 
     def _imported(self, name: str) -> None:
         """Open the session late, where somebody else finds the module: pytest does for all packages with plugins."""
-        if self._taking is None and not self._is_busy:
+        if self._session is None and not self._is_busy:
             top, _, below = name.partition(".")
             if top in self._watched or f"{top}.{below.partition('.')[0]}" in self._watched:
-                self._take()
+                self._open()
 
     def _reached(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self._offline or self._taking is not None or self._is_busy:
+        if not self._offline or self._session is not None or self._is_busy:
             return
-        self._take()
+        self._open()
         if self._is_missing:
             blocked = f"blocked {event} in a replay: {sys.executable} has no AgentTape to replay with"
             self.note(blocked, BLOCKED)
             raise RuntimeError(blocked)
         sys.audit(event, *args)  # once more, for the guard that has come since
 
-    def taken_again(self) -> None:
-        """In a fork of a process with a session: leave that to its owner, and open one of its own."""
-        taking, self._taking = self._taking, None
-        if taking is not None:
-            taking.disown()
-            self._take()
+    def open_after_fork(self) -> None:
+        """Leave the session to the process that this one was forked from, and open its own."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.forget_after_fork()
+            self._open()
 
     def _forked(self) -> None:
         self._lock, self._is_busy, self.is_fork = _thread.RLock(), False, True
