@@ -39,7 +39,7 @@ requests = st.dictionaries(st.sampled_from(["messages", "arguments", "customer_i
 
 def recorded(redactor: Redactor, request: Any, value: Any) -> Interaction:
     """Record a call as a session does."""
-    question = Canonicaliser(redactor.value, NO_PATHS).question("tool", "t", request)
+    question = Canonicaliser(redactor.value, NO_PATHS).request("tool", "t", request)
     return Interaction(
         number=1,
         kind="tool",
