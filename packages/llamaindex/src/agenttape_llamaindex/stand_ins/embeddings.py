@@ -11,7 +11,6 @@ from llama_index.core.embeddings.multi_modal_base import MultiModalEmbedding
 from llama_index.core.schema import ImageType
 from pydantic import PrivateAttr
 
-from agenttape_core import Report
 from agenttape_core.integration import Crossing, aserve, serve
 from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.embeddings import EMBEDDING
@@ -58,11 +57,6 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
     def class_name(cls) -> str:
         """Return the name that the framework shows."""
         return "ReplayEmbedding"
-
-    @property
-    def report(self) -> Report:
-        """The calls served so far."""
-        return self._recorded.report
 
     def _cross(self, texts: str | list[str]) -> Crossing:
         return self._recorded.cross(EMBEDDING, lambda settings: embedding_body(texts, settings))

@@ -29,15 +29,13 @@ from llama_index.core.llms.utils import parse_partial_json
 from llama_index.core.tools.types import BaseTool
 from pydantic import PrivateAttr
 
-from agenttape_core import Report
 from agenttape_core.integration import Crossing, aserve, serve
-from agenttape_core.integration.stand_ins import Exhausted, Pace, StandIn
+from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedModel, StandIn
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.llms import CHAT, COMPLETION
 from agenttape_llamaindex.request_values import legacy_calls
-from agenttape_llamaindex.requests import chat_body, completion_body
+from agenttape_llamaindex.requests import chat_body, completion_body, params_body
 from agenttape_llamaindex.shapes import aserved, served
-from agenttape_llamaindex.stand_ins.requests import RecordedModel
 
 
 class ReplayLLM(StandIn, FunctionCallingLLM):
@@ -80,7 +78,9 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
 
     def __init__(self, cassette: str | Path, **options: Any) -> None:
         super().__init__(cassette=cassette, **options)
-        self._recorded = RecordedModel(self.cassette, self.model, self.exhausted, self.pace)
+        self._recorded = RecordedModel(
+            self.cassette, (CHAT, COMPLETION), self.model, exhausted=self.exhausted, pace=self.pace
+        )
 
     @classmethod
     def class_name(cls) -> str:
@@ -88,22 +88,28 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         return "ReplayLLM"
 
     @property
-    def report(self) -> Report:
-        """The calls served so far."""
-        return self._recorded.session.report
-
-    @property
     def metadata(self) -> LLMMetadata:
         """The properties of the LLM that are known from the cassette or from its options."""
-        recorded, chats = self._recorded, self.is_chat_model
-        calls = self.is_function_calling_model
+        chats, calls = self.is_chat_model, self.is_function_calling_model
         sizes = {"context_window": self.context_window, "num_output": self.num_output}
         return LLMMetadata(
-            model_name=recorded.model or "unknown",
-            is_chat_model=recorded.is_chat_model if chats is None else chats,
-            is_function_calling_model=recorded.has_tools if calls is None else calls,
+            model_name=self._recorded.model or "unknown",
+            is_chat_model=self._had_chats if chats is None else chats,
+            is_function_calling_model=self._had_tools if calls is None else calls,
             **{name: size for name, size in sizes.items() if size is not None},
         )
+
+    @property
+    def _had_chats(self) -> bool:
+        """True if the recorded LLM received prompts as chats: it had chats without tools, or only chats."""
+        chats = self._recorded.settings(CHAT)
+        is_only = bool(chats) and not self._recorded.settings(COMPLETION)
+        return is_only or any(not setting.meaning.tools for setting in chats)
+
+    @property
+    def _had_tools(self) -> bool:
+        """True if the recorded LLM was given tools."""
+        return any(setting.meaning.tools for setting in self._recorded.settings(CHAT))
 
     # -- chats --------------------------------------------------------------------------------------------------
 
@@ -140,14 +146,14 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
     @property
     def _takes_prompts(self) -> bool:
         """True if the recorded LLM made prompts of chats."""
-        return not self._recorded.has(CHAT)
+        return not self._recorded.settings(CHAT)
 
     def _prompt(self, messages: Sequence[ChatMessage]) -> str:
         assert self.messages_to_prompt is not None  # a validator puts the framework's own there
         return self.messages_to_prompt(messages)
 
     def _cross_chat(self, messages: Sequence[ChatMessage], given: dict[str, Any]) -> Crossing:
-        return self._recorded.cross(CHAT, lambda params: chat_body(messages, params), given, self)
+        return self._recorded.cross(CHAT, lambda params: chat_body(messages, params), params_body(given))
 
     # -- completions --------------------------------------------------------------------------------------------
 
@@ -173,8 +179,8 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         return await aserved(self._cross_completion(prompt, formatted, kwargs), TEXTS)
 
     def _cross_completion(self, prompt: str, formatted: bool, given: dict[str, Any]) -> Crossing:
-        params = {**given, "formatted": True} if formatted else given
-        return self._recorded.cross(COMPLETION, lambda merged: completion_body(str(prompt), merged), params, self)
+        given = params_body({**given, "formatted": True} if formatted else given)
+        return self._recorded.cross(COMPLETION, lambda params: completion_body(str(prompt), params), given)
 
     # -- tools --------------------------------------------------------------------------------------------------
 
@@ -192,7 +198,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         if user_msg is not None:
             messages.append(ChatMessage(role="user", content=user_msg) if isinstance(user_msg, str) else user_msg)
         specs = [tool.metadata.to_openai_tool(skip_length_check=True) for tool in tools]
-        if tool_required and specs and self._recorded.forced(specs):
+        if tool_required and specs and self._recorded.was_forced(CHAT, specs) is not False:
             kwargs.setdefault("tool_choice", "required")
         return {"messages": messages, **({"tools": specs} if specs else {}), **kwargs}
 

@@ -9,7 +9,6 @@ from typing import Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from agenttape_core import Report
 from agenttape_core.integration import Crossing, aserve, serve
 from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.requests import retrieval_body
@@ -44,11 +43,6 @@ class ReplayRetriever(StandIn, BaseRetriever):
         self._recorded = RecordedPart(
             cassette, frozenset({RETRIEVAL.kind}), _settings_in, name=name, exhausted=exhausted, pace=pace
         )
-
-    @property
-    def report(self) -> Report:
-        """The calls served so far."""
-        return self._recorded.report
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return serve(self._cross(query_bundle))  # type: ignore[no-any-return]
