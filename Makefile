@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# LlamaIndex's OpenAI packages, which require an older openai than LangChain's.
+OPENAI := .venv-llamaindex-openai
 NAMES := core langchain langgraph llamaindex
 SOURCES := $(patsubst %,packages/%/src,$(NAMES))
 # The integrations whose oldest and newest versions are tested in environments of their own.
@@ -50,12 +52,15 @@ newest: $(READY) $(ENDS:%=.newest-%) ## Run the integrations' tests with the new
 	$(INSTALL_IN) .venv-newest-$*/bin/python install --no-deps --group packages/$*/pyproject.toml:newest
 	.venv-newest-$*/bin/python -m pytest -q $(TESTS_$*)
 
-openai: $(READY) ## Run LlamaIndex's OpenAI packages, recorded and replayed; they ask for an older openai.
-	$(PYTHON) -m venv .venv-llamaindex-openai
-	grep -v '^openai==' constraints.txt > .venv-llamaindex-openai/constraints.txt
-	$(INSTALL_IN) .venv-llamaindex-openai/bin/python install -c .venv-llamaindex-openai/constraints.txt \
+openai: $(OPENAI)/.ready ## Run LlamaIndex's OpenAI packages, recorded and replayed; they require an older openai.
+	$(OPENAI)/bin/python -m pytest -q tests/llamaindex/openai_packages
+
+$(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject.toml) | $(READY)
+	$(PYTHON) -m venv $(OPENAI)
+	grep -v '^openai==' constraints.txt > $(OPENAI)/constraints.txt
+	$(INSTALL_IN) $(OPENAI)/bin/python install -c $(OPENAI)/constraints.txt \
 		-e packages/core -e packages/llamaindex --group packages/llamaindex/pyproject.toml:openai
-	.venv-llamaindex-openai/bin/python -m pytest -q tests/llamaindex/openai_packages
+	@touch $@
 
 check: lint types test ## All that gates a change: lint, types, import layers, docs, tests.
 

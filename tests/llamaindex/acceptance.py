@@ -1,4 +1,4 @@
-"""Record a program and replay it, with all that an observer of LlamaIndex can see."""
+"""Record a program and replay it, with everything that an observer of LlamaIndex can see."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FRAMEWORK_WARNINGS = [
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20"),
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211"),
 ]
-"""What the framework itself warns of when an agent is made or a context is saved."""
+"""The warnings of the framework itself when an agent is made or a context is saved."""
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
@@ -44,10 +44,10 @@ class Events(BaseEventHandler):
 
     def handle(self, event: Any, **kwargs: Any) -> None:
         try:
-            told = repr(event.model_dump())
+            shown = repr(event.model_dump())
         except Exception as error:  # an event may hold what pydantic cannot dump
-            told = f"{event.id_} {event.span_id} {type(error).__name__}"
-        self._log.append(_ADDRESS.sub("0x", f"{type(event).__name__} {told}"))
+            shown = f"{event.id_} {event.span_id} {type(error).__name__}"
+        self._log.append(_ADDRESS.sub("0x", f"{type(event).__name__} {shown}"))
 
 
 class Spans(BaseSpanHandler[Any]):
@@ -81,7 +81,7 @@ class Spans(BaseSpanHandler[Any]):
 
 @contextmanager
 def observed(log: list[str]) -> Iterator[None]:
-    """Write down everything that LlamaIndex tells observers while inside."""
+    """Write down everything that LlamaIndex reports to observers while inside."""
     dispatcher, events, spans = get_dispatcher(), Events(), Spans()
     events._log = spans._log = log
     dispatcher.event_handlers.append(events)
@@ -95,7 +95,7 @@ def observed(log: list[str]) -> Iterator[None]:
 
 @dataclass
 class Run:
-    """One run of a program: what it gave, what was observed, and what became of the cassette."""
+    """One run of a program: its value, the observed log, and the state of the cassette."""
 
     value: Any
     cassette: Any
@@ -103,7 +103,7 @@ class Run:
 
     @property
     def multiset(self) -> Counter[str]:
-        """What was observed, whatever the order: concurrent strands interleave as they like."""
+        """The observed log without its order: concurrent branches interleave freely."""
         return Counter(self.log)
 
 

@@ -1,4 +1,4 @@
-"""What holds for every test of the LlamaIndex package: the databases that the framework leaves open are closed."""
+"""Fixtures of all tests of LlamaIndex's package: a world, and the end of databases that the framework leaves open."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
+from .scripted import Outside
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+@pytest.fixture
+def world() -> Outside:
+    """Return a world that nothing has reached yet."""
+    return Outside()
+
+
 @pytest.fixture(autouse=True)
 def _closed_databases() -> Iterator[None]:
-    """Close what memories connected to: chat engines make them, and nobody closes them.
+    """Close the connections of memories: chat engines open them, and nothing closes them.
 
-    Left to the garbage collector, a connection tells its end to the event loop that happens to run, of any later test.
+    Left to the garbage collector, a connection reports its end to the event loop of any later test.
     """
     opened: list[Any] = []  # held until then, so that none is collected before
 

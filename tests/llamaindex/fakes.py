@@ -6,6 +6,8 @@ that is `gone` refuses, and remembers who tried.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -51,7 +53,7 @@ def blocks_of(number: int) -> list[Any]:
 
 
 class FakeLLM(LLM):
-    """What the fakes share.
+    """The base of the fakes.
 
     Args:
         world: What is reached by each call.
@@ -336,35 +338,46 @@ class FakeSparse(BaseSparseEmbedding):
         return {len(text): float(self._world.reach("asparse"))}
 
 
-_hearing: ContextVar[Any] = ContextVar("hearing", default=None)
+_listener: ContextVar[Any] = ContextVar("listener", default=None)
 
 
-class _Ear(BaseEventHandler):
-    heard: list[Any]
+class _Listener(BaseEventHandler):
+    events: list[Any]
 
     def handle(self, event: Any, **_: Any) -> None:
-        if _hearing.get() is not self:  # of another test, whose thread or task goes on
+        if _listener.get() is not self:  # of another test, whose thread or task goes on
             return
-        told = {
-            name: value
+        fields = {
+            name: str(value) if isinstance(value, BaseException) else value
             for name, value in event.model_dump(mode="python").items()
             if name not in {"id_", "timestamp", "span_id", "tags"}
         }
-        told = {name: str(value) if isinstance(value, BaseException) else value for name, value in told.items()}
-        self.heard.append((type(event).__name__, (event.span_id or "")[:-37], told))
+        self.events.append((type(event).__name__, (event.span_id or "")[:-37], fields))
 
 
 @contextmanager
-def hearing() -> Iterator[list[Any]]:
-    """Give the events that happen inside, in this context: their class, the name of their span, what they say."""
-    ear, root = _Ear(heard=[]), get_dispatcher()
-    root.event_handlers.append(ear)
-    token = _hearing.set(ear)
+def events_of() -> Iterator[list[Any]]:
+    """Collect the events that happen inside, in this context: their class, the name of their span, their fields."""
+    listener, root = _Listener(events=[]), get_dispatcher()
+    root.event_handlers.append(listener)
+    token = _listener.set(listener)
     try:
-        yield ear.heard
+        yield listener.events
     finally:
-        _hearing.reset(token)
-        root.event_handlers.remove(ear)
+        _listener.reset(token)
+        root.event_handlers.remove(listener)
+
+
+def done(value: Any) -> Any:
+    """Return a value, awaited if it must be."""
+    return asyncio.run(value) if inspect.isawaitable(value) else value
+
+
+def with_events(call: Callable[[], Any]) -> tuple[Any, list[Any]]:
+    """Return the value of a call, and the events that happened."""
+    with events_of() as events:
+        value = done(call())
+    return value, events
 
 
 Call = Callable[[Any], Any]

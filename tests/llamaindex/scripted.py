@@ -28,7 +28,7 @@ from llama_index.core.tools import BaseTool
 
 
 class Outside:
-    """What lies outside the agent."""
+    """The world outside the agent."""
 
     def __init__(self) -> None:
         self.reached: list[str] = []
@@ -89,9 +89,9 @@ async def at_once() -> None:
 Call: TypeAlias = tuple[str, dict[str, Any]]
 """A tool call: the tool and its arguments."""
 Reply: TypeAlias = str | list[Call]
-"""What a model says: a text, or calls of tools."""
+"""The answer of a model: a text, or tool calls."""
 Script: TypeAlias = Callable[[Sequence[ChatMessage], Sequence[str]], Reply]
-"""What a model says to a conversation, given the names of the tools that it may call."""
+"""The answer of a model to a conversation, given the names of the tools that it may call."""
 
 
 def echo(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Reply:

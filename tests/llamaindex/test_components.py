@@ -188,7 +188,7 @@ class VectorService(BasePydanticVectorStore):
 
 
 class KeyValueService(BaseKVStore):
-    """A key-value store of a service, which only counts that it is asked."""
+    """A key-value store of a service, which only counts its calls."""
 
     def __init__(self, world: Outside) -> None:
         self.world = world
@@ -281,7 +281,7 @@ async def service_stores(world: Outside) -> Any:
 
 
 def test_stores_of_services_are_recorded(tmp_path: Path) -> None:
-    """What is written is not written again, and what is read is served, whatever the framework makes of the stores."""
+    """A write is not repeated and a read is served, in all the framework's uses of stores."""
     recorded, replayed = record_and_replay(service_stores, tmp_path / "stores.yaml")
     assert replayed.value == recorded.value
     assert replayed.log == recorded.log

@@ -89,7 +89,7 @@ class Own(CustomQueryEngine):
 
 
 async def parts_of_engines(world: Outside) -> Any:
-    """What engines are made of, by itself."""
+    """The components of engines, used alone."""
     llm = ScriptedLLM(world, librarian)
     node = NodeWithScore(node=TextNode(id_="a", text="a"), score=1.0)
     synthesizer = tape(get_response_synthesizer(llm=llm, streaming=True, use_async=True))

@@ -14,14 +14,8 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 from agenttape_core import CassetteMissError, open_cassette, use_cassette
 from agenttape_llamaindex import ReplayEmbedding, tape
 
-from .fakes import FakeEmbedding, FakeImages, FakeSparse, hearing
+from .fakes import FakeEmbedding, FakeImages, FakeSparse, events_of
 from .scripted import Outside
-
-
-@pytest.fixture
-def world() -> Outside:
-    """Return a world that nobody has reached."""
-    return Outside()
 
 
 async def everything(model: Any) -> list[Any]:
@@ -61,13 +55,13 @@ async def everything_with_images(model: Any) -> list[Any]:
 def test_replay_equals_the_recording(
     tmp_path: Path, make: Callable[[Outside], Any], ask: Callable[[Any], Any], *, ambient: bool
 ) -> None:
-    """Every way of asking gives the same and tells the same events unrecorded, recorded and replayed."""
+    """Every call gives the same value and fires the same events unrecorded, recorded and replayed."""
     world, seen = Outside(), []
-    with hearing() as events:
+    with events_of() as events:
         seen.append((asyncio.run(ask(make(Outside()))), [event[:2] for event in events]))
     for mode in ("all", "none"):
         model = make(world) if ambient else tape(make(world))  # a cache of its own for each
-        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=ambient), hearing() as events:
+        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=ambient), events_of() as events:
             seen.append((asyncio.run(ask(model)), [event[:2] for event in events]))
         world.gone = True
     assert seen[1] == seen[2]

@@ -23,28 +23,22 @@ from pydantic import BaseModel
 from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
 from agenttape_llamaindex import tape
 
-from .fakes import CALLS, HELLO, CallingLLM, DelegatingLLM, FakeLLM, LeafLLM, PromptingLLM, PromptLLM, hearing
+from .fakes import (
+    CALLS,
+    HELLO,
+    CallingLLM,
+    DelegatingLLM,
+    FakeLLM,
+    LeafLLM,
+    PromptingLLM,
+    PromptLLM,
+    done,
+    events_of,
+    with_events,
+)
 from .scripted import Outside
 
 CLASSES: list[Callable[[Outside], Any]] = [LeafLLM, DelegatingLLM, PromptingLLM, PromptLLM, CallingLLM]
-
-
-@pytest.fixture
-def world() -> Outside:
-    """Return a world that nobody has reached."""
-    return Outside()
-
-
-def done(value: Any) -> Any:
-    """Return a value, awaited if it must be."""
-    return asyncio.run(value) if inspect.isawaitable(value) else value
-
-
-def heard(call: Callable[[], Any]) -> tuple[Any, list[Any]]:
-    """Return what a call gives, and the events that happened."""
-    with hearing() as events:
-        value = done(call())
-    return value, events
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -53,14 +47,14 @@ def heard(call: Callable[[], Any]) -> tuple[Any, list[Any]]:
 def test_replay_equals_the_recording(
     tmp_path: Path, world: Outside, cls: Callable[[Outside], Any], name: str, *, ambient: bool
 ) -> None:
-    """A leaf call of any class gives the same and tells the same events unrecorded, recorded and replayed."""
-    _, plain = heard(lambda: CALLS[name](cls(Outside())))
+    """A leaf call of any class gives the same value and fires the same events unrecorded, recorded and replayed."""
+    _, plain = with_events(lambda: CALLS[name](cls(Outside())))
     llm = cls(world) if ambient else tape(cls(world))
     with use_cassette(tmp_path / "c.yaml", mode="all", ambient=ambient):
-        recorded, told = heard(lambda: CALLS[name](llm))
+        recorded, told = with_events(lambda: CALLS[name](llm))
     world.gone = True
     with use_cassette(tmp_path / "c.yaml", ambient=ambient) as replay:
-        served, told_again = heard(lambda: CALLS[name](llm))
+        served, told_again = with_events(lambda: CALLS[name](llm))
     assert served == recorded
     assert told_again == told
     assert told == plain, "recording must not change what is told"
@@ -120,7 +114,7 @@ def test_delegated_call_serves_one_that_is_not(tmp_path: Path, world: Outside, r
 
 
 def test_taped_is_of_the_same_class(world: Outside) -> None:
-    """A taped LLM answers as the original to whoever asks what it is, and shares its state."""
+    """A taped LLM has the class, the metadata and the state of the original."""
     original = CallingLLM(world, system_prompt="Be kind.")
     taped = tape(original)
     assert tape(taped) is taped
@@ -140,7 +134,7 @@ def test_taped_is_of_the_same_class(world: Outside) -> None:
 
 
 def test_copies_stay_taped(tmp_path: Path) -> None:
-    """What pydantic, `copy` and `pickle` make of a taped LLM is taped."""
+    """A copy of a taped LLM by pydantic, `copy` or `pickle` is taped."""
     taped = tape(MockLLM(max_tokens=2))
     for n, twin in enumerate(
         [taped.model_copy(), copy.copy(taped), copy.deepcopy(taped), pickle.loads(pickle.dumps(taped))]
@@ -196,7 +190,7 @@ def test_request_is_what_the_provider_receives(tmp_path: Path, world: Outside) -
     ids=["message", "temperature", "order", "completion"],
 )
 def test_another_question_is_a_miss(tmp_path: Path, world: Outside, change: Callable[[Any], Any]) -> None:
-    """What the provider would receive differently is not served."""
+    """A call whose request differs is not served."""
     llm = tape(LeafLLM(world))
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         llm.chat(HELLO)
@@ -210,10 +204,10 @@ def test_another_question_is_a_miss(tmp_path: Path, world: Outside, change: Call
 def test_errors_are_raised_again(tmp_path: Path, world: Outside, name: str) -> None:
     """An error of the provider is recorded and raised again, with the same events."""
     llm = tape(LeafLLM(world, fails=True))
-    with use_cassette(tmp_path / "c.yaml", mode="all"), hearing() as told, pytest.raises(ValueError, match="refused"):
+    with use_cassette(tmp_path / "c.yaml", mode="all"), events_of() as told, pytest.raises(ValueError, match="refused"):
         done(CALLS[name](llm))
     world.gone = True
-    with use_cassette(tmp_path / "c.yaml"), hearing() as again, pytest.raises(ValueError, match="refused"):
+    with use_cassette(tmp_path / "c.yaml"), events_of() as again, pytest.raises(ValueError, match="refused"):
         done(CALLS[name](llm))
     assert [event[:2] for event in again] == [event[:2] for event in told]
 
@@ -227,7 +221,7 @@ def test_ambient_records_a_taped_one_once(tmp_path: Path, world: Outside) -> Non
 
 
 def test_not_ambient_leaves_others_alone(tmp_path: Path, world: Outside) -> None:
-    """Where a session is not ambient, only taped LLMs take part."""
+    """In a session that is not ambient, only taped LLMs take part."""
     with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as cassette:
         LeafLLM(world).chat(HELLO)
         tape(LeafLLM(world)).complete("Once")
@@ -316,6 +310,6 @@ def test_secrets_are_redacted_and_come_back(tmp_path: Path) -> None:
 
 
 def test_whatever_else_is_refused() -> None:
-    """What is nothing of LlamaIndex cannot be taped, and the error says what can."""
+    """An object that is none of LlamaIndex's cannot be taped, and the error lists what can."""
     with pytest.raises(ConfigurationError, match=r"cannot tape builtins\.object"):
         tape(object())

@@ -48,18 +48,18 @@ def handler(tmp_path: Path) -> Iterator[TapeEventHandler]:
 
 
 def interactions(path: Any) -> list[Interaction]:
-    """The interactions of a cassette."""
+    """Return the interactions of a cassette."""
     return [record for record in open_cassette(path).records() if isinstance(record, Interaction)]
 
 
 def steps(path: Any, *kinds: str) -> list[Step]:
-    """The steps of a cassette, but for what it says nobody could see."""
+    """Return the steps of a cassette, without those that mark gaps."""
     found = open_cassette(path).steps()
     return [step for step in found if step.kind != "gap" and (not kinds or step.kind in kinds)]
 
 
 def asked(path: Any) -> Counter[Any]:
-    """What was asked, and what came back."""
+    """The request and the outcome of an interaction."""
     return Counter((i.kind, i.name, i.fingerprint, i.outcome.status, i.outcome.ended) for i in interactions(path))
 
 
@@ -79,7 +79,7 @@ async def adrained(stream: Any) -> list[Any]:
 
 
 def nothing_open() -> Any:
-    """How many handlers the root dispatcher has."""
+    """Return the number of handlers of the root dispatcher."""
     root = get_dispatcher()
     return len(root.event_handlers), len(root.span_handlers)
 
@@ -271,7 +271,7 @@ def test_failures_are_what_a_session_records(call: str, handler: TapeEventHandle
 
 
 def test_cancelled_call_is_no_interaction(handler: TapeEventHandler) -> None:
-    """What is cancelled has no outcome; the step says that it is missing."""
+    """A cancelled call has no outcome; its step says that it is missing."""
 
     class Slow(MockLLM):
         async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
@@ -308,7 +308,7 @@ def test_cancelled_call_is_no_interaction(handler: TapeEventHandler) -> None:
     ],
 )
 async def test_observed_program_replays(name: str, tmp_path: Path) -> None:
-    """What was observed of agents, engines and workflows replays without the world, and gives the same."""
+    """Observed agents, engines and workflows replay without the world, with the same values."""
     with TapeEventHandler(tmp_path / "seen.yaml") as handler:
         observed = await PROGRAMS[name](Outside())
     assert handler.errors == []
@@ -449,7 +449,7 @@ def test_attaching_is_idempotent_and_leaves_nothing(handler: TapeEventHandler) -
 
 
 def test_one_dispatcher_only(handler: TapeEventHandler) -> None:
-    """A handler that is attached to one dispatcher sees what that is told, and nothing else."""
+    """A handler that is attached to one dispatcher receives its events and no others."""
     handler.attach(get_dispatcher("llama_index.core.base.embeddings.base"))
     MockLLM().complete("a")
     ScriptedEmbedding(Outside()).get_text_embedding_batch(["a"])
@@ -510,7 +510,7 @@ def test_an_argument_that_is_read_once(tmp_path: Path) -> None:
 
 
 def test_a_cache_hides_what_was_asked(tmp_path: Path) -> None:
-    """Where a cache of the framework may have answered, nothing is invented: the call is missing."""
+    """A call that a cache of the framework may have answered is missing; nothing is invented."""
     from llama_index.core.storage.kvstore import SimpleKVStore
 
     embedding = Batches(Outside(), embeddings_cache=SimpleKVStore())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from pathlib import Path
-from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage
@@ -13,23 +10,18 @@ from llama_index.core.base.llms.types import ChatMessage
 from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, use_cassette
 from agenttape_llamaindex import ReplayEmbedding, ReplayLLM, tape
 
-from .fakes import CALLS, HELLO, LeafLLM, PromptLLM, hearing
+from .fakes import CALLS, HELLO, LeafLLM, PromptLLM, done, events_of
 from .scripted import Outside
-
-
-def done(value: Any) -> Any:
-    """Return a value, awaited if it must be."""
-    return asyncio.run(value) if inspect.isawaitable(value) else value
 
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("cls", [LeafLLM, PromptLLM], ids=lambda cls: cls.__name__)
 def test_every_leaf_call(tmp_path: Path, cls: type[LeafLLM], name: str) -> None:
-    """A stand-in gives what the recorded LLM gave, and tells of its call as every LLM does."""
-    with use_cassette(tmp_path / "c.yaml", mode="all"), hearing() as told:
+    """A stand-in gives the recorded answers, and fires the events of every LLM."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"), events_of() as told:
         recorded = done(CALLS[name](cls(Outside())))
     llm = ReplayLLM(tmp_path / "c.yaml")
-    with hearing() as again:
+    with events_of() as again:
         assert done(CALLS[name](llm)) == recorded
     assert {event[0] for event in again} == {event[0] for event in told}
     assert llm.metadata.model_name == "fake-1"
@@ -48,7 +40,7 @@ def test_no_session_records_it(tmp_path: Path) -> None:
 
 
 def test_one_of_several_models(tmp_path: Path) -> None:
-    """Where a cassette holds several models, one is chosen by its name."""
+    """One of several models in a cassette is chosen by its name."""
     world = Outside()
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         for temperature in (0.1, 0.9):
@@ -61,7 +53,7 @@ def test_one_of_several_models(tmp_path: Path) -> None:
 
 
 def test_asked_more_often_than_recorded(tmp_path: Path) -> None:
-    """One answer more than was recorded is a miss, or the last one again where that is asked for."""
+    """One answer more than was recorded is a miss, or the last one again with `exhausted="last"`."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         LeafLLM(Outside()).chat(HELLO)
     llm, again = ReplayLLM(tmp_path / "c.yaml"), ReplayLLM(tmp_path / "c.yaml", exhausted="last")
@@ -72,7 +64,7 @@ def test_asked_more_often_than_recorded(tmp_path: Path) -> None:
 
 
 def test_other_question_is_a_miss(tmp_path: Path) -> None:
-    """What was not asked has no answer."""
+    """A question that was not recorded has no answer."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         LeafLLM(Outside()).chat(HELLO)
     llm = ReplayLLM(tmp_path / "c.yaml")

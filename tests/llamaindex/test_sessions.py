@@ -30,12 +30,6 @@ OTHER = [ChatMessage(role="user", content="Other")]
 
 
 @pytest.fixture
-def world() -> Outside:
-    """Return a world that nobody has reached."""
-    return Outside()
-
-
-@pytest.fixture
 def recorded(tmp_path: Path, world: Outside) -> Path:
     """Return a cassette of a chat and an embedding."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
@@ -45,7 +39,7 @@ def recorded(tmp_path: Path, world: Outside) -> Path:
 
 
 def test_matching_by_address(recorded: Path) -> None:
-    """Where it is asked for, a changed request is served by what was recorded at its place."""
+    """With `match_on` a changed request is served the recording at its address."""
     with use_cassette(recorded, match_on="address", unused="ignore") as replay:
         assert LeafLLM(Outside()).chat(OTHER).raw["id"] == "chatcmpl-1"
     assert [served.rung for served in replay.report.served] == ["address"]
@@ -71,7 +65,7 @@ def test_miss_cannot_be_eaten(recorded: Path, world: Outside) -> None:
 
 
 def test_live_is_executed_and_derives(recorded: Path) -> None:
-    """What is live is executed in a replay, and written to a cassette of its own."""
+    """A live call is executed in a replay, and written to a cassette of its own."""
     fresh, before = Outside(), recorded.read_bytes()
     with use_cassette(recorded, live=["embeddings"]) as replay:
         LeafLLM(fresh).chat(HELLO)
@@ -82,7 +76,7 @@ def test_live_is_executed_and_derives(recorded: Path) -> None:
 
 
 def test_frozen_is_never_executed(recorded: Path) -> None:
-    """What is frozen is served while everything else is recorded anew."""
+    """Frozen calls are served while everything else is recorded anew."""
     fresh = Outside()
     with use_cassette(recorded, mode="all", frozen=["LeafLLM"]):
         assert LeafLLM(fresh).chat(HELLO).raw["id"] == "chatcmpl-1"
@@ -91,7 +85,7 @@ def test_frozen_is_never_executed(recorded: Path) -> None:
 
 
 def test_new_episodes_and_unused(recorded: Path) -> None:
-    """New calls are added to what there is; what is never asked for fails a replay."""
+    """New calls are added to the recording; a recording that is never used fails a replay."""
     fresh = Outside()
     with use_cassette(recorded, mode="new_episodes", unused="ignore"):
         LeafLLM(fresh).chat(HELLO)
@@ -186,7 +180,7 @@ def test_cancelled_call_leaves_no_record(tmp_path: Path) -> None:
 
 
 def test_raw_without_a_codec(tmp_path: Path) -> None:
-    """A provider's object that nobody can write is refused, or kept as a stand-in where that is asked for."""
+    """A provider's object that cannot be written is refused, or kept as an opaque value with `opaque="keep"`."""
 
     class Unwritable:
         pass

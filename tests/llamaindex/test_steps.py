@@ -31,7 +31,7 @@ NO_STEPS = r"observe the workflow with TapeEventHandler, or record it with runti
 
 
 class Named(Event):
-    """What the person is called."""
+    """The name of the person."""
 
     name: str
 
@@ -137,7 +137,7 @@ async def test_going_on_from_a_step(number: int, ran: list[str], seen: Path) -> 
 
 
 async def test_going_on_with_another_state_and_another_answer(seen: Path) -> None:
-    """What if: the state is edited, and the person answers otherwise."""
+    """A run continues with an edited state and another answer of the person."""
     workflow = Greeter()
     handler = workflow.run(ctx=context_at(seen, workflow, step=2, state_update={"greeting": "Salve"}))
     handler.ctx.send_event(HumanResponseEvent(response="Marcus"))
@@ -256,7 +256,7 @@ async def test_an_agent_goes_on_from_every_step(memory: str, tmp_path: Path) -> 
 
 
 async def test_an_agent_goes_on_from_a_step_with_nothing_live(tmp_path: Path) -> None:
-    """What the rest of a run asks is served from the very cassette that it is departed from."""
+    """The calls of a continued run are served from the cassette of the recorded run."""
     with TapeEventHandler(tmp_path / "seen.yaml"):
         result = str(await agent(Outside()).run("Add up"))
     gone = Outside()
@@ -346,7 +346,7 @@ class Careless(Workflow):
 
 
 async def test_a_state_that_cannot_be_written(tmp_path: Path) -> None:
-    """What the state could not keep is named when it is missed, and may be given."""
+    """A value of the state that could not be recorded is named when it is needed, and can be supplied."""
     with TapeEventHandler(tmp_path / "seen.yaml") as handler:
         assert await Careless().run() == "ended"
     assert handler.errors == []

@@ -13,14 +13,8 @@ from llama_index.core.llms.mock import MockFunctionCallingLLM
 from agenttape_core import open_cassette, use_cassette
 from agenttape_llamaindex import tape
 
-from .fakes import HELLO, LeafLLM, hearing
+from .fakes import HELLO, LeafLLM, events_of
 from .scripted import Outside
-
-
-@pytest.fixture
-def world() -> Outside:
-    """Return a world that nobody has reached."""
-    return Outside()
 
 
 def first_two(llm: Any) -> list[Any]:
@@ -43,10 +37,10 @@ async def afirst_two(llm: Any) -> list[Any]:
 def test_closed_early(tmp_path: Path, world: Outside, read: Any) -> None:
     """A stream that its reader closes is recorded as closed, and replays with the same events."""
     llm = tape(LeafLLM(world))
-    with use_cassette(tmp_path / "c.yaml", mode="all"), hearing() as told:
+    with use_cassette(tmp_path / "c.yaml", mode="all"), events_of() as told:
         recorded = read(llm)
     world.gone = True
-    with use_cassette(tmp_path / "c.yaml"), hearing() as again:
+    with use_cassette(tmp_path / "c.yaml"), events_of() as again:
         assert read(llm) == recorded
     outcome = next(iter(open_cassette(tmp_path / "c.yaml").records())).outcome
     assert (outcome.status, outcome.ended, len(outcome.chunks)) == ("streamed", "closed", 2)
@@ -54,7 +48,7 @@ def test_closed_early(tmp_path: Path, world: Outside, read: Any) -> None:
 
 
 def test_broken_midway(tmp_path: Path, world: Outside) -> None:
-    """What arrived before an error arrives again, and then the error."""
+    """The chunks before an error arrive again, and then the error."""
     llm = tape(LeafLLM(world, fails_after=2))
     got: list[list[ChatResponse]] = []
     for mode in ("all", "none"):
@@ -68,7 +62,7 @@ def test_broken_midway(tmp_path: Path, world: Outside) -> None:
 
 
 def test_never_read(tmp_path: Path, world: Outside) -> None:
-    """A stream that nobody reads is a call all the same, and its replay reaches nothing."""
+    """A stream that is never read is a call too, and its replay reaches nothing."""
     llm = tape(LeafLLM(world))
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=mode) as cassette:

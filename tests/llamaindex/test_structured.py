@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from agenttape_core import use_cassette
 from agenttape_llamaindex import ReplayLLM, tape
 
-from .fakes import CallingLLM, PromptLLM, drained, hearing
+from .fakes import CallingLLM, PromptLLM, drained, events_of
 from .scripted import Outside
 
 PROMPT = PromptTemplate("Which city in {land}?")
@@ -74,7 +74,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 
 def outcome_of(form: str, llm: Any) -> tuple[Any, list[Any]]:
     """Return what a form gives, and which events happen at it."""
-    with hearing() as events:
+    with events_of() as events:
         value = FORMS[form](llm)
         value = asyncio.run(value) if inspect.isawaitable(value) else value
     return value, [event[:2] for event in events]
@@ -84,7 +84,7 @@ def outcome_of(form: str, llm: Any) -> tuple[Any, list[Any]]:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
 def test_replay_equals_the_recording(tmp_path: Path, form: str, *, ambient: bool) -> None:
-    """Every form gives the same and tells the same events recorded and replayed, and made of a cassette."""
+    """Every form gives the same value and fires the same events recorded, replayed, and from a stand-in."""
     world = Outside()
     llm = CallingLLM(world) if ambient else tape(CallingLLM(world))
     plain = outcome_of(form, CallingLLM(Outside()))
@@ -108,7 +108,7 @@ class JsonLLM(PromptLLM):
 
 @pytest.mark.parametrize("mode", [PydanticProgramMode.LLM, PydanticProgramMode.DEFAULT])
 def test_text_programs(tmp_path: Path, mode: PydanticProgramMode) -> None:
-    """An LLM without functions is asked for JSON in its text, recorded, replayed and made of a cassette."""
+    """An LLM without functions answers with JSON in its text, recorded, replayed, and as a stand-in."""
     world = Outside()
     llm = tape(JsonLLM(world, pydantic_program_mode=mode))
     for session_mode in ("all", "none"):

@@ -160,7 +160,7 @@ def test_a_call_is_the_same_however_its_arguments_are_given(tmp_path: Path) -> N
 
 
 def test_tools_of_engines_run(tmp_path: Path) -> None:
-    """What the framework makes a tool of is no boundary: its engine runs, and its models are served."""
+    """A tool that the framework makes of an engine is no boundary: the engine runs, and its models are served."""
 
     def program(world: Outside) -> Any:
         facts = engine_tools(world, ScriptedLLM(world, librarian))[0]
@@ -186,7 +186,7 @@ def test_a_taped_tool_of_an_engine_is_served_whole(tmp_path: Path) -> None:
 
 
 def test_a_miss_passes_the_error_handling_of_tools(tmp_path: Path) -> None:
-    """What makes an output of every error does not make one of a miss."""
+    """A runner that makes an output of every error does not make one of a miss."""
     temperature = city_tools(Outside())[0]
     with use_cassette(tmp_path / "miss.yaml", mode="once"):
         temperature(city="Oslo")
@@ -196,7 +196,7 @@ def test_a_miss_passes_the_error_handling_of_tools(tmp_path: Path) -> None:
 
 @CALLED_ONCE
 def test_drift_is_an_error_for_the_model(tmp_path: Path) -> None:
-    """Where the run is to live on, an unrecorded call is an output with an error."""
+    """With `on_miss="return"` an unrecorded call is an output with an error."""
     world = Outside()
     temperature, thermometer = city_tools(world)[0], Thermometer(world)
     with use_cassette(tmp_path / "drift.yaml", mode="once"):
@@ -286,7 +286,7 @@ def asks(answer: str) -> Any:
 
 
 def test_another_answer_of_a_person_is_another_request(tmp_path: Path) -> None:
-    """What a tool made of the recorded answer does not answer another one."""
+    """The result for the recorded answer of a person is not served for another answer."""
     path, world = tmp_path / "person.yaml", Outside()
     recorded = run(asks("yes"), world, path, "once")
     assert run(asks("yes"), world, path, "none").value == recorded.value

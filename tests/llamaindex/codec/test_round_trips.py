@@ -100,13 +100,13 @@ COMPLETIONS = st.builds(
 
 
 class Usage(BaseModel):
-    """What a provider's client might have of a usage."""
+    """A usage as a provider's client might have it."""
 
     tokens: int
 
 
 class Raw(BaseModel):
-    """What a provider's client might return."""
+    """An object that a provider's client might return."""
 
     id: str
     usage: Usage
@@ -169,7 +169,7 @@ def test_raw_of_a_class() -> None:
 
 
 def test_raw_that_can_only_tell() -> None:
-    """What has no codec but says what it is, as clients' objects do, is kept as what it says."""
+    """An object without a codec that has a method for its data, as clients' objects do, is kept as that data."""
 
     class Told:
         def to_dict(self) -> dict[str, Any]:

@@ -34,11 +34,11 @@ SECRET = "sk-of-the-reference"
 
 
 class OutOfOrderError(Exception):
-    """What the pretended service raises."""
+    """The error of the pretended service."""
 
 
 class ReferenceLLM(FunctionCallingLLM):
-    """An LLM that repeats what it is asked. What the tests break is a method of its own."""
+    """An LLM that repeats its question. Each behavior that the tests break is a method of its own."""
 
     api_key: str = Field(default=SECRET, exclude=True, repr=False)
     fails: bool = False
@@ -186,7 +186,7 @@ async def eventually(chunks: Iterator[Any]) -> AsyncIterator[Any]:
 
 
 class ReferenceLLMConformance(LLMConformance):
-    """How the kit drives the reference."""
+    """The suite of the reference LLM."""
 
     llm: ClassVar[type[ReferenceLLM]] = ReferenceLLM
     blocks = (ImageBlock(image=b"a picture"),)
@@ -240,7 +240,7 @@ class ReferenceEmbedding(BaseEmbedding):
 
 
 class ReferenceEmbeddingConformance(EmbeddingConformance):
-    """How the kit drives it."""
+    """The suite of the reference embedding model."""
 
     model: ClassVar[type[ReferenceEmbedding]] = ReferenceEmbedding
     secrets = (SECRET,)

@@ -29,7 +29,7 @@ def taped(suite: type[Any], folder: Path, mode: str) -> type[Any]:
 
         @contextmanager
         def around(self, check: str) -> Iterator[None]:
-            # `keep`: a deviation is an assertion that fails, and not a recording that went wrong.
+            # `keep`: a deviation is an assertion that fails, not a recording that went wrong.
             with (
                 super().around(check),
                 use_cassette(folder / f"{check}.yaml", mode=mode, ambient=False, on_error="keep"),
@@ -42,7 +42,7 @@ def taped(suite: type[Any], folder: Path, mode: str) -> type[Any]:
 def replayed(suite: type[Any], folder: Path, stand_in: Callable[..., Any], **options: Any) -> type[Any]:
     """Return a suite whose models are stand-ins made of the cassettes that a taped one has recorded.
 
-    Each check has one stand-in, since one replays its cassette once.
+    Each check has one stand-in, which replays its cassette once.
     """
 
     class Replayed(suite):  # type: ignore[misc]
@@ -65,7 +65,7 @@ def replayed(suite: type[Any], folder: Path, stand_in: Callable[..., Any], **opt
 
 
 def outcomes(suite: type[Any]) -> Outcomes:
-    """Return how each check ended, and what it said if it failed."""
+    """Return the outcome of each check, with the message if it failed."""
     return {
         result.check: (result.outcome, str(result.error) if result.outcome == "failed" else "")
         for result in run_conformance(suite)

@@ -220,7 +220,7 @@ class StartsBatchesTwice(ReferenceEmbedding):
 
 @breaks("test_events_carry_texts_and_vectors", "test_batches_fire_their_own_events")
 class EndsWithAnother(ReferenceEmbedding):
-    """A batch tells of a text that nobody asked for."""
+    """A batch fires an event for a text that was not given."""
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
         get_dispatcher().event(EmbeddingEndEvent(chunks=["another"], embeddings=[[0.5]]))
@@ -238,7 +238,7 @@ class LeavesASpanOpen(ReferenceEmbedding):
 
 @breaks("test_older_callbacks_begin_and_end")
 class LeavesACallbackOpen(ReferenceEmbedding):
-    """A callback is told of an event that never ends."""
+    """A callback receives an event that never ends."""
 
     def vector(self, text: str, call: str) -> list[float]:
         self.callback_manager.on_event_start(CBEventType.EMBEDDING)
@@ -308,7 +308,7 @@ class CannotBePickled(ReferenceEmbedding):
 
 @breaks("test_cache_is_asked_first")
 class IgnoresItsCache(ReferenceEmbedding):
-    """The cache is never asked."""
+    """The cache is never read."""
 
     def get_text_embedding_batch(self, texts: list[str], *args: Any, **kwargs: Any) -> list[list[float]]:
         model = self.model_copy(update={"embeddings_cache": None})

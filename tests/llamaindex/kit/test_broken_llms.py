@@ -279,7 +279,7 @@ class ReadsWholeJsonOnly(ReferenceLLM):
 
 @breaks("test_tool_is_called")
 class CallsNoTool(ReferenceLLM):
-    """`predict_and_call` tells what the tool returned without calling one, unless a class is asked for."""
+    """`predict_and_call` answers with a tool's result without calling the tool, unless a class is required."""
 
     def predict_and_call(self, tools: Any, *args: Any, **kwargs: Any) -> Any:
         found = super().predict_and_call(tools, *args, **kwargs)
@@ -331,7 +331,7 @@ class EndsWithAnother(ReferenceLLM):
 
 @breaks("test_structured_llm_gives_an_instance")
 class LosesTheInstance(ReferenceLLM):
-    """What a structured LLM answers is another instance than its text says."""
+    """The instance of a structured LLM differs from its text."""
 
     def as_structured_llm(self, output_cls: Any, **kwargs: Any) -> Any:
         structured = super().as_structured_llm(output_cls, **kwargs)
@@ -414,7 +414,7 @@ class BuildsAstreamOnStream(ReferenceLLM):
 
 @breaks("test_events_of_a_call_have_one_span")
 class FiresOutsideItsSpan(ReferenceLLM):
-    """A pair of events names a span that nobody began; the completion that fires it fires its own pair too."""
+    """A pair of events names a span that was never begun; the completion that fires it fires its own pair too."""
 
     def answer(self, messages: Sequence[ChatMessage], tools: Sequence[Any], call: str) -> ChatMessage:
         if call == "complete":
@@ -459,7 +459,7 @@ class EndsWhenItIsClosed(ReferenceLLM):
 
 @breaks("test_older_callbacks_begin_and_end")
 class LeavesACallbackOpen(ReferenceLLM):
-    """A callback is told of an event that never ends."""
+    """A callback receives an event that never ends."""
 
     def text(self, messages: Sequence[ChatMessage]) -> str:
         self.callback_manager.on_event_start(CBEventType.LLM)
@@ -479,7 +479,7 @@ class TellsItsKey(ReferenceLLM):
 
 @breaks("test_error_reaches_the_caller", "test_error_ends_what_was_begun")
 class AnswersErrors(ReferenceLLM):
-    """An error is told as an answer."""
+    """An error is reported as an answer."""
 
     def answer(self, messages: Sequence[ChatMessage], tools: Sequence[Any], call: str) -> ChatMessage:
         try:
@@ -595,7 +595,7 @@ class SharesItself(ReferenceLLM):
 
 @breaks("test_pickled_answers_the_same")
 class LosesItselfInPickles(ReferenceLLM):
-    """What comes out of a pickle is not what went in."""
+    """An object comes out of a pickle changed."""
 
     number: int = 0
 

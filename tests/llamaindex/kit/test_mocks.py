@@ -22,7 +22,7 @@ NESTED = "its asynchronous chats call the plain ones, which fire events of their
 
 
 class TestMockLLM(LLMConformance):
-    """LlamaIndex's `MockLLM` says again what it is asked."""
+    """LlamaIndex's `MockLLM` repeats its question."""
 
     structures = False
     deviations: ClassVar = {

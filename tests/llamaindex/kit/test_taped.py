@@ -1,7 +1,8 @@
-"""What passes the kit passes it taped, while it is recorded, and while it is replayed without the original."""
+"""A model that passes the kit passes it taped, both recording and replaying without the original."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from agenttape_llamaindex import ReplayEmbedding, ReplayLLM
 
 from . import test_mocks
 from .reference import ReferenceEmbedding, ReferenceEmbeddingConformance, ReferenceLLM, ReferenceLLMConformance
-from .taped import outcomes, replayed, taped
+from .taped import Outcomes, outcomes, replayed, taped
 
 WORLDS: dict[type[Any], tuple[type[Any], tuple[str, ...]]] = {
     ReferenceLLMConformance: (ReferenceLLM, ("answer",)),
@@ -27,7 +28,24 @@ WORLDS: dict[type[Any], tuple[type[Any], tuple[str, ...]]] = {
     ),
     test_mocks.TestMockEmbedding: (MockEmbedding, ("_get_vector",)),
 }
-"""What each suite tests, and the methods that make its answers."""
+"""The class that each suite tests, and the methods that make its answers."""
+
+
+Recorded = Callable[[type[Any]], tuple[Path, Outcomes]]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """Return the cassettes that a taped suite has recorded, and the outcomes of its checks; each made once."""
+    made: dict[type[Any], tuple[Path, Outcomes]] = {}
+
+    def of(suite: type[Any]) -> tuple[Path, Outcomes]:
+        if suite not in made:
+            folder = tmp_path_factory.mktemp(suite.__name__)
+            made[suite] = folder, outcomes(taped(suite, folder, "all"))
+        return made[suite]
+
+    return of
 
 
 @pytest.mark.parametrize(
@@ -37,18 +55,19 @@ WORLDS: dict[type[Any], tuple[type[Any], tuple[str, ...]]] = {
         (ReferenceEmbeddingConformance, ReplayEmbedding, {}),
     ],
 )
-def test_stand_in_keeps_every_point(suite: type[Any], stand_in: Any, options: dict[str, Any], tmp_path: Path) -> None:
-    """A stand-in made of what was recorded keeps the checks, but for what it says of itself."""
-    outcomes(taped(suite, tmp_path, "all"))
-    found = outcomes(replayed(suite, tmp_path, stand_in, **options))
+def test_stand_in_keeps_every_check(
+    suite: type[Any], stand_in: Any, options: dict[str, Any], recorded: Recorded
+) -> None:
+    """A stand-in made of the recordings keeps the checks, except those about its own description."""
+    found = outcomes(replayed(suite, recorded(suite)[0], stand_in, **options))
     assert {check: end for check, end in found.items() if end[0] == "failed"} == {}
 
 
 @pytest.mark.parametrize("suite", WORLDS, ids=[suite.__name__ for suite in WORLDS])
-def test_taped_model_keeps_every_point(suite: type[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A taped model passes, deviates and skips where its original does: recording, and replaying without it."""
-    plain = outcomes(suite)
-    assert plain.items() <= outcomes(taped(suite, tmp_path, "all")).items()
+def test_taped_model_keeps_every_check(suite: type[Any], recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A taped model passes, deviates and skips like its original: recording, and replaying without it."""
+    plain, (folder, recording) = outcomes(suite), recorded(suite)
+    assert plain.items() <= recording.items()
     reached: list[str] = []
 
     def gone(*_: Any, **__: Any) -> Any:
@@ -58,5 +77,5 @@ def test_taped_model_keeps_every_point(suite: type[Any], tmp_path: Path, monkeyp
     cls, methods = WORLDS[suite]
     for method in methods:
         monkeypatch.setattr(cls, method, gone)
-    assert plain.items() <= outcomes(taped(suite, tmp_path, "none")).items()
+    assert plain.items() <= outcomes(taped(suite, folder, "none")).items()
     assert reached == []

@@ -1,4 +1,4 @@
-"""What holds for all tests with OpenAI's packages."""
+"""Settings of all tests with OpenAI's packages."""
 
 from __future__ import annotations
 

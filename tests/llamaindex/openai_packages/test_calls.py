@@ -130,7 +130,7 @@ def models(address: str) -> tuple[Any, Any]:
 
 
 class Ear(BaseEventHandler):
-    """Keeps what instrumentation is told, as it is then, without ids and times."""
+    """Keeps the events of the instrumentation as they arrive, without ids and times."""
 
     told: list[Any] = Field(default_factory=list)
 
@@ -153,7 +153,7 @@ def listening() -> Iterator[Ear]:
 @pytest.mark.filterwarnings("ignore:.*attribute.*is deprecated")  # the agent reads them
 @pytest.mark.parametrize("way", WAYS)
 def test_replay_without_the_service_is_equal(way: str, tmp_path: Any) -> None:
-    """What a caller gets, and what instrumentation is told, is equal when the service is gone; no tool is called."""
+    """Values and events are equal when the service is gone; no tool is called."""
     called.clear()
     with service() as server:
         address = server.base_url

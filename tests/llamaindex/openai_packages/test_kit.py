@@ -22,14 +22,14 @@ from .service import KEY, service  # noqa: E402
 
 
 class Served:
-    """A suite whose service runs while a point does, unless it is stopped for good."""
+    """A suite whose service runs while a check does, unless it is stopped for good."""
 
     stopped: ClassVar[str] = ""
     """The address of the service that was there when it was recorded."""
     address: str
 
     @contextmanager
-    def around(self, point: str) -> Iterator[None]:
+    def around(self, check: str) -> Iterator[None]:
         if self.stopped:
             self.address = self.stopped
             yield
@@ -79,7 +79,7 @@ class OpenAIEmbeddingConformance(Served, EmbeddingConformance):
 def test_openai_keeps_every_point(suite: type[Any], tmp_path: Path) -> None:
     """Both packages pass the kit; taped they pass it too, recording, and replaying without a service."""
     plain = outcomes(suite)
-    assert {point: end for point, end in plain.items() if end[0] == "failed"} == {}
+    assert {check: end for check, end in plain.items() if end[0] == "failed"} == {}
     assert outcomes(taped(suite, tmp_path, "all")) == plain
     gone = type(suite.__name__, (suite,), {"stopped": "http://127.0.0.1:9/v1"})
     assert outcomes(taped(gone, tmp_path, "none")) == plain
