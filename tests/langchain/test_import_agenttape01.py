@@ -121,7 +121,7 @@ def test_json_is_read_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda file: file.write_text("other"), "its hash is another"),
+        (lambda file: file.write_text("other"), "its hash differs"),
         (lambda file: file.unlink(), "cannot be read"),
     ],
     ids=["changed", "gone"],
@@ -156,7 +156,7 @@ UNCLEAR: dict[str, tuple[dict[str, Any], str]] = {
         "last state of a graph",
     ),
     "prompts": ({"kind": "llm", "request": {"prompts": ["Human: hi"]}, "response": {}}, "messages as one text"),
-    "an endpoint": ({"kind": "llm", "request": {"endpoint": "audio"}, "response": {}}, "not known"),
+    "an endpoint": ({"kind": "llm", "request": {"endpoint": "audio"}, "response": {}}, "endpoint is unknown"),
     "no connection": (
         {"kind": "llm", "request": {"endpoint": "responses"}, "error": {"type": "APIConnectionError"}},
         "failed without an answer: APIConnectionError",
@@ -176,7 +176,7 @@ UNCLEAR: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", UNCLEAR)
-def test_what_cannot_be_told_is_missing(tmp_path: Path, what: str) -> None:
+def test_an_unclear_interaction_is_missing(tmp_path: Path, what: str) -> None:
     """An interaction of which no call can be made is missing, with its reason."""
     told, reason = UNCLEAR[what]
     report = import_agenttape01(cassette_of(tmp_path, told), tmp_path / "new.yaml")

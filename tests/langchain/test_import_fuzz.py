@@ -13,13 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttape_core import CassetteFormatError
-from agenttape_langchain.importers import import_agenttape01, import_langsmith, import_vcr
-from agenttape_langchain.importers.anthropic_messages import asked as asked_of_anthropic
-from agenttape_langchain.importers.http_exchanges import Exchange
-from agenttape_langchain.importers.openai_completions import asked as asked_of_completions
-from agenttape_langchain.importers.openai_responses import asked as asked_of_responses
-from agenttape_langchain.importers.parsing import parsed_answer
-from agenttape_langchain.importers.requests import Asked, History, NotImportableError
+from agenttape_langchain.importers import (
+    anthropic_messages,
+    import_agenttape01,
+    import_langsmith,
+    import_vcr,
+    openai_completions,
+    openai_responses,
+)
+from agenttape_langchain.importers.requests import History, ModelCall, NotImportableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,9 +104,9 @@ def test_any_file(name: str) -> None:
     holds()
 
 
-@pytest.mark.parametrize("asked", [asked_of_completions, asked_of_responses, asked_of_anthropic])
-def test_any_request(asked: Callable[..., Asked]) -> None:
-    """A request of any form is understood, or said not to be importable."""
+@pytest.mark.parametrize("form", [openai_completions, openai_responses, anthropic_messages])
+def test_any_request(form: Any) -> None:
+    """A request of any form is read as a call, or refused as not importable."""
 
     @settings(max_examples=200)
     @given(
@@ -113,25 +115,11 @@ def test_any_request(asked: Callable[..., Asked]) -> None:
     )
     def holds(conversation: dict[str, Any], more: dict[str, Any]) -> None:
         try:
-            assert isinstance(asked({**more, **conversation}, History(), ()), Asked)
+            assert isinstance(form.read_call({**more, **conversation}, History(), ()), ModelCall)
         except NotImportableError as error:
             assert str(error)  # noqa: PT017
 
     holds()
-
-
-@settings(max_examples=200)
-@given(
-    OBJECTS | st.lists(OBJECTS, max_size=4), st.sampled_from(["/v1/messages", "/v1/responses", "/v1/chat/completions"])
-)
-def test_any_answer(answer: Any, path: str) -> None:
-    """An answer of any form, whole or in events, is parsed or said not to be importable."""
-    events = "".join(f"data: {json.dumps(event)}\n\n" for event in answer)
-    body = events if isinstance(answer, list) else json.dumps(answer)
-    try:
-        assert parsed_answer(Exchange("", "POST", f"http://a{path}", (), b"", 200, (), body.encode())).generations
-    except NotImportableError as error:
-        assert str(error)  # noqa: PT017
 
 
 @given(st.text(max_size=40))

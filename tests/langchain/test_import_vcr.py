@@ -362,38 +362,22 @@ def test_a_request_that_cannot_be_asked_again_is_lossy(tmp_path: Path) -> None:
         assert GPT().invoke("Hi").text == "Hello."
 
 
-def test_without_the_provider_package_answers_are_lossy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Text, tools, usage and ids are read without the provider's package, whole and streamed, and graded lossy."""
-    chunks = [
-        {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": end}]}
-        for text, end in (("Hel", None), ("lo.", "stop"))
-    ]
-    stream = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-    response = {
-        "id": "resp_1",
-        "model": "m",
-        "status": "completed",
-        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes."}]}],
-    }
-    told = [
-        interaction(asked_of_gpt("Hi", stream=True), stream),
-        interaction(asked_of_gpt("Tool?"), completion(None, calls=(("call_1", "weather", '{"city": "Rome"}'),))),
-        interaction({"input": "Yes?", "model": "gpt-5-mini"}, response, url=f"{OPENAI}/v1/responses"),
-        interaction(asked_of_claude({"role": "user", "content": "Hi"}), claude_stream([THINKING, USE]), url=ANTHROPIC),
-        interaction(asked_of_gpt("No"), RATE_LIMIT, status=429),
-        interaction(asked_of_gpt("Broken"), {"choices": []}),
+def test_without_the_provider_package_calls_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the provider's package a call is missing, and the report names the package to install."""
+    exchanges = [
+        interaction(asked_of_gpt("Hi"), completion("Hello.")),
+        interaction(asked_of_claude({"role": "user", "content": "Hi"}), claude([]), url=ANTHROPIC),
+        interaction({"input": ["Hi"], "model": "m"}, {}, url=f"{OPENAI}/v1/embeddings"),
     ]
     with monkeypatch.context() as absent:
         for package in ("langchain_openai", "langchain_anthropic"):
             absent.setitem(sys.modules, package, None)
-        cassette, report = imported(tmp_path, *told)
-    assert grades(report) == ["lossy", "lossy", "lossy", "lossy", "missing", "missing"]
-    assert "langchain-openai is not installed" in report.lossy[0].reason
-    with use_cassette(cassette, lossy="serve"):
-        assert GPT().invoke("Hi").text == "Hello."
-        assert GPT().invoke("Tool?").tool_calls[0]["args"] == {"city": "Rome"}
-        assert GPT().invoke("Yes?").text == "Yes."
-        assert claude_model().invoke("Hi").tool_calls[0]["args"] == {"city": "Paris"}
+        cassette, report = imported(tmp_path, *exchanges)
+    assert grades(report) == ["missing"] * 3
+    packages = ["langchain-openai", "langchain-anthropic", "langchain-openai"]
+    assert all(f"pip install {package}" in item.reason for item, package in zip(report.items, packages, strict=True))
+    with pytest.raises(CassetteMissError, match="pip install langchain-openai"), use_cassette(cassette):
+        GPT().invoke("Hi")
 
 
 def test_all_forms_of_the_file(tmp_path: Path) -> None:
@@ -440,7 +424,7 @@ FILTERED = {
 
 
 @pytest.mark.parametrize("what", FILTERED)
-def test_filtered_addresses_are_told_by_what_was_said(tmp_path: Path, what: str) -> None:
+def test_filtered_addresses_are_known_by_the_bodies(tmp_path: Path, what: str) -> None:
     """Where URLs and headers were filtered away, as in LangChain's own cassettes, the bodies say what they are."""
     if "messages" in what:
         pytest.importorskip("langchain_anthropic", reason="langchain-anthropic is not installed")
@@ -454,7 +438,7 @@ def test_filtered_addresses_are_told_by_what_was_said(tmp_path: Path, what: str)
 
 
 def test_filtered_responses_and_embeddings(tmp_path: Path) -> None:
-    """What is asked by `input` is told by its answer."""
+    """The service of a request with `input` is known by its answer."""
     output = [{"type": "message", "role": "assistant", "id": "msg_1", "status": "completed"}]
     output[0]["content"] = [{"type": "output_text", "text": "Hello.", "annotations": []}]
     response = {"id": "r", "object": "response", "created_at": 1, "model": "m", "status": "completed", "output": output}
@@ -496,7 +480,7 @@ MALFORMED = {
         ),
         "more than",
     ),
-    "unequal lists": ("requests: [{}]\nresponses: []", "1 requests, and 0 responses"),
+    "unequal lists": ("requests: [{}]\nresponses: []", "1 requests, but 0 responses"),
 }
 
 
@@ -531,7 +515,13 @@ def test_secrets_of_the_source_are_redacted(tmp_path: Path) -> None:
 def test_an_import_into_an_open_session_stays_out_of_it(tmp_path: Path) -> None:
     """An import inside a session records nothing there."""
     with use_cassette(tmp_path / "outer.yaml", mode="all") as outer:
-        imported(tmp_path, interaction(asked_of_gpt("Hi"), completion("Hello.")))
+        vector = {"object": "list", "model": "m", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}]}
+        _, report = imported(
+            tmp_path,
+            interaction(asked_of_gpt("Hi"), completion("Hello.")),
+            interaction({"input": ["Hi"], "model": "m"}, vector, url=f"{OPENAI}/v1/embeddings"),
+        )
+    assert grades(report) == ["exact", "exact"]
     assert outer.interactions == []
 
 

@@ -15,7 +15,7 @@ import pytest
 from agenttape_core import boundary, open_cassette, use_cassette
 from agenttape_core.cli.verbs.timeline import bar_of
 from agenttape_core.integration import Boundary
-from agenttape_core.lifecycle.imported import Importing, Told
+from agenttape_core.lifecycle.imported import CallFacts, Importing
 from agenttape_core.schema import Header, Interaction, Outcome, Step, StepTiming, Timing, Volatile
 from agenttape_core.storage import write_cassette
 from agenttape_core.tools.reading.timeline import Row, timeline_of
@@ -157,7 +157,7 @@ with use_cassette("died.yaml", mode="all"):
 def test_imported_calls_have_no_start(folder: Path) -> None:
     """When another tool's recording is read says nothing of when its calls began."""
     with Importing("imported.yaml") as importing:
-        importing.crossing(Boundary("call"), "f", {}, Told(duration_ms=7.0)).returned(1)
+        importing.crossing(Boundary("call"), "f", {}, CallFacts(duration_ms=7.0)).returned(1)
     (timing,) = open_cassette(folder / "imported.yaml").header.volatile.timings.values()
     assert timing == Timing(duration_ms=7.0)
 

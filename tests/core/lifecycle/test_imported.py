@@ -8,7 +8,7 @@ import pytest
 
 from agenttape_core import ConfigurationError, open_cassette, use_cassette
 from agenttape_core.integration import Boundary, current_session, intercept
-from agenttape_core.integration.importing import Graded, Importing, ImportReport, Told
+from agenttape_core.integration.importing import CallFacts, Graded, Importing, ImportReport
 
 ORACLE = Boundary("call")
 
@@ -22,7 +22,7 @@ def ask(question: str) -> str:
 
 def test_what_is_imported_replays(tmp_path: Path) -> None:
     """Requests are found by the fingerprints of the integration; tags, metadata and durations are kept."""
-    told = Told(tags=["old"], metadata={"by": "hand"}, duration_ms=12.5)
+    told = CallFacts(tags=["old"], metadata={"by": "hand"}, duration_ms=12.5)
     with Importing(tmp_path / "new.yaml", tags=["imported"]) as importing:
         importing.crossing(ORACLE, "oracle", {"question": "Why?"}, told).returned("Because.")
         importing.crossing(ORACLE, "oracle", {"question": "When?"}).raised(ValueError("never"))
@@ -39,7 +39,7 @@ def test_what_is_imported_replays(tmp_path: Path) -> None:
 def test_what_is_lost_is_kept_with_the_interaction(tmp_path: Path) -> None:
     """A loss makes an interaction lossy, with the reason; what is missing is a step, once."""
     with Importing(tmp_path / "new.yaml") as importing:
-        importing.crossing(ORACLE, "oracle", {"question": "Why?"}, Told(loss="the end of it")).returned("Because.")
+        importing.crossing(ORACLE, "oracle", {"question": "Why?"}, CallFacts(loss="the end of it")).returned("Because.")
         importing.missing("call", "others of them")
         importing.missing("call", "others of them")
     cassette = open_cassette(tmp_path / "new.yaml")
@@ -61,7 +61,7 @@ def test_calls_inside_others_are_their_children(tmp_path: Path) -> None:
     with Importing(tmp_path / "new.yaml") as importing:
         outer = importing.crossing(ORACLE, "oracle", {"question": "Why?"})
         place = importing.root.child("inside")
-        importing.crossing(ORACLE, "inner", {}, Told(place, parent=outer)).returned(1)
+        importing.crossing(ORACLE, "inner", {}, CallFacts(place, parent=outer)).returned(1)
         outer.returned("Because.")
     assert [(row.address, row.parent) for row in open_cassette(tmp_path / "new.yaml").entries] == [
         ("oracle", None),

@@ -13,6 +13,8 @@ from typing import Any
 _NODE = re.compile(r"(?P<node>[^/]+?)@(?P<step>-?\d+)(?P<sent>(?:\[\d+\])*)(?:#(?P<again>\d+))?")
 _PUSHED = "__pregel_push"
 """The first part of the path of a task that was sent by `Send` or called by a function; tasks of edges have another."""
+_STRUCTURAL_TAGS = ("graph:step:", "map:key:", "seq:step:", "langsmith:")
+"""Tags of the framework itself, which say no more than the address does."""
 
 
 def run_name(serialized: dict[str, Any] | None, kwargs: dict[str, Any]) -> str:
@@ -66,6 +68,16 @@ def _send_index(path: Any) -> str:
     if not isinstance(path, tuple | list) or not path or path[0] != _PUSHED:
         return ""
     return "".join(f"[{part}]" for part in path[1:] if type(part) is int)
+
+
+def own_tags(tags: Sequence[str], inherited: Sequence[str]) -> list[str]:
+    """Return the tags that were meant for a run.
+
+    Args:
+        tags: All its tags.
+        inherited: All tags of the run around it.
+    """
+    return [tag for tag in tags if tag not in inherited and not tag.startswith(_STRUCTURAL_TAGS)]
 
 
 def place_in_words(address: str) -> str | None:

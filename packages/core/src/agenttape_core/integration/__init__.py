@@ -19,9 +19,9 @@ is made; `taking_part` makes a session ambient for the code inside. `intercept`,
 **Classes that others write.** A `Family` is an interface of the framework with its leaf methods, each a `Leaf`.
 `Family.tape` tapes one object, `wrapping` all objects while sessions are open. `plain`, `coroutine`, `generator` and
 `async_generator` wrap a method or a function, given a `Call` that describes what is special about a call; `leaf_call`
-makes the usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing, with
-`named_arguments` and `kept` arguments. Underneath are aliases: `alias_class`, `alias_of`, `original_of`, `state_of`,
-`is_alias`.
+makes the usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing in
+`session_of_call`, with `named_arguments` and `kept` arguments. Underneath are aliases: `alias_class`, `alias_of`,
+`original_of`, `state_of`, `is_alias`.
 
 **Requests.** `request_value` makes plain data of anything, `Keyed` marks items that are compared by a key, and
 `model_of` and `settings_of` read an object's `EMBEDDING_SETTINGS`, `SEARCH_SETTINGS` and `STORE_SETTINGS`.
@@ -54,7 +54,17 @@ from agenttape_core.freeze import register_backoff, register_seam
 from agenttape_core.guard import register_tracer
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
 from agenttape_core.integration.ambient import wrapping
-from agenttape_core.integration.leaves import Cross, DescribeLeaf, Family, Leaf, begin, kept, leaf_call, named_arguments
+from agenttape_core.integration.leaves import (
+    Cross,
+    DescribeLeaf,
+    Family,
+    Leaf,
+    begin,
+    kept,
+    leaf_call,
+    named_arguments,
+    session_of_call,
+)
 from agenttape_core.integration.object_settings import (
     EMBEDDING_SETTINGS,
     SEARCH_SETTINGS,
@@ -182,6 +192,7 @@ __all__ = [
     "request_value",
     "serve",
     "serve_stream",
+    "session_of_call",
     "settings_of",
     "state_of",
     "taking_part",

@@ -1,5 +1,5 @@
 """Importers: making a cassette of a recording that another tool has made."""
 
-from agenttape_core.lifecycle.imported import Graded, Importer, Importing, ImportReport, Told
+from agenttape_core.lifecycle.imported import CallFacts, Graded, Importer, Importing, ImportReport
 
-__all__ = ["Graded", "ImportReport", "Importer", "Importing", "Told"]
+__all__ = ["CallFacts", "Graded", "ImportReport", "Importer", "Importing"]

@@ -221,15 +221,18 @@ def begin(
         place: Makes the position; by default it is found by where the caller's code runs.
         ids: Run-specific ids of the call that are not part of its request.
     """
-    session = current_session()
+    session = session_of_call(owner)
     if session is None:
-        return None
-    state, outer = state_of(owner), executing()
-    if outer is not None and outer.is_inside(state):
         return None
     position = place(session) if place is not None else None
     position = position or below(session, name)
-    return session.cross(boundary, name, body(session), position=position, owner=state, ids=ids)
+    return session.cross(boundary, name, body(session), position=position, owner=state_of(owner), ids=ids)
+
+
+def session_of_call(owner: Any) -> Session | None:
+    """Return the session that a call of an object belongs to; `None` inside another call of the same object, too."""
+    session, outer = current_session(), executing()
+    return None if outer is not None and outer.is_inside(state_of(owner)) else session
 
 
 def named_arguments(

@@ -99,8 +99,8 @@ class Importer:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a foreign recording says of a call besides its request and its outcome.
+class CallFacts:
+    """The facts of a call in a foreign recording besides its request and its outcome.
 
     Args:
         position: Where in the run tree it was asked; by default below the root.
@@ -174,24 +174,26 @@ class Importing:
         """The position below which the recorded runs stand."""
         return self._session.root
 
-    def crossing(self, boundary: Boundary, name: str, body: Mapping[str, Any], told: Told | None = None) -> Crossing:
+    def crossing(
+        self, boundary: Boundary, name: str, body: Mapping[str, Any], facts: CallFacts | None = None
+    ) -> Crossing:
         """Begin an interaction. Its outcome is recorded by `returned`, `raised` or `streamed` of what is returned.
 
         Args:
             boundary: The family of the call.
             name: Which one: the class of the model, the name of the tool.
             body: What was asked: exactly what the integration would ask for the same call.
-            told: What else the recording says.
+            facts: Further facts of the recording.
 
         Raises:
             UnrecordableValueError: If the body cannot be written.
         """
-        told = told or Told()
-        position = told.position or self.root.child(name)
-        crossing = self._session.cross(boundary, name, body, position=position, ids=told.ids, parent=told.parent)
-        crossing.tags, crossing.metadata = told.tags, told.metadata
-        crossing.duration_ms = told.duration_ms
-        crossing.fidelity_note = told.loss
+        facts = facts or CallFacts()
+        position = facts.position or self.root.child(name)
+        crossing = self._session.cross(boundary, name, body, position=position, ids=facts.ids, parent=facts.parent)
+        crossing.tags, crossing.metadata = facts.tags, facts.metadata
+        crossing.duration_ms = facts.duration_ms
+        crossing.fidelity_note = facts.loss
         return crossing
 
     def missing(self, kind: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What is known of a run while it goes on, and what of it is worth keeping."""
+"""Open runs, and the parts of their tags and metadata that are worth recording."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agenttape_core.integration.observing import OpenRun
-from agenttape_langchain.address import index_of_call
+from agenttape_langchain.address import index_of_call, own_tags
 from agenttape_langchain.run_tree import Run
 
-_STRUCTURAL_TAGS = ("graph:step:", "map:key:", "seq:step:", "langsmith:")
-"""Tags of the framework itself: where a run stands is in its address."""
 _STRUCTURAL_KEYS = (
     "ls_",
     "lc_",
@@ -23,19 +21,19 @@ _STRUCTURAL_KEYS = (
     "__",
     "revision_id",
 )
-"""Beginnings of the keys under which frameworks keep their own notes in the metadata, such as `lc_versions`."""
+"""Prefixes of the keys under which frameworks keep their own notes in the metadata, such as `lc_versions`."""
 _OF_AGENTS = ("lc_agent_name", "ls_integration")
-"""What `create_agent` notes in the metadata of its outermost chain, and every run below inherits."""
+"""Keys that `create_agent` sets in the metadata of its outermost chain, and every run below inherits."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ObservedRun(OpenRun):
-    """A run that is going on.
+    """An open run.
 
     Args:
-        run: Its place in the tree.
-        tags: All its tags, with those it inherited.
-        metadata: All its metadata, likewise.
+        run: The run in the tree.
+        tags: All its tags, including inherited ones.
+        metadata: All its metadata, including inherited ones.
     """
 
     run: Run
@@ -45,8 +43,7 @@ class ObservedRun(OpenRun):
     @property
     def own_tags(self) -> list[str]:
         """The tags that were meant for this run."""
-        inherited = self.above.tags if self.above is not None else ()
-        return [tag for tag in self.tags if tag not in inherited and not tag.startswith(_STRUCTURAL_TAGS)]
+        return own_tags(self.tags, self.above.tags if self.above is not None else ())
 
     @property
     def own_metadata(self) -> dict[str, Any]:
@@ -59,7 +56,7 @@ class ObservedRun(OpenRun):
         }
 
     def chain_kind(self) -> str:
-        """Return what sort of chain it is: a node of a graph or a function that is a task, an agent, or any other."""
+        """Return the kind of its step: `node` (also of a function that is a task), `agent`, or `chain`."""
         is_called = index_of_call(self.name, self.metadata) is not None
         if is_called or any(tag.startswith("graph:step:") for tag in self.tags):
             return "node"

@@ -1,4 +1,4 @@
-"""Importers: recordings of other tools as cassettes, each interaction graded by its fidelity."""
+"""Importers: they make cassettes of the recordings of other tools, and grade each interaction by its fidelity."""
 
 from agenttape_core.integration.importing import Graded, ImportReport
 from agenttape_langchain.importers.agenttape01 import import_agenttape01

@@ -1,12 +1,10 @@
-"""Cassettes of the older distribution `agenttape` 0.1: YAML or JSON, of version 1, with large values beside the file.
+"""Cassettes of the older distribution `agenttape` 0.1: YAML or JSON, version 1, with large values beside the file.
 
-It records OpenAI's client and HTTP below frameworks, functions that it decorates, and what callbacks show.
+It records OpenAI's client and HTTP below frameworks, functions that it decorates, and callbacks of frameworks.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import math
 import re
@@ -17,7 +15,7 @@ from typing import Any
 from agenttape_core import CassetteFormatError, Rule, UnrecordableValueError
 from agenttape_core.integration.importing import Graded, Importing, ImportReport
 from agenttape_langchain.importers.agenttape01_calls import import_call
-from agenttape_langchain.importers.agenttape01_traffic import exchange_of
+from agenttape_langchain.importers.agenttape01_traffic import exchange_of, from_base64
 from agenttape_langchain.importers.foreign_files import (
     expect_list,
     expect_mapping,
@@ -51,17 +49,17 @@ def import_agenttape01(
     """Make a cassette of a cassette of the older distribution `agenttape` 0.1.
 
     Args:
-        source: The file. Its folder of assets is read where it refers to it.
+        source: The file. Its folder of assets is read if the file refers to it.
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace a cassette that is there already.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
-        model_options: As of `import_vcr`.
-        schemas: Likewise.
-        detokenize: Likewise.
+        model_options: As in `import_vcr`.
+        schemas: As in `import_vcr`.
+        detokenize: As in `import_vcr`.
 
     Returns:
-        What became of each interaction.
+        The report, with a grade for each interaction.
 
     Raises:
         CassetteFormatError: If the source is no such cassette.
@@ -72,7 +70,7 @@ def import_agenttape01(
     cassette = _read(path)
     listed = expect_list(path, "interactions", cassette.get("interactions") or [])
     plain = [expect_mapping(path, f"interactions[{number}]", item) for number, item in enumerate(listed)]
-    read = [_understood(path, number, item) for number, item in enumerate(plain)]
+    read = [_read_interaction(path, number, item) for number, item in enumerate(plain)]
     ignored = ignored_paths([item for item in read if isinstance(item, Exchange)])
     options = Options(model_options or {}, schemas, detokenize)
     clock = _clock(cassette)
@@ -94,7 +92,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _clock(cassette: Mapping[str, Any]) -> float | None:
-    """Return the time at which the clock of the recorded program stood still, if it did."""
+    """Return the time at which the clock of the recorded program was frozen, if it was."""
     meta = cassette.get("meta")
     freeze = meta.get("freeze") if isinstance(meta, dict) else None
     features = freeze.get("features") if isinstance(freeze, dict) else None
@@ -104,8 +102,8 @@ def _clock(cassette: Mapping[str, Any]) -> float | None:
     return float(time) if isinstance(time, int | float) and math.isfinite(time) else None
 
 
-def _understood(path: Path, number: int, plain: dict[str, Any]) -> Exchange | dict[str, Any] | Graded:
-    """Return an interaction: as an exchange where it is one, or why nothing can be made of it."""
+def _read_interaction(path: Path, number: int, plain: dict[str, Any]) -> Exchange | dict[str, Any] | Graded:
+    """Return an interaction, as an exchange if it is one; or the grade of one that cannot be read."""
     kind, where = plain.get("kind"), f"interactions[{number}]"
     if not isinstance(kind, str):
         raise malformed(path, f"{where}.kind", "a kind", kind)
@@ -137,28 +135,21 @@ def _imported(importing: Importing, traffic: Traffic, item: Exchange | dict[str,
 
 
 def _restored(path: Path, value: Any) -> Any:
-    """Return a value with the bytes and the large texts that are written apart from it."""
+    """Return a value together with the bytes and large texts that are written apart from it."""
     if isinstance(value, dict):
         if _ASSET in value:
             return _asset(path, value)
         if value.keys() == {_BYTES}:
-            return _unpacked(value[_BYTES])
+            return from_base64(value[_BYTES], "a value in it")
         return {key: _restored(path, item) for key, item in value.items()}
     return [_restored(path, item) for item in value] if isinstance(value, list) else value
 
 
-def _unpacked(text: Any) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (TypeError, ValueError, binascii.Error):
-        raise NotImportableError("bytes in it are not base64") from None
-
-
 def _asset(path: Path, reference: Mapping[str, Any]) -> Any:
-    """Return what a reference stands for. Its name is its hash: no other file can be read, and no changed one."""
+    """Return the value of a reference. It names a file by its hash, so neither another nor a changed file is read."""
     digest = reference[_ASSET]
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-        raise NotImportableError("a reference to a file beside it is no SHA-256 digest")
+        raise NotImportableError("its reference to a file beside it is no SHA-256 digest")
     file = path.with_name(f"{path.stem}.assets") / digest.replace(":", "-")
     try:
         with file.open("rb") as opened:
@@ -166,7 +157,7 @@ def _asset(path: Path, reference: Mapping[str, Any]) -> Any:
     except OSError as error:
         raise NotImportableError(f"{file.name} beside it cannot be read: {error.strerror}") from None
     if f"sha256:{hashlib.sha256(data).hexdigest()}" != digest:
-        raise NotImportableError(f"{file.name} beside it was changed: its hash is another")
+        raise NotImportableError(f"{file.name} beside it was changed: its hash differs")
     try:
         return data if reference.get("encoding") == "base64" else data.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What `agenttape` 0.1 recorded of tools and retrievers, as interactions."""
+"""Tools and retrievers that `agenttape` 0.1 recorded, as interactions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 
 from agenttape_core.integration import Crossing
-from agenttape_core.integration.importing import Importing, Told
+from agenttape_core.integration.importing import CallFacts, Importing
 from agenttape_langchain.importers.agenttape01_traffic import PLACEHOLDER, REDACTED, latency_of
 from agenttape_langchain.importers.foreign_objects import (
     error_named,
@@ -23,8 +23,8 @@ from agenttape_langchain.requests import retrieval_body, tool_body
 from agenttape_langchain.retrievers import RETRIEVAL
 from agenttape_langchain.tools import TOOL
 
-_AS_JSON = "agenttape 0.1 made JSON of what came back, so its types may have been others"
-_ERROR = "agenttape 0.1 kept of an error its type, its message and few of its attributes"
+_AS_JSON = "agenttape 0.1 made JSON of the result, so its types may be lost"
+_ERROR = "of its error, agenttape 0.1 kept the type, the message and few attributes"
 
 
 def import_call(importing: Importing, plain: Mapping[str, Any]) -> str:
@@ -61,20 +61,20 @@ def _crossing(importing: Importing, plain: Mapping[str, Any], value: Any, loss: 
     listed = plain.get("tags")
     tags = [str(tag) for tag in listed] if isinstance(listed, list) else []
     ids = (value.tool_call_id,) if isinstance(value, ToolMessage) else ()
-    told = Told(ids=ids, tags=tags, duration_ms=latency_of(plain), loss=loss)
+    facts = CallFacts(ids=ids, tags=tags, duration_ms=latency_of(plain), loss=loss)
     name = str(plain.get("boundary") or request.get("name") or plain["kind"])
     if plain["kind"] == "tool":
-        return importing.crossing(TOOL, name, tool_body(name, _arguments(request)), told)
-    return importing.crossing(RETRIEVAL, name, retrieval_body(_query(request), {}), told)
+        return importing.crossing(TOOL, name, tool_body(name, _arguments(request)), facts)
+    return importing.crossing(RETRIEVAL, name, retrieval_body(_query(request), {}), facts)
 
 
 def _arguments(request: Mapping[str, Any]) -> Any:
-    """Return the arguments of a tool: of a decorated function by name, of a callback as a text of Python."""
+    """Return the arguments of a tool: by name from a decorated function, as Python's text of them from a callback."""
     if "args" in request:
         return request["args"]
     given = request.get("input")
     if given is None:
-        raise NotImportableError("what the tool was asked is not recorded")
+        raise NotImportableError("the arguments of the tool are not recorded")
     return literal_arguments(given) if isinstance(given, str) else given
 
 
@@ -84,7 +84,7 @@ def _query(request: Mapping[str, Any]) -> str:
         texts = [value for value in given.values() if isinstance(value, str)]
         given = given.get("query", texts[0] if len(texts) == 1 else None)
     if not isinstance(given, str):
-        raise NotImportableError("which of its arguments was the query is not recorded")
+        raise NotImportableError("it is not recorded which of its arguments was the query")
     return given
 
 
@@ -97,11 +97,11 @@ def _tool_value(plain: Any) -> tuple[Any, str]:
 
 def _documents(plain: Any) -> Any:
     if not isinstance(plain, list):
-        raise NotImportableError("what came back is no list of documents")
+        raise NotImportableError("its result is no list of documents")
     return [read_document(item) for item in plain]
 
 
 def _is_whole(error: Mapping[str, Any]) -> bool:
-    """Whether an error is one of Python's own, with nothing but its message."""
+    """Whether an error is a built-in one that has only its message."""
     made = f"{error.get('type')}({error.get('message')!r})"
     return error.get("module") == "builtins" and error.get("repr") == made and not error.get("attrs")

@@ -1,4 +1,4 @@
-"""What `agenttape` 0.1 recorded of OpenAI's client and of HTTP, as exchanges."""
+"""OpenAI's client and HTTP as `agenttape` 0.1 recorded them, as exchanges."""
 
 from __future__ import annotations
 
@@ -13,22 +13,19 @@ from agenttape_langchain.importers.http_exchanges import Exchange, Headers
 from agenttape_langchain.importers.requests import NotImportableError
 
 PLACEHOLDER = "***REDACTED***"
-"""What 0.1 wrote in the place of secrets."""
+"""Written by 0.1 in the place of secrets."""
 REDACTED = f"agenttape 0.1 wrote {PLACEHOLDER} over parts of it, which are lost"
 
 _LONGEST = 1e12
-"""What is longer, in milliseconds, is no time that a call took; nor is what is no number."""
+"""A longer duration, in milliseconds, is not to be believed."""
 
 _PATHS = {"chat.completions": "/v1/chat/completions", "responses": "/v1/responses", "embeddings": "/v1/embeddings"}
-_NO_BODY = (
-    "agenttape 0.1 kept no answer here: it recorded the raw response that LangChain's client asks for without its body"
-)
-_PROMPTS = "a callback told agenttape 0.1 the messages as one text, and not what else was asked"
+_NO_BODY = "agenttape 0.1 kept no answer: it recorded the raw response that LangChain's client uses without its body"
+_PROMPTS = "it is from a callback, which gave agenttape 0.1 the messages as one text, and no other part of the request"
 _STATE = (
-    "agenttape 0.1 kept the input and the last state of a graph, and nothing of the calls inside it; "
-    "a replay runs the graph"
+    "agenttape 0.1 kept the input and the last state of a graph, but no call inside it; a replay runs the graph itself"
 )
-_MEMORY = "agenttape 0.1 kept a function that was decorated as memory, which LangChain does not ask for"
+_MEMORY = "it is a function that was decorated as memory, which LangChain never calls"
 
 
 def exchange_of(plain: Mapping[str, Any]) -> Exchange:
@@ -40,7 +37,7 @@ def exchange_of(plain: Mapping[str, Any]) -> Exchange:
     kind, request = plain["kind"], plain["request"]
     if kind == "llm":
         if str(request.get("endpoint")) not in _PATHS:
-            raise NotImportableError(_PROMPTS if "prompts" in request else "its endpoint is not known")
+            raise NotImportableError(_PROMPTS if "prompts" in request else "its endpoint is unknown")
         return _of_client(plain, request)
     if kind == "http":
         return _of_http(plain, request)
@@ -48,7 +45,7 @@ def exchange_of(plain: Mapping[str, Any]) -> Exchange:
 
 
 def latency_of(plain: Mapping[str, Any]) -> float:
-    """Return how long an interaction took, in milliseconds; nothing where it is not said."""
+    """Return the duration of an interaction in milliseconds; 0 if it is not recorded."""
     latency = plain.get("latency_ms")
     return float(latency) if isinstance(latency, int | float) and 0 <= latency < _LONGEST else 0.0
 
@@ -115,10 +112,10 @@ def _pairs(headers: Any) -> Headers:
 
 
 def _body(side: Mapping[str, Any]) -> bytes:
-    """Return a body: as it was, if it is kept so, or of the data that it was parsed into."""
+    """Return a body: its bytes if they were kept, or else made of the data that it was parsed into."""
     for key in ("raw_b64", "body_b64"):
         if key in side:
-            return _unpacked(side[key])
+            return from_base64(side[key], "its body")
     if "json" in side:
         return _json(side["json"])
     if isinstance(side.get("form"), dict):
@@ -127,15 +124,20 @@ def _body(side: Mapping[str, Any]) -> bytes:
     return text if isinstance(text, bytes) else str(text).encode()
 
 
-def _unpacked(text: Any) -> bytes:
+def from_base64(text: Any, what: str) -> bytes:
+    """Return the bytes that a text holds.
+
+    Raises:
+        NotImportableError: If it is no base64.
+    """
     try:
         return base64.b64decode(text, validate=True)
     except (TypeError, ValueError, binascii.Error):
-        raise NotImportableError("its body is not base64") from None
+        raise NotImportableError(f"{what} is not base64") from None
 
 
 def _json(value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
     except (TypeError, ValueError) as error:
-        raise NotImportableError(f"it holds what is not JSON: {error}") from None
+        raise NotImportableError(f"it holds a value that is no JSON: {error}") from None

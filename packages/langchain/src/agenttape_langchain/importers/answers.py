@@ -1,43 +1,39 @@
-"""What a model of LangChain makes of a recorded answer: the provider's own parsing, where its package is installed."""
+"""Recorded answers as LangChain's models return them: the provider's own package parses each."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import AIMessage
-from langchain_core.outputs import ChatResult
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from agenttape_core import UnrecordableValueError
 from agenttape_core.integration import Crossing, value_codec
 from agenttape_langchain._compat import invocation_params
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.codec import join_chunks
-from agenttape_langchain.importers.clients import as_constructed, class_named, model_on_wire
+from agenttape_langchain.importers.clients import as_constructed, model_on_wire, provider_class
 from agenttape_langchain.importers.http_exchanges import Exchange
-from agenttape_langchain.importers.parsing import parsed_answer
-from agenttape_langchain.importers.record import handed_on, handed_on_stream
-from agenttape_langchain.importers.requests import Asked, NotImportableError
-from agenttape_langchain.importers.sameness import difference
+from agenttape_langchain.importers.requests import ModelCall, NotImportableError
 from agenttape_langchain.importers.services import Options, Service
 
-_FAILED = 400
-"""The first status that is an error (RFC 9110 §15)."""
-_NOT_SENT = frozenset({"stream_usage", "use_responses_api", "stop_sequences"})
-"""What a model is constructed with, and does not say of its calls."""
+_BLOCKS = "v1"
+"""The `output_version` for which the framework turns the content of messages into blocks."""
 
 
 @dataclass(slots=True)
-class Answered:
-    """An answer.
+class Answer:
+    """The answer to a call of a model.
 
     Args:
-        params: The parameters of the call, as callbacks would be told.
-        result: What the model returned.
-        chunks: What it streamed, each encoded when it came.
-        error: What it raised.
-        loss: What is lost, and why.
+        params: The parameters of the call, as callbacks receive them.
+        result: The returned result.
+        chunks: The streamed chunks, each encoded when it came.
+        error: The raised error.
+        loss: What is lost of it, and why; empty if nothing is.
     """
 
     params: dict[str, Any]
@@ -56,86 +52,98 @@ class Answered:
         else:
             crossing.returned(self.result)
 
-    def handed_on(self, output_version: str | None) -> AIMessage | None:
-        """Return the message that the framework made of it for the program, if it did.
+    def message(self, output_version: str | None) -> AIMessage | None:
+        """Return the message that the program got, if it got one.
 
         Args:
-            output_version: What the model was constructed with.
+            output_version: The `output_version` that the model was constructed with.
         """
         if self.chunks:
             codec = value_codec()
-            return handed_on_stream([codec.decode(chunk) for chunk in self.chunks], output_version)
+            return _streamed_message([codec.decode(chunk) for chunk in self.chunks], output_version)
         if self.result is None or not self.result.generations:
             return None
-        return handed_on(self.result.generations[0].message, output_version)
+        return _returned_message(self.result.generations[0].message, output_version)
 
 
-def answered(exchange: Exchange, service: Service, asked: Asked, options: Options) -> Answered:
-    """Return what a model makes of a recorded answer.
+def answer_of(exchange: Exchange, service: Service, call: ModelCall, options: Options) -> Answer:
+    """Return the answer that a model makes of a recorded response.
 
     Args:
         exchange: The recording.
         service: The service that it is of.
-        asked: What was asked.
-        options: What the user says of the program.
+        call: The call of the model.
+        options: The user's knowledge of the program.
 
     Raises:
-        NotImportableError: If the model cannot be asked like that, or nothing can be made of the answer.
+        NotImportableError: If the provider's package is not installed, or its model cannot make such a call.
         UnrecordableValueError: If a chunk has no codec.
     """
-    cls = class_named(service.package, service.name)
-    if cls is None:
-        return _parsed(exchange, service, asked)
-    settings = {**service.connection(exchange), **asked.settings}
-    refused = f"{service.name} cannot be asked like that"
+    cls = provider_class(service.package, service.name)
+    settings = {**service.connection(exchange), **call.settings}
+    refused = f"{service.name} cannot make such a call"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a model that is deprecated by now: it was asked long ago
+        warnings.simplefilter("ignore")  # of a model that is deprecated by now: the call was made long ago
         try:
             model, wire = model_on_wire(cls, service.sdk, exchange, settings, options.model_options)
-            params = invocation_params(as_constructed(model, options.model_options), None, asked.kwargs)
+            params = invocation_params(as_constructed(model, options.model_options), None, call.kwargs)
         except (TypeError, ValueError) as error:
             raise NotImportableError(f"{refused}: {error}") from error
-        found = _ask(model, asked, params)
+        answer = _made(model, call, params)
     if not wire.sent:
-        raise NotImportableError(f"{refused}: {found.error}") from found.error
-    differs = difference(wire.sent, exchange.json or {}, renamed=service.sdk == "openai")
+        raise NotImportableError(f"{refused}: {answer.error}") from answer.error
+    differs = wire.difference(exchange.json or {}, renamed=service.sdk == "openai")
     if differs:
-        found.loss = (
-            f"{service.name} cannot be asked for what was sent: today it would send another `{differs}`, "
+        answer.loss = (
+            f"{service.name} would send another `{differs}` today than was recorded, "
             "so this may be the answer to another request"
         )
-    return found
+    return answer
 
 
-def _ask(model: Any, asked: Asked, params: dict[str, Any]) -> Answered:
-    """Ask the model, whose answer is the recorded one."""
-    found, codec = Answered(params), value_codec()
+def _made(model: Any, call: ModelCall, params: dict[str, Any]) -> Answer:
+    """Call the model, whose client gets the recorded response."""
+    answer, codec = Answer(params), value_codec()
     try:
-        if not asked.streamed:
-            found.result = model._generate(list(asked.messages), **asked.kwargs)
-            return found
-        found.chunks = []
-        for chunk in model._stream(list(asked.messages), **asked.kwargs):
-            found.chunks.append(codec.encode(chunk))
+        if not call.streamed:
+            answer.result = model._generate(list(call.messages), **call.kwargs)
+            return answer
+        answer.chunks = []
+        for chunk in model._stream(list(call.messages), **call.kwargs):
+            answer.chunks.append(codec.encode(chunk))
     except UnrecordableValueError:
         raise
     except Exception as error:  # noqa: BLE001 - what a provider raises is the outcome
-        found.error = error
-        return found
-    if found.chunks:
-        found.result = join_chunks([codec.decode(chunk) for chunk in found.chunks])
-    return found
+        answer.error = error
+        return answer
+    if answer.chunks:
+        answer.result = join_chunks([codec.decode(chunk) for chunk in answer.chunks])
+    return answer
 
 
-def _parsed(exchange: Exchange, service: Service, asked: Asked) -> Answered:
-    """Return what this package itself makes of an answer, where that of the provider is not there."""
-    distribution = service.package.replace("_", "-")
-    if exchange.status >= _FAILED:
-        raise NotImportableError(
-            f"it failed with the status {exchange.status}, and {distribution} is not installed here to raise its error"
-        )
-    params = {key: value for key, value in (asked.settings | asked.kwargs).items() if key not in _NOT_SENT}
-    if service.sdk == "anthropic":
-        params |= {"model_kwargs": {}, "max_retries": 2}  # as ChatAnthropic says of each call
-    loss = f"{distribution} is not installed here: metadata, chunks and rare parts of the answer are not as it has them"
-    return Answered(params, result=parsed_answer(exchange), loss=loss)
+# -- as `BaseChatModel` of langchain-core 1.7 does it above the leaf methods -------------------------------------------
+
+
+def _returned_message(message: BaseMessage, output_version: str | None) -> AIMessage | None:
+    if not isinstance(message, AIMessage):
+        return None
+    return _in_blocks(message, list(message.content_blocks)) if output_version == _BLOCKS else message
+
+
+def _streamed_message(chunks: Sequence[ChatGenerationChunk], output_version: str | None) -> AIMessage | None:
+    """Return the sum of the chunks; the blocks of the same kind that follow each other share an index."""
+    messages = [chunk.message for chunk in chunks if isinstance(chunk.message, AIMessageChunk)]
+    if output_version == _BLOCKS:
+        index, kind = -1, ""
+        for number, message in enumerate(messages):
+            blocks: list[Any] = list(message.content_blocks)
+            for block in blocks:
+                index, kind = (index, kind) if block["type"] == kind else (index + 1, block["type"])
+                block.setdefault("index", index)
+            messages[number] = _in_blocks(message, blocks)
+    return messages[0] + messages[1:] if messages else None
+
+
+def _in_blocks(message: Any, blocks: list[Any]) -> Any:
+    metadata = {**message.response_metadata, "output_version": _BLOCKS}
+    return message.model_copy(update={"content": blocks, "response_metadata": metadata})

@@ -11,23 +11,23 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from agenttape_langchain.importers.requests import Asked, History, NotImportableError, expect, items, tool_names
+from agenttape_langchain.importers.requests import History, ModelCall, NotImportableError, expect, items, tool_names
 
 _OF_THE_MODEL = ("model", "max_tokens", "temperature", "top_k", "top_p", "thinking", "stop_sequences")
-"""What a program says when it constructs its model; the rest goes with the call."""
+"""Fields that a program sets when it constructs its model; the others go with the call."""
 _OWN = frozenset({*_OF_THE_MODEL, "messages", "system", "stream"})
 
 
-def asked(request: dict[str, Any], history: History, schemas: Sequence[type]) -> Asked:  # noqa: ARG001 - as of the others
-    """Return what was asked.
+def read_call(request: dict[str, Any], history: History, schemas: Sequence[type]) -> ModelCall:  # noqa: ARG001 - as in the other forms
+    """Return the call of a model that a request was sent for.
 
     Args:
         request: The body of the request.
         history: The answers before it.
-        schemas: The classes that the program passes as response formats; this service is sent none.
+        schemas: The classes that the program passes as response formats; this service gets none.
 
     Raises:
-        NotImportableError: If it is none of Messages.
+        NotImportableError: If it has not the form of Messages.
     """
     kwargs = {key: value for key, value in request.items() if key not in _OWN}
     settings = {key: request[key] for key in _OF_THE_MODEL if key in request}
@@ -44,15 +44,15 @@ def asked(request: dict[str, Any], history: History, schemas: Sequence[type]) ->
         elif plain.get("role") == "system":
             messages.append(SystemMessage(content))
         else:
-            raise NotImportableError("its request has a message that is neither the user's nor the assistant's")
-    return Asked(messages, kwargs, settings, streamed=request.get("stream") is True)
+            raise NotImportableError(f"its request has a message of the unknown role {str(plain.get('role'))[:40]!r}")
+    return ModelCall(messages, kwargs, settings, streamed=request.get("stream") is True)
 
 
 def _assistant(content: Any, history: History) -> AIMessage:
     blocks = _blocks(content)
     uses = [block for block in blocks if block.get("type") == "tool_use"]
-    said = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
-    earlier = history.find([str(use.get("id")) for use in uses], content if isinstance(content, str) else said)
+    text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+    earlier = history.find([str(use.get("id")) for use in uses], content if isinstance(content, str) else text)
     if earlier is not None:
         return earlier
     calls = [tool_call(name=str(use.get("name")), args=_input(use), id=str(use.get("id"))) for use in uses]
@@ -65,7 +65,7 @@ def _input(use: dict[str, Any]) -> dict[str, Any]:
 
 
 def _user(content: Any, before: list[BaseMessage]) -> list[BaseMessage]:
-    """Return the messages that the client has merged into one: the results of tools, and what the user says."""
+    """Return the messages that the client has merged into one: the results of tools, and the user's message."""
     blocks = _blocks(content)
     results = [block for block in blocks if _is_result(block)]
     if not results:
@@ -84,8 +84,8 @@ def _is_result(block: dict[str, Any]) -> bool:
 def _result(block: dict[str, Any], names: dict[str, str]) -> ToolMessage:
     call_id = expect(block.get("tool_use_id"), "`tool_use_id`", str)
     status: Any = "error" if block.get("is_error") else "success"
-    said = expect(block.get("content", ""), "`content` of a tool result", str, list)
-    return ToolMessage(said, tool_call_id=call_id, name=names.get(call_id), status=status)
+    content = expect(block.get("content", ""), "`content` of a tool result", str, list)
+    return ToolMessage(content, tool_call_id=call_id, name=names.get(call_id), status=status)
 
 
 def _blocks(content: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Which tool wrote a file: told by the outline of its content, of which as little is read as tells it."""
+"""Detection of the tool that wrote a file, by the outline of its content; no more is read than that takes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from agenttape_langchain.importers.langsmith import import_langsmith
 from agenttape_langchain.importers.vcr import import_vcr
 
 _MOST_EVENTS = 50_000
-"""Of YAML; what tells the tool stands in the first interaction."""
+"""The number of YAML events to read at most; the first interaction is enough to know the tool."""
 _LISTS = ("interactions", "runs")
 
 
 class Outline(NamedTuple):
-    """What a file of another tool looks like.
+    """The outline of a file of another tool.
 
     Args:
         top: The keys at its top.
@@ -95,7 +95,7 @@ def _of_yaml(text: str) -> Outline:
 
 
 def _key_paths(events: Iterator[Any]) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each key, an item of a list being called by its number."""
+    """Yield the path of each key; the items of a list have their index as a key."""
     path: list[str] = []
     opened: list[tuple[bool, int]] = []
     for event in events:

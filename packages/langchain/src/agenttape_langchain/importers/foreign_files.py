@@ -18,11 +18,11 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_source(path: Path) -> bytes:
-    """Return the content of a file, unpacked if it is gzip by its first bytes, whatever its name says.
+    """Return the content of a file, decompressed if its first bytes are those of gzip, whatever its name.
 
     Raises:
-        CassetteNotFoundError: There is no file.
-        CassetteFormatError: It cannot be read or unpacked, or is larger than `MAX_BYTES`.
+        CassetteNotFoundError: If there is no file.
+        CassetteFormatError: If it cannot be read or decompressed, or is larger than `MAX_BYTES`.
     """
     try:
         with path.open("rb") as file:
@@ -44,7 +44,7 @@ def parse_yaml(path: Path, data: bytes) -> Any:
     """Return the one document of a YAML file. JSON is YAML, too.
 
     Raises:
-        CassetteFormatError: It is no YAML, or holds what only Python's own objects would be made of.
+        CassetteFormatError: If it is no YAML, or has a tag for a Python object.
     """
     try:
         return load_yaml(_text(path, data))
@@ -57,7 +57,7 @@ def parse_json(path: Path, data: bytes) -> Any:
     """Return the value of a JSON file, or the list of the values of a file of JSON lines.
 
     Raises:
-        CassetteFormatError: It is neither.
+        CassetteFormatError: If it is neither.
     """
     text = _text(path, data)
     try:
@@ -93,13 +93,13 @@ def _text(path: Path, data: bytes) -> str:
 
 
 def malformed(path: Path, where: str, expected: str, found: Any) -> CassetteFormatError:
-    """Return the error which says that a file is not what its format says.
+    """Return the error for a file that does not conform to its format.
 
     Args:
         path: The file.
         where: The place in it: `interactions[2].request`.
-        expected: What the format has there.
-        found: What the file has there; only its type is told, as it may be secret.
+        expected: The value that the format has there.
+        found: The value that the file has there; the message has only its type, as it may be secret.
     """
     return CassetteFormatError(
         path,

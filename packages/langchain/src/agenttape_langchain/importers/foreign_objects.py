@@ -1,4 +1,4 @@
-"""LangChain's messages and documents as other tools have written them: read into classes of a fixed list, no others."""
+"""LangChain's messages and documents as other tools write them, read into classes of a fixed list only."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _SCALARS = (str, int, float, bool, bytes, type(None))
 
 
 def read_message(plain: Any) -> BaseMessage:
-    """Return a message that was written by LangChain's `dumpd`, `model_dump` or `messages_to_dict`, or as OpenAI does.
+    """Return a message written by LangChain's `dumpd`, `model_dump` or `messages_to_dict`, or in OpenAI's form.
 
     Raises:
-        NotImportableError: If it is none of that.
+        NotImportableError: If it has none of these forms.
     """
     try:
         return _read_message(plain)
@@ -49,13 +49,13 @@ def _read_message(plain: Any) -> BaseMessage:
     if is_serialized(plain):
         cls = _BY_NAME.get(str(plain["id"][-1]))
         if cls is None or not isinstance(plain.get("kwargs"), dict):
-            raise NotImportableError(f"a message is of the class {str(plain['id'][-1])[:60]!r}, which is not known")
+            raise NotImportableError(f"a message is of the unknown class {str(plain['id'][-1])[:60]!r}")
         return _built(cls, plain["kwargs"])
     if isinstance(plain, dict) and isinstance(plain.get("type"), str) and "role" not in plain:
         cls = _BY_TYPE.get(plain["type"])
         fields = plain["data"] if isinstance(plain.get("data"), dict) else plain
         if cls is None or "content" not in fields:
-            raise NotImportableError(f"a message is of the type {plain['type'][:60]!r}, which is not known")
+            raise NotImportableError(f"a message is of the unknown type {plain['type'][:60]!r}")
         return _built(cls, fields)
     if isinstance(plain, list | dict):
         return convert_to_messages([tuple(plain) if isinstance(plain, list) else plain])[0]
@@ -75,10 +75,10 @@ def _built(cls: type[BaseMessage], fields: Mapping[str, Any]) -> BaseMessage:
 
 
 def read_document(plain: Any) -> Document:
-    """Return a document that was written by LangChain's `dumpd` or `model_dump`, or by LangChain of JavaScript.
+    """Return a document written by LangChain's `dumpd` or `model_dump`, or by LangChain for JavaScript.
 
     Raises:
-        NotImportableError: If it is none.
+        NotImportableError: If it has no content.
     """
     fields = plain.get("kwargs") if is_serialized(plain) else plain
     content = fields.get("page_content", fields.get("pageContent")) if isinstance(fields, dict) else None
@@ -99,7 +99,7 @@ def _has_id(plain: dict[str, Any]) -> bool:
 
 
 def holds_unwritten(plain: Any) -> bool:
-    """Whether something in a value was not written: LangChain's `dumpd` leaves the `repr` of what it does not know."""
+    """Whether a part of a value is lost: of an object that it cannot write, LangChain's `dumpd` leaves the `repr`."""
     waiting = [plain]
     while waiting:
         value = waiting.pop()
@@ -113,12 +113,12 @@ def holds_unwritten(plain: Any) -> bool:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a value is the same written as JSON."""
+    """Whether a value keeps its type when it is written as JSON."""
     return isinstance(value, _SCALARS)
 
 
 def literal_arguments(text: str) -> Any:
-    """Return the arguments that Python's `str` made a text of, or the text itself.
+    """Return the arguments from the text that Python's `str` made of them, or the text if it is none.
 
     Only literals are read (`ast.literal_eval`); nothing is evaluated.
     """
@@ -130,13 +130,13 @@ def literal_arguments(text: str) -> Any:
 
 
 def error_named(module: str, name: str, message: str, attributes: Mapping[str, Any] | None = None) -> Exception:
-    """Return an exception of a new class that has this name, to be recorded by it. Nothing is imported.
+    """Return an exception of a new class with this name, to be recorded under it. Nothing is imported.
 
     Args:
         module: The module of the class.
         name: The class.
-        message: What it says.
-        attributes: What else it has.
+        message: Its message.
+        attributes: Its attributes.
     """
     safe = name if name.isidentifier() and not keyword.iskeyword(name) else "Exception"
     place = module if re.fullmatch(r"\w+(\.\w+)*", module) else "builtins"

@@ -1,4 +1,4 @@
-"""YAML of other tools: plain data, by PyYAML's safe loader, with bounded depth and no aliases that blow up."""
+"""YAML of other tools: plain data, read by PyYAML's safe loader, with bounded depth and bounded aliases."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ MAX_DEPTH = 128
 """Levels of lists and mappings inside each other."""
 
 MAX_VALUES = 20_000_000
-"""How many values a document may have, each alias counted as all that it stands for."""
+"""The number of values that a document may have; an alias counts as all the values that it stands for."""
 
 
 class MalformedYamlError(Exception):
-    """A document is not what may be read.
+    """A document that is no YAML of plain data.
 
     Args:
-        problem: What is wrong.
-        line: The 1-based line where it is seen.
+        problem: The problem.
+        line: The 1-based line of the problem.
     """
 
     def __init__(self, problem: str, line: int | None = None) -> None:
@@ -28,7 +28,7 @@ class MalformedYamlError(Exception):
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # which one is known at run time
-    """PyYAML's safe loader, and the words that older tools wrote for the plain strings and tuples of Python."""
+    """PyYAML's safe loader, with the tags by which older tools wrote plain Python strings and tuples."""
 
 
 _Loader.add_constructor("tag:yaml.org,2002:python/str", lambda loader, node: loader.construct_scalar(node))
@@ -40,7 +40,7 @@ def load_yaml(text: str) -> Any:
     """Return the value of a document.
 
     Raises:
-        MalformedYamlError: It is no YAML, nested too deeply, too large, or has a tag that would make an object.
+        MalformedYamlError: If it is no YAML, nested too deeply, too large, or has a tag for an object.
     """
     size = _Size()
     try:
@@ -56,13 +56,13 @@ def load_yaml(text: str) -> Any:
 
 
 def events_of(text: str) -> Iterator[Any]:
-    """Yield what the parser sees in a document, of which nothing is built. What is no YAML raises PyYAML's errors."""
+    """Yield the parser's events of a document, of which nothing is built. Invalid YAML raises PyYAML's errors."""
     events: Iterator[Any] = yaml.parse(text, Loader=_Loader)
     return events
 
 
 class _Size:
-    """Follows the events of a parser, and refuses what is too deep or too large before anything is built of it."""
+    """Follows the events of a parser, and refuses a document that is too deep or too large before it is built."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str | None, int]] = []

@@ -1,4 +1,4 @@
-"""An exchange over HTTP as other tools have recorded it: one request, one response, decoded."""
+"""Exchanges over HTTP as other tools have recorded them: one request and one response each, decoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 """Size of a body in bytes, after decompression."""
 
 _WIRE_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection"})
-"""What is no longer true of a body that was decoded."""
+"""Headers that are no longer true of a decoded body."""
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -24,19 +24,19 @@ class Exchange:
     """A request and its response.
 
     Args:
-        place: Where it stands in the source.
+        place: Its place in the source.
         method: The method.
-        url: The URL, whole.
-        request_headers: Of the request; the names in lower case.
-        request_body: Its body, decoded.
+        url: The whole URL.
+        request_headers: The headers of the request; the names in lower case.
+        request_body: The body of the request, decoded.
         status: The status code of the response.
-        headers: Of the response; the names in lower case.
-        body: Its body, decoded.
-        duration_ms: How long it took, if the source says.
-        doubt: What the source has changed of it, if that is seen.
+        headers: The headers of the response; the names in lower case.
+        body: The body of the response, decoded.
+        duration_ms: Its duration in milliseconds, if the source has it.
+        doubt: Changes that the source made to it, if they show.
 
     Raises:
-        ValueError: If the URL is none.
+        ValueError: If the URL is malformed.
     """
 
     place: str
@@ -54,11 +54,11 @@ class Exchange:
         try:
             urlsplit(self.url).port  # noqa: B018 - which raises, too
         except ValueError as error:
-            raise ValueError(f"its URL is none: {error}") from None
+            raise ValueError(f"its URL is malformed: {error}") from None
 
     @property
     def what(self) -> str:
-        """The request in one line, without what the query of its URL says."""
+        """The request in one line, without the query of its URL."""
         parts = urlsplit(self.url)
         return f"{self.method} {parts.scheme}://{parts.hostname or ''}{parts.path}"
 
@@ -76,22 +76,22 @@ class Exchange:
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """The query of the URL; of equal names the last."""
+        """The query of the URL; the last value of each name."""
         return {name: values[-1] for name, values in parse_qs(urlsplit(self.url).query).items()}
 
     @cached_property
     def json(self) -> dict[str, Any] | None:
-        """The request's body as a JSON object, if it is one."""
+        """The body of the request as a JSON object, if it is one."""
         return _json_object(self.request_body)
 
     @cached_property
     def answer(self) -> dict[str, Any] | None:
-        """The response's body as a JSON object, if it is one."""
+        """The body of the response as a JSON object, if it is one."""
         return _json_object(self.body)
 
     @property
     def retries(self) -> int:
-        """How often the client itself had tried before, as the SDKs made by Stainless (OpenAI, Anthropic) say."""
+        """The number of tries before it, as the SDKs made by Stainless (OpenAI, Anthropic) send it."""
         count = dict(self.request_headers).get("x-stainless-retry-count", "0")
         return int(count) if count.isdecimal() else 0
 
@@ -105,12 +105,12 @@ def _json_object(body: bytes) -> dict[str, Any] | None:
 
 
 def decoded(body: bytes, headers: Mapping[str, str]) -> bytes:
-    """Return a body without its content encoding (RFC 9110 §8.4), where it still has one.
+    """Return a body without its content encoding (RFC 9110 §8.4), if it still has one.
 
-    Recorders often keep the header of a body that they have decoded; so the bytes decide.
+    Recorders often keep the header of a body that they have decoded, so the bytes decide.
 
     Raises:
-        ValueError: It has an encoding that is not known here, is broken, or is larger than `MAX_BODY_BYTES`.
+        ValueError: If its encoding is unknown here, it is broken, or it is larger than `MAX_BODY_BYTES`.
     """
     encoding = headers.get("content-encoding", "").lower().strip()
     try:
@@ -121,7 +121,7 @@ def decoded(body: bytes, headers: Mapping[str, str]) -> bytes:
     except zlib.error as error:
         raise ValueError(f"its body is compressed ({encoding or 'gzip'}) and broken: {error}") from None
     if encoding in {"br", "zstd"} and not _is_text(body):
-        raise ValueError(f"its body is compressed as {encoding}, which cannot be undone here")
+        raise ValueError(f"its body is compressed as {encoding}, which cannot be decoded here")
     if len(body) > MAX_BODY_BYTES:
         raise ValueError(f"its body is larger than the limit of {MAX_BODY_BYTES} bytes")
     return body
@@ -141,7 +141,7 @@ def _is_text(body: bytes) -> bool:
 
 
 def response_headers(headers: Headers, body: bytes) -> Headers:
-    """Return the headers that are true of a decoded body, with its type where that was filtered away."""
+    """Return the headers that are true of a decoded body; its type is guessed if it was filtered away."""
     kept = tuple((name, value) for name, value in headers if name not in _WIRE_HEADERS)
     if any(name == "content-type" and "/" in value for name, value in kept):
         return kept

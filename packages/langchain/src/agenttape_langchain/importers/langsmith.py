@@ -1,4 +1,4 @@
-"""Exports of LangSmith: the runs of `client.list_runs()` or of its web page, as JSON or JSON lines."""
+"""LangSmith exports: the runs of `client.list_runs()` or of its web page, as JSON or JSON lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agenttape_langchain.importers.langsmith_runs import ForeignRun, runs_of
 from agenttape_langchain.importers.requests import NotImportableError
 
 _KIND_OF = {"llm": "chat", "tool": "tool", "retriever": "retrieval", "embedding": "embeddings"}
-_NO_EMBEDDINGS = "LangSmith's exports of embeddings say neither for which class nor of which shape they were"
+_NO_EMBEDDINGS = "LangSmith exports of embeddings have neither the class of the model nor the shape of the call"
 
 
 def import_langsmith(
@@ -24,19 +24,19 @@ def import_langsmith(
     redact: bool | Sequence[Rule] = True,
     tags: Sequence[str] = (),
 ) -> ImportReport:
-    """Make a cassette of runs that LangSmith exported.
+    """Make a cassette of the runs in a LangSmith export.
 
-    The tree of runs gives each call its address, so that a replay of the same program finds it at its place.
+    The tree of runs gives each call its address, so a replay of the same program finds it in its place.
 
     Args:
-        source: The file: a list of runs, JSON lines, or a mapping with the list under `runs`; also packed by gzip.
+        source: The file: a list of runs, JSON lines, or a mapping with the list under `runs`; also compressed by gzip.
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace a cassette that is there already.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
 
     Returns:
-        What became of each run of a model, a tool or a retriever. The others run again on replay.
+        The report, with a grade for each run of a model, a tool or a retriever. All others run again on replay.
 
     Raises:
         CassetteFormatError: If the source is no export of runs.

@@ -1,4 +1,4 @@
-"""Runs of LangSmith that reach outside, as interactions: what callbacks were told of a call is what a run holds."""
+"""LangSmith runs that reach outside, as interactions: a run holds what callbacks received for the call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Tool
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 
 from agenttape_core.integration import Boundary
-from agenttape_core.integration.importing import Importing, Told
+from agenttape_core.integration.importing import CallFacts, Importing
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.importers.foreign_objects import (
@@ -30,14 +30,14 @@ from agenttape_langchain.retrievers import RETRIEVAL
 from agenttape_langchain.tools import TOOL
 
 _STREAMED = "it was streamed, and LangSmith does not keep the chunks"
-_NO_PARAMS = "the export has no invocation_params: model, tools and sampling of the request are guessed"
-_CLASS = "the export has only the name of the class that was its response format"
-_UNWRITTEN = "the export holds a value of it as text only, as it could not be written"
-_ERROR = "the export has of an error its type and its text, and none of its attributes"
-_ARTIFACT = "the export has the artifact of the tool as JSON, so its types may have been others"
-_AS_JSON = "the export has what came back as JSON, so its types may have been others"
+_NO_PARAMS = "the export has no invocation_params, so model, tools and sampling of the request are guessed"
+_CLASS = "of the class that was its response format, the export has only the name"
+_UNWRITTEN = "the export holds one of its values only as text, because LangSmith could not write it"
+_ERROR = "of its error, the export has the type and the text, but no attributes"
+_ARTIFACT = "the export has the artifact of the tool as JSON, so its types may be lost"
+_AS_JSON = "the export has the result as JSON, so its types may be lost"
 _NO_END = "it had not ended when it was exported"
-_NO_METADATA = "it was recorded below LangChain, and the metadata of its message are not as LangChain has them"
+_NO_METADATA = "it was recorded below LangChain, so the metadata of its message differ from LangChain's"
 _LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*)(?:: (.*))?$")
 _REPR = re.compile(r"^([A-Za-z_]\w*)\(")
 
@@ -51,7 +51,7 @@ def import_run(importing: Importing, run: ForeignRun) -> str:
     Raises:
         NotImportableError: If no interaction can be made of it.
     """
-    boundary, name, body, losses = _asked(run)
+    boundary, name, body, losses = _request(run)
     value: Any = None
     if run.error:
         losses.append(_ERROR)
@@ -63,8 +63,8 @@ def import_run(importing: Importing, run: ForeignRun) -> str:
         losses.append(_UNWRITTEN)
     loss = "; ".join(dict.fromkeys(losses))
     ids = (value.tool_call_id,) if isinstance(value, ToolMessage) else ()
-    told = Told(run.position, run.crossing_around, ids, run.own_tags, {}, run.duration_ms, loss)
-    crossing = importing.crossing(boundary, name, body, told)
+    facts = CallFacts(run.position, run.crossing_around, ids, run.own_tags, {}, run.duration_ms, loss)
+    crossing = importing.crossing(boundary, name, body, facts)
     if run.error:
         crossing.raised(_error(run.error))
     else:
@@ -73,37 +73,37 @@ def import_run(importing: Importing, run: ForeignRun) -> str:
     return loss
 
 
-def _asked(run: ForeignRun) -> tuple[Boundary, str, dict[str, Any], list[str]]:
-    """Return the boundary, the name and the request of a run, and what is lost of them."""
+def _request(run: ForeignRun) -> tuple[Boundary, str, dict[str, Any], list[str]]:
+    """Return the boundary, the name and the request of a run, and what is lost of it."""
     if run.kind == "tool":
         return TOOL, run.name, tool_body(run.name, _arguments(run.inputs)), []
     if run.kind == "retriever":
         query = run.inputs.get("query")
         if not isinstance(query, str):
-            raise NotImportableError("what it looked for is not in the export")
+            raise NotImportableError("its query is not in the export")
         return RETRIEVAL, run.name, retrieval_body(query, {}), []
     params = run.extra.get("invocation_params")
     losses = [] if isinstance(params, dict) else [_NO_PARAMS]
     if isinstance(params, dict) and str(params.get("response_format")).startswith("<class "):
         losses.append(_CLASS)
-    told = params if isinstance(params, dict) else _guessed(run)
+    known = params if isinstance(params, dict) else _guessed(run)
     if "prompts" in run.inputs:
         prompts = run.inputs["prompts"]
         if not isinstance(prompts, list) or not all(isinstance(prompt, str) for prompt in prompts):
-            raise NotImportableError("its prompts are no texts")
-        return COMPLETION, run.class_name, completion_body(prompts, told), losses
-    return CHAT, run.class_name, chat_body(as_provider_sees(_messages(run), traced=True), told), losses
+            raise NotImportableError("its prompts are not texts")
+        return COMPLETION, run.class_name, completion_body(prompts, known), losses
+    return CHAT, run.class_name, chat_body(as_provider_sees(_messages(run), traced=True), known), losses
 
 
 def _guessed(run: ForeignRun) -> dict[str, Any]:
-    """Return the parameters of a request that was recorded below LangChain, or without them."""
+    """Return the parameters of a request that was recorded without them, or below LangChain."""
     own = {key: value for key, value in run.inputs.items() if key not in {"messages", "prompts", "stream"}}
     named = run.metadata.get("ls_model_name")
     return {**({"model": named} if isinstance(named, str) else {}), **own}
 
 
 def _arguments(inputs: Mapping[str, Any]) -> Any:
-    """Return the arguments of a tool: written by name, or as the text that Python makes of them."""
+    """Return the arguments of a tool, which are exported by name, or as the text that Python makes of them."""
     given = inputs.get("input")
     return literal_arguments(given) if inputs.keys() == {"input"} and isinstance(given, str) else dict(inputs)
 
@@ -167,7 +167,7 @@ def _generation(item: Any) -> ChatGeneration:
 
 
 def _bare(outputs: Mapping[str, Any]) -> AIMessage:
-    """Return the message of an answer that was recorded below LangChain: OpenAI's, or the message alone."""
+    """Return the message of an answer that was recorded below LangChain: in OpenAI's form, or the message alone."""
     choices = outputs.get("choices")
     plain = (
         choices[0].get("message") if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None

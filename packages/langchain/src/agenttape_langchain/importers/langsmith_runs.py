@@ -1,4 +1,4 @@
-"""Runs of LangSmith as it exports them: a tree, with what each run was given, gave, and took."""
+"""Exported LangSmith runs as a tree, with their inputs, outputs and durations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.integration import Crossing, Position
-from agenttape_langchain.address import placement
+from agenttape_langchain.address import own_tags, placement
 from agenttape_langchain.importers.foreign_files import expect_list, expect_mapping, malformed
-
-_STRUCTURAL_TAGS = ("graph:step:", "map:key:", "seq:step:", "langsmith:")
 
 
 @dataclass(slots=True)
@@ -22,7 +20,7 @@ class ForeignRun:
     Args:
         plain: The run as it is exported.
         above: The run that it belongs to, if that is exported.
-        position: Where it stands.
+        position: Its position in the run tree.
         crossing: Its interaction, if it has become one.
     """
 
@@ -33,7 +31,7 @@ class ForeignRun:
 
     @property
     def place(self) -> str:
-        """What tells it from the others."""
+        """Its place in a report."""
         return f"run {self.plain['id']}"
 
     @property
@@ -43,50 +41,49 @@ class ForeignRun:
 
     @property
     def name(self) -> str:
-        """What the program calls it."""
+        """Its name."""
         return str(self.plain.get("name") or "run")
 
     @property
     def class_name(self) -> str:
-        """The class of its object, where the export says it, or else its name."""
+        """The class of its object if the export has it, or else its name."""
         serialized = _mapping(self.plain.get("serialized"))
         named = _items(serialized.get("id"))
         return str(serialized.get("name") or (named[-1] if named else None) or self.name)
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """What it was given."""
+        """Its inputs."""
         return _mapping(self.plain.get("inputs"))
 
     @property
     def outputs(self) -> Mapping[str, Any]:
-        """What it gave."""
+        """Its outputs."""
         return _mapping(self.plain.get("outputs"))
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """What else is known."""
+        """Further facts about it."""
         return _mapping(self.plain.get("extra"))
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Its metadata, with those it inherited."""
+        """Its metadata, including inherited ones."""
         return _mapping(self.extra.get("metadata"))
 
     @property
     def tags(self) -> list[str]:
-        """All its tags."""
+        """Its tags, including inherited ones."""
         return [str(tag) for tag in _items(self.plain.get("tags"))]
 
     @property
     def own_tags(self) -> list[str]:
         """The tags that were meant for this run."""
-        inherited = self.above.tags if self.above is not None else ()
-        return [tag for tag in self.tags if tag not in inherited and not tag.startswith(_STRUCTURAL_TAGS)]
+        return own_tags(self.tags, self.above.tags if self.above is not None else ())
 
     @property
     def error(self) -> str:
-        """What it failed with: its `repr`, and mostly its traceback."""
+        """The error that it failed with: its `repr`, and mostly its traceback."""
         return str(self.plain.get("error") or "")
 
     @property
@@ -96,13 +93,13 @@ class ForeignRun:
 
     @property
     def duration_ms(self) -> float:
-        """How long it took, in milliseconds; nothing where that is not told."""
+        """Its duration in milliseconds; 0 if the export does not have it."""
         start, end = _time(self.plain.get("start_time")), _time(self.plain.get("end_time"))
         return max((end - start).total_seconds() * 1000, 0.0) if start is not None and end is not None else 0.0
 
     @property
     def crossing_around(self) -> Crossing | None:
-        """The interaction that was going on around it."""
+        """The innermost interaction that it is part of."""
         above = self.above
         while above is not None and above.crossing is None:
             above = above.above
@@ -110,12 +107,12 @@ class ForeignRun:
 
 
 def runs_of(path: Path, data: Any, root: Position) -> list[ForeignRun]:
-    """Return the runs of an export in the order in which they began, each at its place in the tree.
+    """Return the runs of an export in the order in which they began, each in its place in the tree.
 
     Args:
         path: The file.
         data: A list of runs, one run, or a mapping with a list under `runs`; a run may hold its children.
-        root: The position below which runs without a parent stand.
+        root: The position of runs without a parent.
 
     Raises:
         CassetteFormatError: If it is no export.

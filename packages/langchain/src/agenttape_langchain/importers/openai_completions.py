@@ -12,8 +12,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage
 
 from agenttape_langchain.importers.requests import (
-    Asked,
     History,
+    ModelCall,
     NotImportableError,
     calls_from_text,
     expect,
@@ -24,11 +24,11 @@ from agenttape_langchain.importers.requests import (
 
 _OWN = frozenset({"messages", "model", "stream", "stream_options", "max_tokens", "response_format"})
 _DEVELOPER_BY_MODEL = re.compile(r"^o\d")
-"""To models of these names the client sends system messages as a developer's."""
+"""The names of models to which the client sends system messages as a developer's."""
 
 
-def asked(request: dict[str, Any], history: History, schemas: Sequence[type]) -> Asked:
-    """Return what was asked.
+def read_call(request: dict[str, Any], history: History, schemas: Sequence[type]) -> ModelCall:
+    """Return the call of a model that a request was sent for.
 
     Args:
         request: The body of the request.
@@ -36,7 +36,7 @@ def asked(request: dict[str, Any], history: History, schemas: Sequence[type]) ->
         schemas: The classes that the program passes as response formats.
 
     Raises:
-        NotImportableError: If it is none of Chat Completions.
+        NotImportableError: If it has not the form of Chat Completions.
     """
     kwargs = {key: value for key, value in request.items() if key not in _OWN}
     if "max_tokens" in request:  # which today's client sends under its new name
@@ -50,36 +50,36 @@ def asked(request: dict[str, Any], history: History, schemas: Sequence[type]) ->
     messages: list[BaseMessage] = []
     for plain in items(request, "messages"):
         messages.append(_message(plain, history, messages, model))
-    return Asked(messages, kwargs, settings, streamed=request.get("stream") is True)
+    return ModelCall(messages, kwargs, settings, streamed=request.get("stream") is True)
 
 
 def _message(plain: dict[str, Any], history: History, before: list[BaseMessage], model: str) -> BaseMessage:
     role, content = plain.get("role"), plain.get("content")
-    said: Any = content if content is not None else ""
-    expect(said, "`content`", str, list)
+    content = expect("" if content is None else content, "`content`", str, list)
     named = {"name": plain["name"]} if isinstance(plain.get("name"), str) else {}
     if role == "assistant":
-        return _assistant(plain, said, history, named)
+        return _assistant(plain, content, history, named)
     if role == "user":
-        return HumanMessage(said, **named)
+        return HumanMessage(content, **named)
     if role in ("system", "developer"):  # a tuple: the role may be anything
         is_developer = role == "developer" and not _DEVELOPER_BY_MODEL.match(model)
-        return SystemMessage(said, additional_kwargs={"__openai_role__": "developer"} if is_developer else {}, **named)
+        marks = {"__openai_role__": "developer"} if is_developer else {}
+        return SystemMessage(content, additional_kwargs=marks, **named)
     if role == "tool":
         call_id = expect(plain.get("tool_call_id"), "`tool_call_id`", str)
-        return ToolMessage(said, tool_call_id=call_id, name=tool_names(before).get(call_id))
+        return ToolMessage(content, tool_call_id=call_id, name=tool_names(before).get(call_id))
     if role == "function":
-        return FunctionMessage(content=said, name=expect(plain.get("name"), "`name`", str))
-    raise NotImportableError(f"its request has a message of the role {str(role)[:40]!r}, which is not known")
+        return FunctionMessage(content=content, name=expect(plain.get("name"), "`name`", str))
+    raise NotImportableError(f"its request has a message of the unknown role {str(role)[:40]!r}")
 
 
-def _assistant(plain: dict[str, Any], said: Any, history: History, named: dict[str, str]) -> AIMessage:
+def _assistant(plain: dict[str, Any], content: Any, history: History, named: dict[str, str]) -> AIMessage:
     calls = [(call.get("id", ""), *_function(call)) for call in plain.get("tool_calls") or () if isinstance(call, dict)]
-    earlier = history.find([call_id for call_id, *_ in calls], said if isinstance(said, str) else "")
+    earlier = history.find([call_id for call_id, *_ in calls], content if isinstance(content, str) else "")
     if earlier is not None:
         return earlier.model_copy(update=named)
     extra = {key: plain[key] for key in ("function_call", "audio") if plain.get(key) is not None}
-    return AIMessage(said, additional_kwargs=extra, **calls_from_text(calls), **named)
+    return AIMessage(content, additional_kwargs=extra, **calls_from_text(calls), **named)
 
 
 def _function(call: dict[str, Any]) -> tuple[str, str]:

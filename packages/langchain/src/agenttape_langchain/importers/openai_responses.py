@@ -12,8 +12,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from agenttape_langchain.importers.requests import (
-    Asked,
     History,
+    ModelCall,
     NotImportableError,
     calls_from_text,
     expect,
@@ -24,11 +24,11 @@ from agenttape_langchain.importers.requests import (
 
 _OWN = frozenset({"input", "model", "stream", "tools", "tool_choice", "text", "max_output_tokens"})
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "computer_call_output"})
-"""The items that answer a tool call."""
+"""The types of items that hold the result of a tool call."""
 
 
-def asked(request: dict[str, Any], history: History, schemas: Sequence[type]) -> Asked:
-    """Return what was asked.
+def read_call(request: dict[str, Any], history: History, schemas: Sequence[type]) -> ModelCall:
+    """Return the call of a model that a request was sent for.
 
     Args:
         request: The body of the request.
@@ -36,7 +36,7 @@ def asked(request: dict[str, Any], history: History, schemas: Sequence[type]) ->
         schemas: The classes that the program passes as response formats.
 
     Raises:
-        NotImportableError: If it is none of Responses.
+        NotImportableError: If it has not the form of Responses.
     """
     kwargs = {key: value for key, value in request.items() if key not in _OWN}
     if "tools" in request:
@@ -49,7 +49,7 @@ def asked(request: dict[str, Any], history: History, schemas: Sequence[type]) ->
         kwargs["max_completion_tokens"] = request["max_output_tokens"]
     kwargs |= _text(request.get("text"), schemas)
     settings = {"model": expect(request.get("model") or "", "`model`", str), "use_responses_api": True}
-    return Asked(_messages(request, history), kwargs, settings, streamed=request.get("stream") is True)
+    return ModelCall(_messages(request, history), kwargs, settings, streamed=request.get("stream") is True)
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
@@ -93,11 +93,11 @@ def _is_result(item: dict[str, Any]) -> bool:
 
 
 def _answers(group: list[dict[str, Any]], history: History) -> list[BaseMessage]:
-    """Return the messages of consecutive items of the model: each earlier answer with all items that it had."""
+    """Return the messages of consecutive items of the model; items of an earlier answer become that answer."""
     found: list[BaseMessage] = []
     rest: list[dict[str, Any]] = []
     for item in group:
-        earlier = history.find(_ids(item), _said(item))
+        earlier = history.find(_ids(item), _text_of(item))
         if earlier is None:
             rest.append(item)
             continue
@@ -110,7 +110,7 @@ def _ids(item: dict[str, Any]) -> list[str]:
     return [item[key] for key in ("id", "call_id") if isinstance(item.get(key), str)]
 
 
-def _said(item: dict[str, Any]) -> str:
+def _text_of(item: dict[str, Any]) -> str:
     content = item.get("content")
     if isinstance(content, str):
         return content
@@ -118,7 +118,7 @@ def _said(item: dict[str, Any]) -> str:
 
 
 def _own(group: list[dict[str, Any]]) -> list[BaseMessage]:
-    """Return the message of items that no answer in the source has, in the form of `output_version="responses/v1"`."""
+    """Return the message of items of no earlier answer, in the form of `output_version="responses/v1"`."""
     if not group:
         return []
     blocks: list[str | dict[Any, Any]] = []
@@ -148,13 +148,14 @@ def _other(item: dict[str, Any], before: list[BaseMessage]) -> BaseMessage:
     if _is_result(item):
         return _result(item, before)
     role, content = item.get("role"), item.get("content")
-    said: Any = [_part(part) for part in content if isinstance(part, dict)] if isinstance(content, list) else content
-    expect(said, "`content`", str, list)
+    if isinstance(content, list):
+        content = [_part(part) for part in content if isinstance(part, dict)]
+    content = expect(content, "`content`", str, list)
     if role == "user":
-        return HumanMessage(said)
+        return HumanMessage(content)
     if role in ("system", "developer"):  # a tuple: the role may be anything
-        return SystemMessage(said, additional_kwargs={"__openai_role__": role} if role == "developer" else {})
-    raise NotImportableError(f"its request has an item of the role {str(role)[:40]!r}, which is not known")
+        return SystemMessage(content, additional_kwargs={"__openai_role__": role} if role == "developer" else {})
+    raise NotImportableError(f"its request has an item of the unknown role {str(role)[:40]!r}")
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:
@@ -168,11 +169,11 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
 
 def _result(item: dict[str, Any], before: list[BaseMessage]) -> ToolMessage:
     call_id = expect(item.get("call_id"), "`call_id`", str)
-    said = expect(item.get("output"), "`output`", str, list, dict)
+    output = expect(item.get("output"), "`output`", str, list, dict)
     kind, marks = str(item["type"]), {}
     if kind == "custom_tool_call_output":
-        said = [{"type": kind, "output": said}]
+        output = [{"type": kind, "output": output}]
     elif kind == "computer_call_output":
         marks = {key: item[key] for key in ("type", "acknowledged_safety_checks") if key in item}
-    said = [said] if isinstance(said, dict) else said
-    return ToolMessage(said, tool_call_id=call_id, name=tool_names(before).get(call_id), additional_kwargs=marks)
+    content = [output] if isinstance(output, dict) else output
+    return ToolMessage(content, tool_call_id=call_id, name=tool_names(before).get(call_id), additional_kwargs=marks)

@@ -1,4 +1,4 @@
-"""What a program asked a model for, told from what went over the wire."""
+"""Calls of chat models, read back from what went over the wire: the parts that all services share."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from langchain_core.messages.tool import invalid_tool_call, tool_call
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelCall:
     """A call of a chat model.
 
     Args:
         messages: The conversation.
-        kwargs: What the call gives besides: tools, response format, sampling.
-        settings: What its model is constructed with.
+        kwargs: The other arguments of the call: tools, response format, sampling.
+        settings: Arguments that its model was constructed with.
         streamed: Whether the answer came as a stream.
     """
 
@@ -29,7 +29,7 @@ class Asked:
 
 
 class NotImportableError(Exception):
-    """A request is of no form that could be asked again.
+    """A recording of which no interaction can be made.
 
     Args:
         reason: Why.
@@ -47,19 +47,19 @@ class History:
         self._answers: list[tuple[frozenset[str], str, AIMessage]] = []
 
     def add(self, message: AIMessage) -> None:
-        """Remember an answer."""
+        """Add an answer."""
         self._answers.append((frozenset(_ids_of(message)), message.text, message))
 
     def find(self, ids: Iterable[str], text: str) -> AIMessage | None:
-        """Return the latest answer that a message on the wire is.
+        """Return the latest answer that a message on the wire equals.
 
         Args:
-            ids: Of its tool calls and items.
+            ids: The ids of its tool calls and items.
             text: Its text.
         """
         wanted = frozenset(ids)
-        for known, said, message in reversed(self._answers):
-            if wanted & known or (not wanted and not message.tool_calls and text and said == text):
+        for known, known_text, message in reversed(self._answers):
+            if wanted & known or (not wanted and not message.tool_calls and text and known_text == text):
                 return message
         return None
 
@@ -72,7 +72,7 @@ def _ids_of(message: AIMessage) -> Iterable[str]:
 
 
 def tool_names(messages: Iterable[BaseMessage]) -> dict[str, str]:
-    """Return the names of the tools that were asked for, by the ids of the calls. Results go out without them."""
+    """Return the names of the tools that were called, by the ids of the calls. Results are sent without them."""
     calls = (call for message in messages if isinstance(message, AIMessage) for call in message.tool_calls)
     return {call["id"]: call["name"] for call in calls if call["id"]}
 
@@ -104,7 +104,7 @@ def expect(value: Any, where: str, *classes: type) -> Any:
     """
     if not isinstance(value, classes):
         wanted, found = " or ".join(cls.__name__ for cls in classes), type(value).__name__
-        raise NotImportableError(f"its request is malformed: {where} should be of type {wanted}, and is of {found}")
+        raise NotImportableError(f"its request is malformed: expected {wanted} at {where}, found {found}")
     return value
 
 

@@ -1,19 +1,22 @@
-"""Which service an exchange is of, and the model of LangChain that speaks to it."""
+"""Services of models: which one an exchange is of, and the model of LangChain that speaks to it."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agenttape_langchain.importers import anthropic_messages, openai_completions, openai_responses
 from agenttape_langchain.importers.http_exchanges import Exchange
-from agenttape_langchain.importers.requests import Asked, History
+from agenttape_langchain.importers.requests import History, ModelCall
 
+_OPENAI, _ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com/v1"
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/chat/completions$")
+_FIRST_EVENT = re.compile(rb"^data: ?(\{.*\})", re.MULTILINE)
 _KEY = "agenttape"
-"""A key for clients that want one; what they send goes nowhere."""
+"""A key for clients that need one; their requests go nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,27 +27,27 @@ class Service:
         name: The class of the model that speaks it.
         package: The package that has the class.
         sdk: The package that it sends with.
-        pattern: What the path of a request ends with.
-        asked: Tells what was asked.
-        connection: What the model is constructed with to reach where the exchange went.
+        pattern: The end of the path of its requests.
+        read_call: Reads the call of a model from the body of a request.
+        connection: Returns the arguments with which a model sends to where the exchange went.
     """
 
     name: str
     package: str
     sdk: str
     pattern: re.Pattern[str]
-    asked: Callable[[dict[str, Any], History, Sequence[type]], Asked]
+    read_call: Callable[[dict[str, Any], History, Sequence[type]], ModelCall]
     connection: Callable[[Exchange], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user of an importer knows of the program, and the recording does not.
+    """Knowledge of the program that the user of an importer has, and the recording does not.
 
     Args:
-        model_options: What its models are constructed with, beyond what is sent: `output_version`.
+        model_options: Arguments of its models that are not sent: `output_version`.
         schemas: The pydantic classes that it passes as response formats.
-        detokenize: Makes text of tokens, given the name of the model, for embeddings that were asked for by tokens.
+        detokenize: Makes text of tokens, given the name of the model, for embeddings of tokens.
     """
 
     model_options: Mapping[str, Any] = field(default_factory=dict)
@@ -76,29 +79,31 @@ def _anthropic(exchange: Exchange) -> dict[str, Any]:
 
 
 _SERVICES = (
-    Service("AzureChatOpenAI", "langchain_openai", "openai", _DEPLOYMENT, openai_completions.asked, _azure),
+    Service("AzureChatOpenAI", "langchain_openai", "openai", _DEPLOYMENT, openai_completions.read_call, _azure),
     Service(
         "ChatOpenAI",
         "langchain_openai",
         "openai",
         re.compile(r"/chat/completions$"),
-        openai_completions.asked,
+        openai_completions.read_call,
         _openai,
     ),
-    Service("ChatOpenAI", "langchain_openai", "openai", re.compile(r"/responses$"), openai_responses.asked, _openai),
+    Service(
+        "ChatOpenAI", "langchain_openai", "openai", re.compile(r"/responses$"), openai_responses.read_call, _openai
+    ),
     Service(
         "ChatAnthropic",
         "langchain_anthropic",
         "anthropic",
         re.compile(r"/v1/messages$"),
-        anthropic_messages.asked,
+        anthropic_messages.read_call,
         _anthropic,
     ),
 )
 
 
 def service_of(exchange: Exchange) -> Service | None:
-    """Return the service of chat models that an exchange is of, by the path that was asked for."""
+    """Return the service of chat models that an exchange is of, by the path of its request."""
     if exchange.method != "POST":
         return None
     return next((service for service in _SERVICES if service.pattern.search(exchange.path)), None)
@@ -110,5 +115,37 @@ def embeds(exchange: Exchange) -> bool:
 
 
 def embedding_connection(exchange: Exchange) -> dict[str, Any]:
-    """Return what an embedding model is constructed with to reach where the exchange went."""
+    """Return the arguments with which an embedding model sends to where the exchange went."""
     return _openai(exchange)
+
+
+# -- exchanges whose address was filtered away -------------------------------------------------------------------------
+
+
+def addressed(exchange: Exchange) -> Exchange:
+    """Return an exchange with a URL: its own, or that of the service whose form its bodies have.
+
+    Many recordings have their URLs and headers filtered away.
+    """
+    if re.match(r"https?://", exchange.url):
+        return exchange
+    url = _url(exchange.json or {}, exchange.answer or _first_event(exchange.body))
+    return replace(exchange, url=url) if url else exchange
+
+
+def _url(request: dict[str, Any], answer: dict[str, Any]) -> str:
+    form = str(answer.get("object") or answer.get("type"))
+    if "messages" in request and "model" in request:
+        return f"{_ANTHROPIC}/messages" if form in {"message", "message_start"} else f"{_OPENAI}/chat/completions"
+    if "input" in request and "model" in request:
+        return f"{_OPENAI}/embeddings" if form == "list" else f"{_OPENAI}/responses"
+    return ""
+
+
+def _first_event(body: bytes) -> dict[str, Any]:
+    found = _FIRST_EVENT.search(body)
+    try:
+        event = json.loads(found[1]) if found is not None else None
+    except (ValueError, RecursionError):
+        return {}
+    return event if isinstance(event, dict) else {}

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agenttape_core.integration.importing import Graded, Importing
-from agenttape_langchain.importers.addresses import addressed
-from agenttape_langchain.importers.chats import import_chat, tells_results
-from agenttape_langchain.importers.embedded import import_embedding
+from agenttape_langchain.importers.chats import import_chat, sends_results
+from agenttape_langchain.importers.embeddings import import_embedding
 from agenttape_langchain.importers.http_exchanges import Exchange
 from agenttape_langchain.importers.requests import History, NotImportableError
-from agenttape_langchain.importers.services import Options, embeds, service_of
+from agenttape_langchain.importers.services import Options, addressed, embeds, service_of
 
-NOT_A_MODEL = "no chat or embedding of a service that is known: nothing in LangChain asks for it"
+NOT_A_MODEL = "it is no chat or embedding of a known service: nothing in LangChain makes such a request"
 _FAILED = 400
 """The first status that is an error (RFC 9110 §15)."""
 
@@ -22,7 +21,7 @@ class Traffic:
 
     Args:
         importing: The cassette.
-        options: What the user says of the program.
+        options: The user's knowledge of the program.
     """
 
     def __init__(self, importing: Importing, options: Options) -> None:
@@ -30,17 +29,17 @@ class Traffic:
         self._options = options
         self._history = History()
 
-    def take(self, exchange: Exchange, tried_again: str = "") -> Graded:
-        """Record an exchange, if it can be, and grade it.
+    def take(self, exchange: Exchange, retried_in: str = "") -> Graded:
+        """Record an exchange, if possible, and grade it.
 
         Args:
             exchange: The exchange.
-            tried_again: Where the exchange is by which the client itself tried again, if it did: the program got the
-                outcome of that one, and never knew of this.
+            retried_in: The place of the exchange in which the client itself tried again, if it did: the program got
+                the outcome of that one, and never knew of this.
         """
         exchange = addressed(exchange)
-        if tried_again:
-            reason = f"the client itself tried again: {tried_again} holds what the program got"
+        if retried_in:
+            reason = f"the client itself tried again: {retried_in} holds what the program got"
             return Graded(exchange.place, exchange.what, "exact", reason)
         try:
             loss = self._record(exchange)
@@ -68,16 +67,16 @@ def graded(traffic: Traffic, exchanges: Sequence[Exchange]) -> Iterator[Graded]:
     """Record exchanges in their order, and yield the grade of each."""
     taken: set[int] = set()
     for number, exchange in enumerate(exchanges):
-        yield traffic.take(exchange, _tried_again(exchanges, number, taken))
+        yield traffic.take(exchange, _retried_in(exchanges, number, taken))
 
 
 def ignored_paths(exchanges: Sequence[Exchange]) -> tuple[str, ...]:
-    """Return the paths of requests that do not go over the wire with the results of tools, so they cannot count."""
-    return ("messages[*].name", "messages[*].status") if tells_results(exchanges) else ()
+    """Return the request paths to ignore: those that are not sent with the results of tools."""
+    return ("messages[*].name", "messages[*].status") if sends_results(exchanges) else ()
 
 
-def _tried_again(exchanges: Sequence[Exchange], number: int, taken: set[int]) -> str:
-    """Return the place of the exchange in which the client itself sent a failed request again, empty if it did not."""
+def _retried_in(exchanges: Sequence[Exchange], number: int, taken: set[int]) -> str:
+    """Return the place of the exchange in which the client itself sent a failed request again; empty if it did not."""
     failed = exchanges[number]
     if failed.status < _FAILED:
         return ""

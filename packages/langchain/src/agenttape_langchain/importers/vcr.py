@@ -1,6 +1,6 @@
-"""Cassettes of vcrpy, of version 1: YAML or JSON, also packed, also in the form of `langchain-tests`.
+"""Cassettes of vcrpy, version 1: YAML or JSON, also compressed, also in the form of `langchain-tests`.
 
-The form: https://vcrpy.readthedocs.io/. Bodies are text, bytes, or what a filter has made of them.
+The form: https://vcrpy.readthedocs.io/. Bodies are text, bytes, or the result of a filter.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ def import_vcr(
     schemas: Sequence[type] = (),
     detokenize: Callable[[str, list[int]], str] | None = None,
 ) -> ImportReport:
-    """Make a cassette of a cassette of vcrpy.
+    """Make a cassette of a vcrpy cassette.
 
-    What OpenAI, Azure, Anthropic and compatible services answered is parsed by the provider's own package, if it is
-    installed, so that a replay gives exactly the messages that the program got. Nothing is sent anywhere.
+    The answers of OpenAI, Azure, Anthropic and compatible services are parsed by the provider's own package, so a
+    replay gives exactly the messages that the program got. Nothing is sent anywhere.
 
     Args:
-        source: The file: YAML or JSON, also packed by gzip.
+        source: The file: YAML or JSON, also compressed by gzip.
         target: The cassette: a bare name under the cassette folder, or a path.
         overwrite: Whether to replace a cassette that is there already.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
-        model_options: What the program's models are constructed with, where it is not sent: `output_version="v1"`.
-        schemas: The pydantic classes that the program passes as response formats: they go out as plain schemas.
-        detokenize: Makes text of tokens, given the name of the model, for embeddings that were asked for by tokens.
+        model_options: Arguments of the program's models that are not sent: `output_version="v1"`.
+        schemas: The pydantic classes that the program passes as response formats: they are sent as plain schemas.
+        detokenize: Makes text of tokens, given the name of the model, for embeddings of tokens.
 
     Returns:
-        What became of each exchange.
+        The report, with a grade for each exchange.
 
     Raises:
-        CassetteFormatError: If the source is no cassette of vcrpy.
+        CassetteFormatError: If the source is no vcrpy cassette.
         CassetteNotFoundError: If there is none.
         ConfigurationError: If the target is there already, or an option is not valid.
     """
@@ -95,7 +95,7 @@ def _pairs(path: Path, data: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]
         requests = expect_list(path, "requests", plain["requests"])
         responses = expect_list(path, "responses", plain.get("responses"))
         if len(requests) != len(responses):
-            problem = f"it has {len(requests)} requests, and {len(responses)} responses"
+            problem = f"it has {len(requests)} requests, but {len(responses)} responses"
             raise CassetteFormatError(path, problem, remedy="restore it, or record it again")
         found = list(zip(requests, responses, strict=True))
     else:
@@ -118,7 +118,7 @@ def _exchange(path: Path, place: str, where: str, request: dict[str, Any], respo
     """Return one exchange.
 
     Raises:
-        CassetteFormatError: If it is not of vcrpy's form.
+        CassetteFormatError: If it has not the form of vcrpy.
         ValueError: If a body cannot be decoded.
     """
     if not isinstance(request.get("uri"), str) or not isinstance(request.get("method"), str):
@@ -160,7 +160,7 @@ def _bytes(path: Path, where: str, body: Any) -> bytes:
         return body.encode("utf-8", "surrogatepass")
     if isinstance(body, bytes):
         return body
-    if isinstance(body, dict | list):  # a filter has parsed it
+    if isinstance(body, dict | list):  # parsed by a filter
         try:
             return json.dumps(body).encode()
         except (TypeError, ValueError):

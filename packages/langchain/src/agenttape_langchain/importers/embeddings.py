@@ -7,18 +7,17 @@ from typing import Any
 
 from agenttape_core.integration import EMBEDDING_SETTINGS, model_of, settings_of
 from agenttape_core.integration.codecs import packed
-from agenttape_core.integration.importing import Importing, Told
+from agenttape_core.integration.importing import CallFacts, Importing
 from agenttape_langchain.embeddings import EMBEDDING
-from agenttape_langchain.importers.clients import class_named, model_on_wire
+from agenttape_langchain.importers.clients import model_on_wire, provider_class
 from agenttape_langchain.importers.http_exchanges import Exchange
 from agenttape_langchain.importers.requests import NotImportableError
-from agenttape_langchain.importers.sameness import difference
 from agenttape_langchain.importers.services import Options, embedding_connection
 from agenttape_langchain.requests import embedding_body
 
 _NAME = "OpenAIEmbeddings"
 _TOKENS = (
-    "it was asked for by tokens, and the text is not recorded\n"
+    "its request holds tokens, and the text is not recorded\n"
     "        pass detokenize=lambda model, tokens: tiktoken.encoding_for_model(model).decode(tokens)"
 )
 
@@ -31,7 +30,7 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
     Args:
         importing: The cassette.
         exchange: The recording.
-        options: What the user says of the program.
+        options: The user's knowledge of the program.
 
     Returns:
         What is lost, and why; empty if it is exact.
@@ -43,9 +42,7 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
     if request is None or not isinstance(request.get("model"), str):
         raise NotImportableError("the body of its request is no JSON object that names a model")
     texts = _texts(request, options.detokenize)
-    cls = class_named("langchain_openai", _NAME)
-    if cls is None:
-        raise NotImportableError("langchain-openai is not installed here to read its answer")
+    cls = provider_class("langchain_openai", _NAME)
     settings: dict[str, Any] = {
         **embedding_connection(exchange),
         **{key: request[key] for key in ("model", "dimensions") if key in request},
@@ -55,13 +52,14 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
     model, wire = model_on_wire(cls, "openai", exchange, settings, {})
     vectors, error = _vectors(model, texts)
     if not wire.sent:
-        raise NotImportableError(f"{_NAME} cannot be asked like that: {error}") from error
-    differs = difference(wire.sent, {**request, "input": texts}, apart_from={"encoding_format"})
-    loss = f"what was sent cannot be asked of {_NAME} again: it would send another `{differs}`" if differs else ""
-    asked = texts[0] if len(texts) == 1 else texts
-    body = embedding_body(asked, model_of(model) | settings_of(model, EMBEDDING_SETTINGS))
+        raise NotImportableError(f"{_NAME} cannot make such a call: {error}") from error
+    differs = wire.difference({**request, "input": texts}, apart_from={"encoding_format"})
+    loss = f"{_NAME} would send another `{differs}` today than was recorded" if differs else ""
     loss = "; ".join(filter(None, (exchange.doubt, loss)))
-    crossing = importing.crossing(EMBEDDING, _NAME, body, Told(duration_ms=exchange.duration_ms, loss=loss))
+    settings = model_of(model) | settings_of(model, EMBEDDING_SETTINGS)
+    body = embedding_body(texts[0] if len(texts) == 1 else texts, settings)
+    facts = CallFacts(duration_ms=exchange.duration_ms, loss=loss)
+    crossing = importing.crossing(EMBEDDING, _NAME, body, facts)
     if error is not None:
         crossing.raised(error)
     else:
@@ -82,12 +80,12 @@ def _texts(request: dict[str, Any], detokenize: Callable[[str, list[int]], str] 
     if isinstance(given, str):
         return [given]
     if not isinstance(given, list) or not given:
-        raise NotImportableError("its request asks for no text")
+        raise NotImportableError("its request holds no text")
     if all(isinstance(item, str) for item in given):
         return given
     tokens: Sequence[Any] = [given] if all(isinstance(item, int) for item in given) else given
     if not all(isinstance(item, list) and all(type(token) is int for token in item) for item in tokens):
-        raise NotImportableError("its request asks for neither texts nor tokens")
+        raise NotImportableError("its request holds neither texts nor tokens")
     if detokenize is None:
         raise NotImportableError(_TOKENS)
     return [detokenize(str(request["model"]), item) for item in tokens]
