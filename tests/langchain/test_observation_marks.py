@@ -110,7 +110,7 @@ async def test_calls_that_never_ended(world: World, handler: TapeCallbackHandler
     assert (open_call.kind, open_call.name) == ("tool", "wait_for_ever")
     # From langchain-core 1.8 on, callbacks are told that a tool was cancelled.
     assert open_call.status in {"open", "failed"}
-    assert ("its end was not told" in open_call.fidelity_note) == (open_call.status == "open")
+    assert ("no callback reported its end" in open_call.fidelity_note) == (open_call.status == "open")
     assert handler.errors == []
 
 
@@ -190,7 +190,7 @@ def test_streams_told_in_events_only(world: World, handler: TapeCallbackHandler)
         return "".join(str(part) for part in model.stream_events("Hi", config, version="v3").text)
 
     observed = events({"callbacks": [handler]})
-    assert notes(handler) == ["it was streamed, but callbacks were shown the whole of it only, and not the chunks"]
+    assert notes(handler) == ["it was streamed, but callbacks received only the whole answer, and not the chunks"]
     world.gone = True
     with pytest.raises(CassetteMissError, match="is lossy: it was streamed"), use_cassette(handler.path):
         events()

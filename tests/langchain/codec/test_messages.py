@@ -251,7 +251,7 @@ def test_replayed_messages_share_nothing(values: ValueCodec) -> None:
         ({"type": "ai", "additional_kwargs": [1]}, "'additional_kwargs' must be dict"),
         ({"type": "ai", "colour": 1}, "it has no field colour"),
         ({"type": "tool", "content": "x"}, "'tool_call_id' is missing"),
-        ({"type": "AIMessageChunk", "tool_call_chunks": [{"args": 1}]}, "they are malformed"),
+        ({"type": "AIMessageChunk", "tool_call_chunks": [{"args": 1}]}, "the chunks are malformed"),
         ({"type": "ai", "$extra": 1}, "expected a mapping"),
         ({"type": "ai", "$class": "nowhere:Message"}, "the class is not loaded"),
         ({"type": "ai", "$class": 1}, "the class is not loaded"),

@@ -1,5 +1,6 @@
 """AgentTape for LangChain: record an agent's run once, replay it offline, identical."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import ConfigurationError
@@ -12,27 +13,27 @@ from agenttape_langchain.tape import tape
 
 if TYPE_CHECKING:
     from agenttape_langchain.middleware import TapeMiddleware
-    from agenttape_langchain.stand_ins import (
-        ReplayChatMessageHistory,
-        ReplayDocumentCompressor,
-        ReplayEmbeddings,
-        ReplayLLM,
-        ReplayRetriever,
-        ReplayStore,
-        ReplayTool,
-        ReplayVectorStore,
-    )
+    from agenttape_langchain.stand_ins.compressors import ReplayDocumentCompressor
+    from agenttape_langchain.stand_ins.embeddings import ReplayEmbeddings
+    from agenttape_langchain.stand_ins.histories import ReplayChatMessageHistory
+    from agenttape_langchain.stand_ins.llms import ReplayLLM
+    from agenttape_langchain.stand_ins.retrievers import ReplayRetriever
+    from agenttape_langchain.stand_ins.stores import ReplayStore
+    from agenttape_langchain.stand_ins.tools import ReplayTool
+    from agenttape_langchain.stand_ins.vector_stores import ReplayVectorStore
 
-_STAND_INS = (
-    "ReplayChatMessageHistory",
-    "ReplayDocumentCompressor",
-    "ReplayEmbeddings",
-    "ReplayLLM",
-    "ReplayRetriever",
-    "ReplayStore",
-    "ReplayTool",
-    "ReplayVectorStore",
-)
+_LATE = {
+    "ReplayChatMessageHistory": "stand_ins.histories",
+    "ReplayDocumentCompressor": "stand_ins.compressors",
+    "ReplayEmbeddings": "stand_ins.embeddings",
+    "ReplayLLM": "stand_ins.llms",
+    "ReplayRetriever": "stand_ins.retrievers",
+    "ReplayStore": "stand_ins.stores",
+    "ReplayTool": "stand_ins.tools",
+    "ReplayVectorStore": "stand_ins.vector_stores",
+    "TapeMiddleware": "middleware",
+}
+"""The modules of names that few programs need, or that need more than `langchain-core`."""
 
 __all__ = [
     "ReplayChatMessageHistory",
@@ -62,21 +63,15 @@ register_packages(
 
 
 def __getattr__(name: str) -> Any:
-    """Import what few need, or what needs more than `langchain-core`, when it is asked for."""
-    if name in _STAND_INS:
-        from agenttape_langchain import stand_ins
-
-        return getattr(stand_ins, name)
-    if name != "TapeMiddleware":
+    """Import a name late, when it is first used."""
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from agenttape_langchain.middleware import TapeMiddleware
+        return getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
         if package not in {"langchain", "langgraph"}:
             raise
         raise ConfigurationError(
-            f"TapeMiddleware is for agents of the package langchain, and {package} is not installed\n"
-            "  pip install langchain"
+            f"{name} is for agents of the package langchain, and {package} is not installed\n  pip install langchain"
         ) from missing
-    return TapeMiddleware

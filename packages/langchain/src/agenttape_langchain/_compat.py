@@ -1,6 +1,6 @@
-"""The only file that touches what LangChain does not promise to keep.
+"""The only file that relies on LangChain beyond its public interface.
 
-Read against langchain-core 1.7, tried on 1.4.7; each function says what it relies on.
+Read against langchain-core 1.7, tried on 1.4.7. Each function names what it relies on.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _TEXT_MODEL_START = AsyncCallbackManager.on_llm_start.__code__
 class InlineHandler(BaseCallbackHandler):
     """A handler that is called in the context of the run, before the code of the run starts.
 
-    `AsyncCallbackManager.on_llm_start` of langchain-core up to 1.8 forgets all other handlers of a text model when one
-    of them runs inline. There this one says that it does not; it is called inline by the next function all the same.
+    `AsyncCallbackManager.on_llm_start` of langchain-core up to 1.8 forgets all other handlers of a text model if one
+    of them runs inline. To that function this handler denies it; the next function calls it inline all the same.
     """
 
     @property
     def run_inline(self) -> bool:  # type: ignore[override]
-        """Whether to be called in the context of the run: yes, but see the class."""
+        """Whether to be called in the context of the run; see the class."""
         frame = sys._getframe(1)
         if frame.f_code.co_name == "<listcomp>" and frame.f_back is not None:  # a frame of its own before Python 3.12
             frame = frame.f_back
@@ -53,19 +53,8 @@ class InlineHandler(BaseCallbackHandler):
 register_result_attribute("generations")
 
 
-def without_beta_warning(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method without the wrapper of `langchain_core._api.beta_decorator`, if it has it.
-
-    The wrapper keeps quiet when the framework itself calls, which it tells by the module of its caller; that would be
-    ours.
-    """
-    if getattr(method, "__globals__", {}).get("__name__") != "langchain_core._api.beta_decorator":
-        return method
-    return getattr(method, "__wrapped__", method)
-
-
 class _HandlerLookup:
-    """Stands where `register_configure_hook` takes a context variable; the framework only ever calls `get`."""
+    """A look-up in the place of a context variable of `register_configure_hook`; the framework only calls `get`."""
 
     def __init__(self, lookup: Callable[[], BaseCallbackHandler | None]) -> None:
         self._lookup = lookup
@@ -75,9 +64,9 @@ class _HandlerLookup:
 
 
 def hook_handler(lookup: Callable[[], BaseCallbackHandler | None]) -> Callable[[], None]:
-    """Attach the handler that `lookup` gives to every run that starts, inherited by its children.
+    """Attach the handler that `lookup` returns to every run that starts; its children inherit it.
 
-    `langchain_core.tracers.context.register_configure_hook` does this for a context variable and has no way back; a
+    `langchain_core.tracers.context.register_configure_hook` does this for a context variable, and cannot be undone. A
     look-up also reaches threads that were started without a context.
 
     Returns:
@@ -99,13 +88,13 @@ def enclosing_run_id() -> UUID | None:
 
 
 def current_config() -> RunnableConfig | None:
-    """Return the config that the run whose code is executing here hands to its children."""
+    """Return the config that the run whose code is executing here passes to its children."""
     return var_child_runnable_config.get()
 
 
 @contextmanager
 def in_config(config: RunnableConfig) -> Iterator[None]:
-    """Let what is inside find another config of its run, as `set_config_context` does it for the code of a run."""
+    """Replace the config of the run for the code inside, as `set_config_context` does for the code of a run."""
     before = var_child_runnable_config.get()
     var_child_runnable_config.set(config)
     try:
@@ -117,9 +106,12 @@ def in_config(config: RunnableConfig) -> Iterator[None]:
 def as_provider_sees(messages: Sequence[BaseMessage], *, traced: bool) -> Sequence[BaseMessage]:
     """Return messages in one form, whether they come from a model's leaf call or from `on_chat_model_start`.
 
-    The leaf gets them through `_normalize_messages`, callbacks through `_format_for_tracing`; the two touch content
-    blocks only. What both leave of a block of media is the same, once the one that was not applied is, and files are
-    turned back.
+    The leaf gets them through `_normalize_messages`, callbacks through `_format_for_tracing`. Both change content
+    blocks only. Applying the other one and reverting the changes to files leads both to the same form.
+
+    Args:
+        messages: The messages.
+        traced: Whether they come from `on_chat_model_start`.
     """
     if all(isinstance(message.content, str) for message in messages):
         return messages
@@ -134,7 +126,7 @@ def _with_media(message: BaseMessage) -> BaseMessage:
 
 
 def _media(block: Any) -> Any:
-    """Return a block of audio or a file without what one of the two functions put into it.
+    """Return a block of audio or a file without the changes that one of the two functions made to it.
 
     `_format_for_tracing` writes a file in the form of version 0, which `_normalize_messages` refuses to take back when
     it has an id; the latter draws ids (`lc_...`) and collects what it does not know under `extras`.
@@ -153,20 +145,20 @@ def _media(block: Any) -> Any:
 
 
 def invocation_params(model: BaseChatModel, stop: list[str] | None, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return what callbacks are told as `invocation_params` for a call."""
+    """Return the `invocation_params` that callbacks receive for a call."""
     return model._get_invocation_params(stop=stop, **kwargs)
 
 
 def completion_params(model: BaseLLM, stop: list[str] | None, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return what callbacks are told as `invocation_params` for a call of a text model, and what the call adds.
+    """Return the `invocation_params` that callbacks receive for a call of a text model, and those of the call itself.
 
-    `BaseLLM.generate` does not tell its callbacks what the call itself gives; `stream` does.
+    `BaseLLM.generate` keeps the arguments of the call from its callbacks; `stream` passes them on.
     """
     return {**model._dict_for_compat(), "stop": stop, **kwargs}
 
 
 def answered_by(cls: Any, settings: dict[str, Any], http_client: Any) -> Any:
-    """Return a provider's model that sends with an HTTP client.
+    """Return a provider's model that sends with the given HTTP client.
 
     OpenAI's classes take one. `ChatAnthropic` does not: it makes its SDK's client of `_client_params` when it first
     needs one, and keeps it as `_client`.
@@ -181,14 +173,14 @@ def answered_by(cls: Any, settings: dict[str, Any], http_client: Any) -> Any:
 
 
 def configurable_model_class() -> type | None:
-    """Return the class of models that `init_chat_model` makes anew for each call, if `langchain` is in use."""
+    """Return the class of models that `init_chat_model` makes for each call, if `langchain` is in use."""
     return getattr(sys.modules.get("langchain.chat_models.base"), "_ConfigurableModel", None)
 
 
 def configured_model(cls: Any, model: Any, config: Any, tape: Callable[[Any], Any]) -> Any:
-    """Return the model that a configurable model makes for a call, taped before the operations that wait for it.
+    """Return the model that a configurable model makes for a call, taped before its queued operations are applied.
 
-    `_ConfigurableModel._model` makes it of `_default_config` and the config, and then applies what was queued in
+    `_ConfigurableModel._model` makes it of `_default_config` and the config, and then applies the operations in
     `_queued_declarative_operations`, such as `bind_tools`.
     """
     bare = object.__new__(cls)
@@ -202,17 +194,17 @@ def configured_model(cls: Any, model: Any, config: Any, tape: Callable[[Any], An
 def refused_arguments(error: BaseException) -> bool:
     """Whether a tool raised while it checked its arguments, before its own code ran.
 
-    `BaseTool.run` calls `_to_args_and_kwargs` for that; the traceback of an error begins in `run` itself.
+    `BaseTool.run` checks them in `_to_args_and_kwargs`; the traceback of the error begins in `run` itself.
     """
     below = error.__traceback__.tb_next if error.__traceback__ is not None else None
     return below is not None and below.tb_frame.f_code.co_name == "_to_args_and_kwargs"
 
 
 def came_from_cache(result: LLMResult) -> bool:
-    """Whether a model's cache answered, and no provider.
+    """Whether a result came from a model's cache, and not from a provider.
 
-    `BaseChatModel._convert_cached_generations` sets the cost of what it finds to 0. A text model tells callbacks of no
-    call that its cache answers.
+    `BaseChatModel._convert_cached_generations` sets the cost of cached generations to 0. A text model fires no
+    callbacks for a call that its cache answers.
     """
     messages = [getattr(generation, "message", None) for batch in result.generations for generation in batch]
     usages = [getattr(message, "usage_metadata", None) for message in messages]
@@ -220,9 +212,9 @@ def came_from_cache(result: LLMResult) -> bool:
 
 
 def returns_artifact() -> bool:
-    """Whether the tool that is telling its callbacks of its start returns an artifact.
+    """Whether the tool that is firing `on_tool_start` returns an artifact.
 
-    `BaseTool.run` and `arun` tell them everything but that, in the frame that has the tool as `self`.
+    `BaseTool.run` and `arun` pass everything but that; their frame has the tool as `self`.
     """
     frame = sys._getframe(1).f_back
     while frame is not None:
@@ -233,13 +225,13 @@ def returns_artifact() -> bool:
 
 
 class LatestNoting:
-    """Stands for a saver where `langgraph.pregel._checkpoint.checkpoint_superseded` asks it for a latest checkpoint.
+    """A saver for `langgraph.pregel._checkpoint.checkpoint_superseded` that notes the checkpoints it returns.
 
-    That function calls nothing but `get_tuple` or `aget_tuple`.
+    That function calls only `get_tuple` or `aget_tuple`, for the latest checkpoint.
 
     Args:
-        saver: The saver.
-        note: Called with the id of what it gives.
+        saver: The real saver.
+        note: Called with the id of each checkpoint.
     """
 
     def __init__(self, saver: Any, note: Callable[[str], None]) -> None:
@@ -247,11 +239,11 @@ class LatestNoting:
         self._note = note
 
     def get_tuple(self, config: Any) -> Any:
-        """Return what the saver returns."""
+        """Return the checkpoint of the saver."""
         return self._noted(self._saver.get_tuple(config))
 
     async def aget_tuple(self, config: Any) -> Any:
-        """Return what the saver returns."""
+        """Return the checkpoint of the saver."""
         return self._noted(await self._saver.aget_tuple(config))
 
     def _noted(self, found: Any) -> Any:
@@ -282,20 +274,10 @@ CHECKPOINT_SEAMS = {
 LangGraph is not imported for it: agents of `langchain` run on it, also where `agenttape-langgraph` is not installed.
 """
 
-PUBLIC_MODEL_CALLS = tuple(
-    name
-    for name in ("generate", "agenerate", "stream", "astream", "_chat_model_stream_v3", "_achat_model_stream_v3")
-    if hasattr(BaseChatModel, name)
-)
-"""The methods through which every call of a chat model passes before it reaches a leaf."""
-
-MODEL_LEAVES = ("_generate", "_agenerate", "_stream", "_astream")
-"""The methods that a provider implements."""
-
 MODULES_WITH_STEPS = tuple(
     module for module in (_runnables, _fallbacks, _tools) if hasattr(module, "coro_with_context")
 )
-"""Where `coro_with_context` is called: it makes a task of a step that its caller waits for at once."""
+"""The modules that call `coro_with_context`, which makes a task of a step that its caller awaits at once."""
 
 BACKOFFS = {
     "langchain_core.runnables.retry": ("_invoke", "_ainvoke", "_batch", "_abatch"),
@@ -303,13 +285,13 @@ BACKOFFS = {
     "langchain.agents.middleware.tool_retry": ("wrap_tool_call", "awrap_tool_call"),
     "langgraph.pregel._retry": ("run_with_retry", "arun_with_retry"),
 }
-"""Where the frameworks sleep between two attempts, by module and function; the last module has other sleeps, too."""
+"""The functions that sleep between two attempts, by module; the last module has other sleeps, too."""
 
 
 def wraps_more_middleware(handler: Callable[..., Any]) -> bool:
-    """Whether what a middleware is given to call is another middleware, and not the model or the tool.
+    """Whether the handler of a middleware is another middleware, and not the model or the tool.
 
-    `create_agent` composes its middleware in functions that are named for it: `_chain_model_call_handlers`,
-    `_chain_async_tool_call_wrappers` and so on. Where they are named otherwise, nothing is said.
+    `create_agent` composes its middleware in functions named `_chain_model_call_handlers`,
+    `_chain_async_tool_call_wrappers` and so on. Under other names a chain is not recognized.
     """
     return getattr(handler, "__qualname__", "").startswith("_chain_")

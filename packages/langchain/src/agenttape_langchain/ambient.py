@@ -9,9 +9,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import Context
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ContextThreadPoolExecutor
-from langchain_core.tools import BaseTool
 from langsmith import utils as langsmith
 from langsmith.run_trees import RunTree
 
@@ -20,35 +18,21 @@ from agenttape_core.integration import (
     enter_branch,
     forking_pools,
     here,
-    is_alias,
     register_backoff,
     register_seam,
     register_tracer,
     task_branch,
     wrapping,
 )
-from agenttape_core.integration.stand_ins import StandIn
 from agenttape_langchain import checkpoint_ids, tracing
 from agenttape_langchain._compat import (
     BACKOFFS,
     MODULES_WITH_STEPS,
-    PUBLIC_MODEL_CALLS,
     RUN_ID_MODULES,
     hook_handler,
-    without_beta_warning,
 )
-from agenttape_langchain.chat_models import tape_chat_model
-from agenttape_langchain.compressors import COMPRESSORS
-from agenttape_langchain.embeddings import EMBEDDINGS
-from agenttape_langchain.histories import HISTORIES
-from agenttape_langchain.llms import LLMS
-from agenttape_langchain.retrievers import RETRIEVERS
 from agenttape_langchain.run_tree import current_tree
-from agenttape_langchain.stores import STORES
-from agenttape_langchain.tools import tape_tool
-from agenttape_langchain.vector_stores import VECTOR_STORES
-
-_FAMILIES = (LLMS, EMBEDDINGS, RETRIEVERS, VECTOR_STORES, COMPRESSORS, STORES, HISTORIES)
+from agenttape_langchain.tape import OTHERS, RUNNABLES
 
 for module in RUN_ID_MODULES:
     register_seam(module, "uuid7", "uuid", lambda frozen, _: lambda: frozen.next_uuid("uuid7", 7))
@@ -63,11 +47,7 @@ def integration() -> Iterator[None]:
     """Connect LangChain to the sessions of this process; core enters it with the first and leaves it with the last."""
     with ExitStack() as stack:
         stack.callback(hook_handler(current_tree))
-        for name in PUBLIC_MODEL_CALLS:
-            _patch(stack, BaseChatModel, name, _redirected(tape_chat_model))
-        for name in ("run", "arun"):
-            _patch(stack, BaseTool, name, _redirected(tape_tool))
-        for family in _FAMILIES:
+        for family in (*RUNNABLES, *OTHERS):
             stack.enter_context(wrapping(family))
         # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
         _patch(stack, ContextThreadPoolExecutor, "map", lambda _: ThreadPoolExecutor.map)
@@ -84,24 +64,6 @@ def _patch(stack: ExitStack, cls: Any, name: str, wrap: Callable[[Any], Any]) ->
     real = getattr(cls, name)
     setattr(cls, name, wrap(real))
     stack.callback(setattr, cls, name, real)
-
-
-def _redirected(tape: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Wrap a public method so that a call on an untaped object goes to its taped alias."""
-
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        call = without_beta_warning(real)
-
-        @functools.wraps(real)
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            session = current_session()
-            if session is not None and session.ambient and not is_alias(self) and not isinstance(self, StandIn):
-                self = tape(self)
-            return call(self, *args, **kwargs)
-
-        return method
-
-    return wrap
 
 
 def _lending(real: Callable[..., Any]) -> Callable[..., Any]:

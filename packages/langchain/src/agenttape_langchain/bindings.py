@@ -1,4 +1,4 @@
-"""Tape what LangChain wraps around a model, a tool or a retriever: the part inside is taped, and the wrapping stays."""
+"""Tape models, tools and retrievers inside the runnables that LangChain wraps around them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from langchain_core.runnables.base import RunnableBindingBase, RunnableEachBase
 from langchain_core.runnables.configurable import DynamicRunnable, RunnableConfigurableAlternatives
 
 TapeLeaf = Callable[[Any], Any]
-"""Tapes a model, a tool or a retriever; gives nothing for anything else."""
+"""Tapes a model, a tool or a retriever; returns None for anything else."""
 
 
 def tape_within(runnable: Runnable[Any, Any], tape_leaf: TapeLeaf) -> Any:
-    """Return a runnable with the model, tool or retriever inside it taped; nothing if there is none in its core.
+    """Return a runnable with the model, tool or retriever inside it taped; None if there is none in its core.
 
     Args:
         runnable: A leaf, or one inside `bind`, `with_config`, `with_retry`, `map`, `with_fallbacks`,
@@ -39,12 +39,12 @@ def tape_within(runnable: Runnable[Any, Any], tape_leaf: TapeLeaf) -> Any:
 
 
 def _with(whole: Any, /, **parts: Any) -> Any:
-    """Return a copy of a runnable with other parts; nothing if its core is none that can be taped."""
+    """Return a copy of a runnable with other parts; None if a part is None."""
     return None if any(part is None for part in parts.values()) else whole.model_copy(update=parts)
 
 
 def _alternative(alternative: Any, within: Callable[[Any], Any]) -> Any:
-    """Return an alternative with the leaf inside it taped, also one that is made only when it is chosen."""
+    """Return an alternative with the leaf inside it taped, also if it is made only when it is chosen."""
     if isinstance(alternative, Runnable):
         return within(alternative) or alternative
     return lambda: _alternative(alternative(), within)

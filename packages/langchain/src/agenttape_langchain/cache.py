@@ -1,7 +1,7 @@
 """A cache of LangChain on a cassette.
 
-It knows what the framework tells a cache: the prompt, the model as a string, and the generations. Streams, errors,
-tools and embeddings never come here.
+It receives what the framework gives a cache: the prompt, the model as a string, and the generations. Streams, errors,
+tools and embeddings never reach a cache.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Key = tuple[str, str]
 class TapeCache(BaseCache):
     """Answers model calls from a cassette, for programs that use `set_llm_cache` or give models a `cache`.
 
-    A request has one answer, the last that was recorded, however often it is asked. What is recorded while the cache
-    is open is in a journal at once, and in the file when the cache is closed: by `close`, at the end of a `with`
+    A request has one answer, the last recorded one, however often it is looked up. While the cache is open, each
+    recording is in a journal at once; it is in the file when the cache is closed: by `close`, at the end of a `with`
     block, or at the end of the program.
 
     Args:
         path: A bare name under the cassette folder, or a path.
-        mode: `none` (the default: what is not recorded is a miss), `once`, `new_episodes` or `all`.
+        mode: `none` (the default: an unrecorded request is a miss), `once`, `new_episodes` or `all`.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
 
@@ -61,19 +61,19 @@ class TapeCache(BaseCache):
     def _begin(self, mode: str | Mode | None) -> None:
         self._recording = self._open(mode=mode)
         self._made: dict[Key, Any] = {}
-        self._asked: dict[Key, Crossing] = {}
+        self._executing: dict[Key, Crossing] = {}
         self._at_exit = weakref.finalize(self, self._recording.close)
 
     @property
     def report(self) -> Report:
-        """What was served and what was not there."""
+        """The report of what was served and what was missing."""
         return self._recording.session.report
 
     def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
-        """Return the recorded generations, or nothing where the mode lets the model be asked.
+        """Return the recorded generations, or None if there are none and the mode lets the model be called.
 
         Raises:
-            CassetteMissError: If there are none, and the mode does not.
+            CassetteMissError: If there are none, and the mode does not let the model be called.
             SessionStateError: If the cache is closed.
         """
         key = prompt, llm_string
@@ -84,11 +84,11 @@ class TapeCache(BaseCache):
             crossing = self._cross(key)
             if crossing.is_served:
                 return serve(crossing)  # type: ignore[no-any-return]
-            self._asked[key] = crossing
+            self._executing[key] = crossing
             return None
 
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
-        """Record what the model answered.
+        """Record the answer of the model.
 
         Raises:
             CassetteMissError: If the mode records nothing, and this is not recorded.
@@ -97,15 +97,15 @@ class TapeCache(BaseCache):
         """
         key, generations = (prompt, llm_string), list(return_val)
         with self._lock:
-            crossing = self._asked.pop(key, None) or self._cross(key)
+            crossing = self._executing.pop(key, None) or self._cross(key)
             if not crossing.is_served:
                 crossing.returned(generations)
                 self._made[key] = self._recording.session.codec.encode(generations)
 
     def clear(self, **kwargs: Any) -> None:
-        """Start over: forget what was recorded, or serve again from the beginning where nothing is.
+        """Start over: forget the recordings of a mode that records, or serve again from the beginning.
 
-        The file is replaced when something new is recorded, and left as it is otherwise.
+        The file is replaced when something new is recorded, and left alone otherwise.
         """
         with self._lock:
             self._at_exit.detach()
@@ -126,10 +126,10 @@ class TapeCache(BaseCache):
         self.clear()
 
     def close(self) -> None:
-        """Write what was recorded. A closed cache answers nothing.
+        """Write the recordings. A closed cache cannot be used.
 
         Raises:
-            CassetteMissError: If there was one that somebody ate.
+            CassetteMissError: If there was one that the program caught.
             CassetteWriteError: If the file cannot be written; the message says where the recording is kept.
         """
         with self._lock:
@@ -165,7 +165,7 @@ def _remedy(recorded: bool) -> list[str]:
 
 
 def _body(prompt: str, llm_string: str) -> dict[str, Any]:
-    """Return the request: what the framework serialised as JSON is kept as what it is."""
+    """Return the request; the parts that the framework has serialised as JSON are parsed."""
     model, separator, params = llm_string.partition(_SEPARATOR)
     plain = _plain(model) if separator else None
     if plain is None:
@@ -174,7 +174,7 @@ def _body(prompt: str, llm_string: str) -> dict[str, Any]:
 
 
 def _plain(text: str) -> Any:
-    """Return what a text holds that is JSON of several parts, or nothing."""
+    """Return the value of a text that is a JSON object or a list of them; None for any other text."""
     if not text.startswith(("[{", "{")):
         return None
     try:

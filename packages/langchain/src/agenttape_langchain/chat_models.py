@@ -7,33 +7,31 @@ with its profile, its name and its way of binding tools.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
 
 from agenttape_core.integration import (
     Boundary,
+    Call,
+    Cross,
     Crossing,
+    Family,
+    Leaf,
     Usage,
-    aintercept,
-    aintercept_stream,
-    alias_class,
-    alias_of,
-    current_session,
-    executing,
-    intercept,
-    intercept_stream,
+    async_generator,
+    coroutine,
+    generator,
+    plain,
+    session_of_call,
+    state_of,
 )
-from agenttape_langchain._compat import MODEL_LEAVES, as_provider_sees, invocation_params
+from agenttape_langchain._compat import as_provider_sees, invocation_params
 from agenttape_langchain.codec import join_chunks, split_result
 from agenttape_langchain.requests import chat_body
 from agenttape_langchain.run_tree import model_run
-
-ModelT = TypeVar("ModelT", bound=BaseChatModel)
 
 
 def _usage(result: ChatResult) -> Usage | None:
@@ -46,110 +44,46 @@ def _usage(result: ChatResult) -> Usage | None:
 CHAT = Boundary("chat", join=join_chunks, split=split_result, usage=_usage)
 
 
-def tape_chat_model(model: ModelT) -> ModelT:
-    """Return the taped alias of a chat model; a taped model is returned as it is."""
-    return alias_of(model, _model_alias)
-
-
-@functools.cache
-def _model_alias(cls: type[BaseChatModel]) -> type[BaseChatModel]:
-    own = {name: _LEAVES[name](getattr(cls, name)) for name in MODEL_LEAVES if _implements(cls, name)}
-    return alias_class(cls, own, _model_alias)
-
-
-def _implements(cls: type, name: str) -> bool:
-    return getattr(cls, name) is not getattr(BaseChatModel, name)
-
-
-def _cross(
-    model: BaseChatModel, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
-) -> Crossing | None:
-    """Begin the crossing of a leaf call, or nothing where the call belongs to no session or to its own outer call."""
-    session = current_session()
+def _cross(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    """Begin the crossing of a leaf call."""
+    session = session_of_call(model)
     if session is None:
         return None
-    outer = executing()
-    if outer is not None and outer.is_inside(model.__dict__):
-        return None
+    messages, stop = args
     run = model_run(session, kwargs.get("run_manager"))
     if run is not None and run.params is not None:
         params, position = run.params, run.position
-    else:  # a leaf method called by hand
-        asked = {key: value for key, value in kwargs.items() if key != "run_manager"}
-        params, position = invocation_params(model, stop, asked), None
+    else:  # called by hand, so no run was announced
+        given = {key: value for key, value in kwargs.items() if key != "run_manager"}
+        params, position = invocation_params(model, stop, given), None
     body = chat_body(as_provider_sees(messages, traced=False), params)
-    return session.cross(CHAT, type(model).__name__, body, position=position, owner=model.__dict__)
+    return session.cross(CHAT, type(model).__name__, body, position=position, owner=state_of(model))
 
 
-def _named(told: tuple[Any, ...]) -> dict[str, Any]:
-    """Name what followed the stop words: the asynchronous defaults of the framework pass the run manager by place."""
-    return {"run_manager": told[0]} if told else {}
+def _describe(
+    real: Callable[..., Any],
+    cross: Cross,
+    self: Any,
+    /,
+    messages: Any,
+    stop: Any = None,
+    *run_manager: Any,
+    **kwargs: Any,
+) -> Call:
+    """Describe a leaf call.
+
+    The asynchronous defaults of the framework pass the run manager by position. When a stream is served, its tokens are
+    reported here: a provider does that itself.
+    """
+    if run_manager:
+        kwargs["run_manager"] = run_manager[0]
+    manager = kwargs.get("run_manager")
+    on_token = None if manager is None else lambda chunk: manager.on_llm_new_token(chunk.text, chunk=chunk)
+    crossing = cross(self, (messages, stop), kwargs)
+    return Call(crossing, lambda: real(self, messages, stop=stop, **kwargs), on_chunk=on_token)
 
 
-def _generate(real: Callable[..., ChatResult]) -> Callable[..., ChatResult]:
-    @functools.wraps(real)
-    def _generate(self: Any, messages: Any, stop: Any = None, *told: Any, **kwargs: Any) -> ChatResult:
-        kwargs |= _named(told)
-        crossing = _cross(self, messages, stop, kwargs)
-        if crossing is None:
-            return real(self, messages, stop=stop, **kwargs)
-        result: ChatResult = intercept(crossing, lambda: real(self, messages, stop=stop, **kwargs))
-        return result
+_SHAPES = {"_generate": plain, "_agenerate": coroutine, "_stream": generator, "_astream": async_generator}
 
-    return _generate
-
-
-def _agenerate(real: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(real)
-    async def _agenerate(self: Any, messages: Any, stop: Any = None, *told: Any, **kwargs: Any) -> ChatResult:
-        kwargs |= _named(told)
-        crossing = _cross(self, messages, stop, kwargs)
-        if crossing is None:
-            return await real(self, messages, stop=stop, **kwargs)  # type: ignore[no-any-return]
-        result: ChatResult = await aintercept(crossing, lambda: real(self, messages, stop=stop, **kwargs))
-        return result
-
-    return _agenerate
-
-
-def _stream(real: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    @functools.wraps(real)
-    def _stream(self: Any, messages: Any, stop: Any = None, *told: Any, **kwargs: Any) -> Iterator[Any]:
-        kwargs |= _named(told)
-        crossing = _cross(self, messages, stop, kwargs)
-        if crossing is None:
-            yield from real(self, messages, stop=stop, **kwargs)
-            return
-        manager = kwargs.get("run_manager") if crossing.is_served else None
-        for chunk in intercept_stream(crossing, lambda: real(self, messages, stop=stop, **kwargs)):
-            if manager is not None:  # a provider reports its tokens itself when it is given a run manager
-                manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
-
-    return _stream
-
-
-def _astream(real: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
-    @functools.wraps(real)
-    async def _astream(self: Any, messages: Any, stop: Any = None, *told: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        kwargs |= _named(told)
-        crossing = _cross(self, messages, stop, kwargs)
-        if crossing is None:
-            async for chunk in real(self, messages, stop=stop, **kwargs):
-                yield chunk
-            return
-        manager = kwargs.get("run_manager") if crossing.is_served else None
-        async for chunk in aintercept_stream(crossing, lambda: real(self, messages, stop=stop, **kwargs)):
-            if manager is not None:
-                await manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
-
-    return _astream
-
-
-_LEAVES: dict[str, Callable[[Any], Any]] = {
-    "_generate": _generate,
-    "_agenerate": _agenerate,
-    "_stream": _stream,
-    "_astream": _astream,
-}
+CHAT_MODELS = Family(BaseChatModel, {name: Leaf(shape, _cross, _describe) for name, shape in _SHAPES.items()})
+"""Every chat model."""

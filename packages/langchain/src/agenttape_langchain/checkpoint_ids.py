@@ -1,13 +1,12 @@
 """Give the checkpoints of graphs the same ids in every run, in an order that savers rely on.
 
-A saver takes the greatest id of a conversation for the latest, so the id of a checkpoint must be greater than that of
-every other in its thread and namespace: of the one before, of what an earlier session or another process has left with
-the saver, and, where a run forks from an old checkpoint, of all that came after that one. On the other hand an id must
-not depend on which of two parallel subgraphs was faster.
+A saver takes the greatest id of a conversation for the latest. So the id of a checkpoint must be greater than all
+others in its thread and namespace: than the one before, than those that an earlier session or another process has left
+with the saver, and, if a run forks from an old checkpoint, than all that came after that one. Yet an id must not depend
+on which of two parallel subgraphs was faster.
 
-So an id is drawn in the branch of its graph, like all others, and its time is later than that of the greatest id that
-this session has met in the same thread and namespace. Task ids and interrupt ids are hashes of checkpoint ids, so they
-follow.
+So an id is drawn in the branch of its graph, like all others, and its time is later than the greatest that this session
+has met in the same thread and namespace. Task ids and interrupt ids are hashes of checkpoint ids, so they follow.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ Place = tuple[str, str]
 _VERSION = 6
 _TICKS_PER_MILLISECOND = 10_000
 _GREGORIAN_OFFSET = 0x01B21DD213814000
-"""The time of a UUID of version 6 is counted from here (RFC 9562, section 5.6)."""
+"""The epoch of UUIDs of version 6 (RFC 9562, section 5.6)."""
 
 
 class _Lineages:
-    """What a session knows of the checkpoints it has met. Those of one place are made one after the other."""
+    """The checkpoints that a session has met. Those of one place are made one after the other."""
 
     def __init__(self) -> None:
         self._places: dict[str, Place] = {}
@@ -44,7 +43,7 @@ class _Lineages:
             self._latest[place] = max(made, self._latest.get(place, made))
 
     def place_of(self, checkpoint_id: str) -> Place | None:
-        """Return where a checkpoint belongs, if it is kept anywhere."""
+        """Return the place of a checkpoint, if it was met."""
         return self._places.get(checkpoint_id)
 
     def latest(self, place: Place | None) -> int | None:
@@ -53,7 +52,7 @@ class _Lineages:
 
 
 def _made_at(checkpoint_id: str) -> int | None:
-    """Return the time in an id, in milliseconds since the epoch; nothing for what is no such id."""
+    """Return the time in an id, in milliseconds since the epoch; None if it is no UUID of version 6."""
     try:
         made = UUID(checkpoint_id)
     except ValueError:
@@ -75,11 +74,11 @@ def _place(config: Mapping[str, Any] | None) -> Place | None:
     return (str(thread), configurable.get("checkpoint_ns") or "") if thread is not None else None
 
 
-# -- what takes the place of LangGraph's functions --------------------------------------------------------------------
+# -- replacements of LangGraph's functions ----------------------------------------------------------------------------
 
 
 def _loading(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
-    """Note every checkpoint that is loaded; for `channels_from_checkpoint` and its asynchronous form."""
+    """Note every checkpoint that is loaded; replaces `channels_from_checkpoint` and its asynchronous form."""
 
     @functools.wraps(real)
     def load(specs: Any, checkpoint: Any, *args: Any, **kwargs: Any) -> Any:
@@ -92,7 +91,7 @@ def _loading(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _superseding(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
-    """Note the latest checkpoint of a thread where LangGraph looks whether the one it was asked for is the latest."""
+    """Note the latest checkpoint of a thread when LangGraph compares another with it."""
 
     @functools.wraps(real)
     def superseded(saver: Any, config: Any, saved: Any) -> Any:
@@ -105,7 +104,7 @@ def _superseding(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _creating(frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a new checkpoint its id; for `create_checkpoint`."""
+    """Give a new checkpoint its id; replaces `create_checkpoint`."""
 
     @functools.wraps(real)
     def create(checkpoint: Any, channels: Any, step: int, **kwargs: Any) -> Any:
@@ -124,7 +123,7 @@ def _creating(frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _drawing(frozen: Any, _real: Callable[..., Any]) -> Callable[..., Any]:
-    """Give an id to a checkpoint that follows none; for `uuid6`."""
+    """Give an id to a checkpoint that follows none; replaces `uuid6`."""
     return functools.partial(frozen.next_uuid, "uuid6", _VERSION)
 
 

@@ -1,8 +1,8 @@
-"""Substitute document compressors: rerankers, and what filters or shortens documents."""
+"""Substitute document compressors: rerankers, and others that filter or shorten documents."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.documents import BaseDocumentCompressor
 
@@ -21,14 +21,7 @@ from agenttape_core.integration import (
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.retrievers import RETRIEVAL
 
-CompressorT = TypeVar("CompressorT", bound=BaseDocumentCompressor)
-
 _METHOD = "compress_documents"
-
-
-def tape_compressor(compressor: CompressorT) -> CompressorT:
-    """Return the taped alias of a document compressor; a taped one is returned as it is."""
-    return COMPRESSORS.tape(compressor)
 
 
 def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

@@ -1,4 +1,4 @@
-"""Tape the model that `init_chat_model` makes anew for each call, of what is configured then."""
+"""Tape the configurable models of `init_chat_model`, which make a model of the configuration for each call."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from agenttape_core.integration import alias_class, alias_of
 from agenttape_langchain._compat import configurable_model_class, configured_model
-from agenttape_langchain.chat_models import tape_chat_model
+from agenttape_langchain.chat_models import CHAT_MODELS
 
 _OPERATIONS = frozenset({"bind_tools", "with_structured_output"})
-"""What a configurable model puts off until it is a model."""
+"""Operations that a configurable model queues until it has a model."""
 
 
 def is_configurable_model(value: object) -> bool:
@@ -28,7 +28,7 @@ def tape_configurable_model(model: Any) -> Any:
 @functools.cache
 def _configurable_alias(cls: Any) -> type:
     def _model(self: Any, config: Any = None) -> Any:
-        return configured_model(cls, self, config, tape_chat_model)
+        return configured_model(cls, self, config, CHAT_MODELS.tape)
 
     def with_config(self: Any, config: Any = None, **kwargs: Any) -> Any:
         return tape_configurable_model(cls.with_config(self, config, **kwargs))
@@ -42,7 +42,7 @@ def _configurable_alias(cls: Any) -> type:
 
 
 def _taping(operation: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap an operation, which gives another configurable model."""
+    """Wrap an operation, which returns another configurable model."""
 
     @functools.wraps(operation)
     def taping(*args: Any, **kwargs: Any) -> Any:

@@ -1,14 +1,14 @@
 """Substitute embedding models.
 
-A model that embeds by another one (a cache, a wrapper) is recorded as one call, its own: what it answers needs nothing
-of the other.
+A model that delegates to another one (a cache, a wrapper) is recorded as one call, its own: a replay needs no answer of
+the other.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
@@ -30,28 +30,21 @@ from agenttape_core.integration import (
 from agenttape_core.integration.codecs import packed
 from agenttape_langchain.requests import embedding_body
 
-EmbeddingsT = TypeVar("EmbeddingsT", bound=Embeddings)
-
 EMBEDDING = Boundary("embeddings")
-
-
-def tape_embeddings(embeddings: EmbeddingsT) -> EmbeddingsT:
-    """Return the taped alias of an embedding model; a taped one is returned as it is."""
-    return EMBEDDINGS.tape(embeddings)
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
     outer = executing()
     if outer is not None and outer.boundary is EMBEDDING:
         return None
-    asked = named_arguments(getattr(type(self), name), (_ARGUMENTS[name],), args, kwargs)
-    texts = asked.pop(_ARGUMENTS[name], "")
-    settings = {**_settings(self), **asked}
+    arguments = named_arguments(getattr(type(self), name), (_ARGUMENTS[name],), args, kwargs)
+    texts = arguments.pop(_ARGUMENTS[name], "")
+    settings = {**_settings(self), **arguments}
     return begin(EMBEDDING, self, type(self).__name__, lambda _: embedding_body(texts, settings))
 
 
 def _settings(embeddings: Any) -> Mapping[str, Any]:
-    """Return what the provider is told besides the texts, as far as the object says it in so many words."""
+    """Return the settings that are sent along with the texts, as far as they are plain attributes of the object."""
     return {**model_of(embeddings), **settings_of(embeddings, EMBEDDING_SETTINGS)}
 
 

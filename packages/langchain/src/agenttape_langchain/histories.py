@@ -1,6 +1,6 @@
-"""Substitute chat message histories that keep their messages elsewhere.
+"""Substitute chat message histories that keep their messages outside of the process.
 
-A history whose `messages` is a plain attribute keeps them in the process, as part of the user's code: it is no
+A history whose `messages` is a plain attribute keeps them in the process, as part of the user's code, so it is no
 boundary.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
 
@@ -27,22 +27,19 @@ from agenttape_core.integration import (
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.vector_stores import MEMORY
 
-HistoryT = TypeVar("HistoryT", bound=BaseChatMessageHistory)
 
-
-def tape_history(history: HistoryT) -> HistoryT:
-    """Return the taped alias of a chat message history; a taped one is returned as it is.
+def refuse_history_in_process(obj: object) -> None:
+    """Refuse a history whose messages are part of the user's code.
 
     Raises:
-        ConfigurationError: If it keeps its messages in the process.
+        ConfigurationError: If the object is one.
     """
-    if not _is_elsewhere(type(history)):
+    if isinstance(obj, BaseChatMessageHistory) and not _is_elsewhere(type(obj)):
         raise ConfigurationError(
-            f"cannot tape {type(history).__module__}.{type(history).__qualname__}: it keeps its messages in the "
-            "process, where a replay finds them as a recording did\n"
+            f"cannot tape {type(obj).__module__}.{type(obj).__qualname__}: it keeps its messages in the process, where "
+            "a replay finds them as a recording did\n"
             "  use it as it is"
         )
-    return HISTORIES.tape(history)
 
 
 def _is_elsewhere(cls: type) -> bool:
@@ -80,4 +77,4 @@ HISTORIES = Family(
     defaults=frozenset({"aget_messages", "add_message", "add_messages", "aadd_messages", "aclear"}),
     is_boundary=_is_elsewhere,
 )
-"""Every chat message history that reads its messages from somewhere."""
+"""Every chat message history that reads its messages from outside of the process."""

@@ -1,14 +1,14 @@
 """Substitute the leaf calls of text models, which complete a prompt.
 
-As for chat models: exactly the methods are overridden that the provider implements. A batch of prompts is one call,
-as the framework makes it.
+As for chat models, exactly the methods that the provider implements are overridden. A batch of prompts is one call, as
+the framework makes it.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.language_models import BaseLLM
 from langchain_core.outputs import LLMResult
@@ -38,8 +38,6 @@ from agenttape_langchain.codec import join_texts, split_texts
 from agenttape_langchain.requests import completion_body
 from agenttape_langchain.run_tree import position_of
 
-ModelT = TypeVar("ModelT", bound=BaseLLM)
-
 
 def _usage(result: LLMResult) -> Usage | None:
     counts = (result.llm_output or {}).get("token_usage")
@@ -51,25 +49,20 @@ def _usage(result: LLMResult) -> Usage | None:
 COMPLETION = Boundary("completion", join=join_texts, split=split_texts, usage=_usage)
 
 
-def tape_llm(model: ModelT) -> ModelT:
-    """Return the taped alias of a text model; a taped one is returned as it is."""
-    return LLMS.tape(model)
-
-
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    asked = named_arguments(getattr(type(self), name), ("prompts", "stop", "run_manager"), args, kwargs)
-    prompts, stop, run_manager = asked.pop("prompts", ()), asked.pop("stop", None), asked.pop("run_manager", None)
+    given = named_arguments(getattr(type(self), name), ("prompts", "stop", "run_manager"), args, kwargs)
+    prompts, stop, run_manager = given.pop("prompts", ()), given.pop("stop", None), given.pop("run_manager", None)
 
     def body(_: Session) -> dict[str, Any]:
         return completion_body(
-            [prompts] if isinstance(prompts, str) else prompts, completion_params(original_of(self), stop, asked)
+            [prompts] if isinstance(prompts, str) else prompts, completion_params(original_of(self), stop, given)
         )
 
     return begin(COMPLETION, self, type(self).__name__, body, lambda session: position_of(session, run_manager))
 
 
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, prompt: Any, *args: Any, **kwargs: Any) -> Call:
-    """Describe a streaming call: when it is served, the callbacks are told its tokens; a provider does that itself."""
+    """Describe a streaming call. When it is served, its tokens are reported here: a provider does that itself."""
     manager = kwargs.get("run_manager", args[1] if len(args) > 1 else None)
     on_token = None if manager is None else lambda chunk: manager.on_llm_new_token(chunk.text, chunk=chunk)
     crossing = cross(self, (prompt, *args), kwargs)
@@ -89,4 +82,4 @@ LLMS = Family(
         "_astream": _leaf("_astream", async_generator, _describe),
     },
 )
-"""Every text model. Their asynchronous defaults have a run of their own already, which tells which call it is."""
+"""Every text model. The interface's asynchronous defaults are no leaves: they call one, and pass on the run manager."""

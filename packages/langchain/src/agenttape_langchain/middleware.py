@@ -21,15 +21,15 @@ ToolResult = ToolMessage | Command[Any]
 
 
 class MiddlewareOrderWarning(UserWarning):
-    """`TapeMiddleware` is not the last in the list, so a middleware behind it may exchange what it has taped."""
+    """`TapeMiddleware` is not last in the list, so a middleware behind it may replace the taped model or tool."""
 
 
 class TapeMiddleware(AgentMiddleware[Any, Any, Any]):
-    """Lets the agent that it is given to take part in the session in force, whichever model and tools it uses.
+    """Tapes the model and the tools of its agent, whichever they are, in the current session.
 
-    It belongs at the end of the list: there it tapes what is really called, after other middleware has chosen a model,
-    a fallback or a tool. Each attempt of a retry is a call of its own. In an ambient session the agent takes part
-    anyway, and nothing is recorded twice. Outside any session the agent does what it does without it.
+    It belongs at the end of the list: there it tapes the model or tool that is really called, after other middleware
+    has chosen one, or a fallback. Each attempt of a retry is a call of its own. In an ambient session the agent takes
+    part anyway, and nothing is recorded twice. Outside any session it changes nothing.
     """
 
     def wrap_model_call(self, request: ModelRequest, handler: Model) -> ModelResponse:
@@ -56,17 +56,17 @@ class TapeMiddleware(AgentMiddleware[Any, Any, Any]):
 
 
 def _with_taped_tool(request: ToolCallRequest) -> ToolCallRequest:
-    """Return the request with its tool taped; one that asks for a tool that there is not stays as it is."""
+    """Return the request with its tool taped; a request for an unknown tool stays as it is."""
     return request.override(tool=tape(request.tool)) if request.tool is not None else request
 
 
 def _check_order(handler: Callable[..., Any]) -> None:
-    """Warn where the order matters: an ambient session tapes whatever is called in the end."""
+    """Warn if the order matters: an ambient session tapes every model and tool, whatever the order."""
     session = current_session()
     if session is not None and not session.ambient and wraps_more_middleware(handler):
         warnings.warn(
-            "TapeMiddleware is not the last middleware of its agent: what a later one calls instead of the model or "
-            "the tool is not taped\n  put it at the end: create_agent(..., middleware=[..., TapeMiddleware()])",
+            "TapeMiddleware is not the last middleware of its agent, so a model or tool that a later one calls is not "
+            "taped\n  put it at the end: create_agent(..., middleware=[..., TapeMiddleware()])",
             MiddlewareOrderWarning,
             stacklevel=3,
         )

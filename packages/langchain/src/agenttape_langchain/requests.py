@@ -1,4 +1,4 @@
-"""What the parts of an agent are asked, as a provider would receive it, in terms that all frameworks share."""
+"""Requests as plain data: the parts that a provider would receive, in terms that all frameworks share."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from agenttape_core.integration.codecs import Floats, packed
 _AUTHORED = frozenset({HumanMessage, SystemMessage})
 _ANSWERED = frozenset({AIMessage, AIMessageChunk})
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
-_NOT_ASKED = frozenset(
+_NOT_SENT = frozenset(
     {
         "_type",  # the class of the client
-        "stream",  # how the answer travels, not what is asked
+        "stream",  # the way of the answer, and no part of the request
         "streaming",
         "stream_options",
         "stream_usage",
@@ -34,9 +34,9 @@ def chat_body(messages: Sequence[BaseMessage], params: Mapping[str, Any]) -> dic
 
     Args:
         messages: The conversation.
-        params: Everything else that is sent: model, sampling, tools, tool choice, response format, stop words.
+        params: All other parameters that are sent: model, sampling, tools, tool choice, response format, stop words.
     """
-    body = {key: request_value(value) for key, value in params.items() if key not in _NOT_ASKED and value is not None}
+    body = {key: request_value(value) for key, value in params.items() if key not in _NOT_SENT and value is not None}
     if "model" in body or "model_name" in body:
         body["model"] = body.get("model") or body["model_name"]
         body.pop("model_name", None)
@@ -51,7 +51,7 @@ def tool_body(name: str, arguments: Any) -> dict[str, Any]:
 
     Args:
         name: The tool.
-        arguments: Its arguments by name, or the bare string of a tool that takes one; nothing that is injected.
+        arguments: Its arguments by name, or the bare string of a tool that takes one; without injected ones.
     """
     return {"name": name, "arguments": request_value(arguments)}
 
@@ -61,7 +61,7 @@ def completion_body(prompts: Sequence[str], params: Mapping[str, Any]) -> dict[s
 
     Args:
         prompts: The prompts that go out in one call; a stream has one.
-        params: Everything else that is sent, as for a chat model.
+        params: All other parameters that are sent, as for a chat model.
     """
     body = chat_body((), params)
     del body["messages"]
@@ -72,8 +72,8 @@ def embedding_body(texts: str | Sequence[str], settings: Mapping[str, Any]) -> d
     """Return the request of an embedding call.
 
     Args:
-        texts: One text where a query is embedded, a list of them for documents: many models embed the two differently.
-        settings: The model, the dimensions and what else is sent along.
+        texts: One text for a query, a list for documents: many models embed the two differently.
+        settings: The model, the dimensions and other settings that are sent.
     """
     body = {key: request_value(value) for key, value in settings.items() if value is not None}
     return {**body, "input": texts if isinstance(texts, str) else list(texts)}
@@ -83,20 +83,19 @@ def retrieval_body(query: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of a retriever.
 
     Args:
-        query: What is looked for.
-        settings: How: what the retriever and the call say of it. Callbacks are not told, so what they observed has
-            none.
+        query: The query.
+        settings: The settings of the search, from the retriever and the call. Callbacks do not receive any.
     """
     return {"query": query, **({"settings": request_value(settings)} if settings else {})}
 
 
 def method_body(method: str, arguments: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request of a call of one of several methods, as those of a store.
+    """Return the request of a call of one of several methods, such as those of a store.
 
     Args:
-        method: The method; the one name of its synchronous and its asynchronous form.
-        arguments: Its arguments by name; nothing is what an argument is that is not given.
-        settings: Which store it is, of several of its class.
+        method: The method; its synchronous and asynchronous forms have one name.
+        arguments: Its arguments by name; an argument that is None counts as not given.
+        settings: Settings that tell the object from others of its class.
     """
     body = {"method": method, "arguments": {k: _argument(v) for k, v in arguments.items() if v is not None}}
     return {**body, **({"settings": request_value(settings)} if settings else {})}
@@ -107,14 +106,14 @@ def runnable_body(value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         value: Its input.
-        options: What it is given by name, and the configurable fields that it has.
+        options: Its keyword arguments, and the values of its configurable fields.
     """
     body = {"input": _argument(value)}
     return {**body, **({"options": request_value(options)} if options else {})}
 
 
 def _argument(value: Any) -> Any:
-    """Return a request value as `request_value` does, but see into messages and documents wherever they stand."""
+    """Return a request value as plain data, also of messages and documents at any depth."""
     if isinstance(value, BaseMessage):
         return _plain_message(value)
     if isinstance(value, Document):
@@ -129,10 +128,10 @@ def _argument(value: Any) -> Any:
 
 
 def _message_part(message: BaseMessage) -> Any:
-    """Return a message as it is sent; the id, the token counts and the response metadata are not.
+    """Return a message as it is sent: without its id, token counts and response metadata.
 
-    An agent sends the same messages again on each call, so a key of all that counts is made instead wherever that is
-    cheap.
+    An agent sends the same messages again on each call. So a key of all that counts stands for the message wherever it
+    is cheap to make.
     """
     key = _message_key(message)
     return Keyed(key, message, _plain_message) if key is not None else _plain_message(message)
@@ -153,7 +152,7 @@ def _message_key(message: Any) -> tuple[Any, ...] | None:
 
 
 def _exact(value: Any) -> bytes | None:
-    """Return bytes that are equal only for equal values, or nothing for values that have no such form."""
+    """Return bytes that are equal only for equal values, or None for values that have no such form."""
     try:
         return marshal.dumps(value, 2)
     except ValueError:
@@ -188,13 +187,13 @@ def _role(message: BaseMessage) -> str:
 
 
 def _is_sent(key: str, value: Any, message: BaseMessage) -> bool:
-    """Whether an additional field goes back to the provider: not its parsed twin, not the raw twin of tool calls."""
+    """Whether an additional field is sent to the provider: not the parsed twin, nor the raw twin of tool calls."""
     twin = key == "parsed" or (key == "tool_calls" and bool(getattr(message, "tool_calls", None)))
     return value is not None and not twin
 
 
 def _tool(tool: Any) -> Any:
-    if not isinstance(tool, Mapping | str):  # some models are bound to tools by their names
+    if not isinstance(tool, Mapping | str):  # some models bind tools by their names
         tool = convert_to_openai_tool(tool)
     plain = request_value(tool)
     function = plain.get("function") if isinstance(plain, dict) else None

@@ -6,7 +6,7 @@ Callbacks, tags and metadata are the framework's own, and happen on every replay
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.retrievers import BaseRetriever
 
@@ -26,20 +26,13 @@ from agenttape_core.integration import (
 from agenttape_langchain.requests import retrieval_body
 from agenttape_langchain.run_tree import position_of
 
-RetrieverT = TypeVar("RetrieverT", bound=BaseRetriever)
-
 RETRIEVAL = Boundary("retrieval")
 
 
-def tape_retriever(retriever: RetrieverT) -> RetrieverT:
-    """Return the taped alias of a retriever; a taped one is returned as it is."""
-    return RETRIEVERS.tape(retriever)
-
-
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    asked = named_arguments(getattr(type(self), name), ("query",), args, kwargs)
-    query, run_manager = asked.pop("query", ""), asked.pop("run_manager", None)
-    settings = {**settings_of(self, SEARCH_SETTINGS), **asked}
+    arguments = named_arguments(getattr(type(self), name), ("query",), args, kwargs)
+    query, run_manager = arguments.pop("query", ""), arguments.pop("run_manager", None)
+    settings = {**settings_of(self, SEARCH_SETTINGS), **arguments}
 
     return begin(
         RETRIEVAL,
@@ -51,10 +44,10 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def recorded_body(session: Session, query: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the request of a search; where only an observed one was recorded, as that could see it.
+    """Return the request of a search, without its settings if only an observed search was recorded.
 
-    Callbacks are told the query and nothing of how the retriever searches. An observed search answers whoever asks the
-    same query, as long as the cassette holds none that says more.
+    Callbacks receive the query, but no settings. An observed search serves every search for the same query, unless the
+    cassette holds one with the same settings.
     """
     body, seen = retrieval_body(query, settings), retrieval_body(query, {})
     if not settings or session.policy.replaces or session.times_recorded(RETRIEVAL, body):

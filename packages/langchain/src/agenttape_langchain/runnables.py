@@ -1,6 +1,6 @@
 """Substitute a runnable as a whole: a chain, a function, a compiled graph.
 
-Nothing inside it runs on replay. What is inside while it is recorded, such as model calls, is recorded as its children.
+Nothing inside it runs on replay. Calls inside it, such as those of models, are recorded as its children.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ from langchain_core.runnables.config import ensure_config, merge_configs
 
 from agenttape_core.integration import (
     Boundary,
+    Call,
     Crossing,
-    aintercept,
-    aintercept_stream,
-    aserve,
-    aserve_stream,
+    async_generator,
     begin,
     below,
-    intercept,
-    intercept_stream,
-    serve,
-    serve_stream,
+    coroutine,
+    generator,
+    plain,
 )
 from agenttape_langchain.requests import runnable_body
 
@@ -43,9 +40,66 @@ def _joined(chunks: list[Any]) -> Any:
 CALL = Boundary("call", join=_joined, split=lambda value: [value])
 
 
-class _Whole:
-    """What `RunnableBindingBase` hands on to its runnable, done as `Runnable` does it: by the calls of the whole."""
+# -- how a call is served: as one run, with the name and the tags of the runnable -------------------------------------
 
+
+def _serve_value(self: Any, serve: Callable[[], Any], value: Any, config: RunnableConfig) -> Any:
+    return self._call_with_config(lambda _: serve(), value, config)
+
+
+def _aserve_value(self: Any, serve: Callable[[], Any], value: Any, config: RunnableConfig) -> Any:
+    async def replay(_: Any) -> Any:
+        return await serve()
+
+    return self._acall_with_config(replay, value, config)
+
+
+def _serve_stream(self: Any, serve: Callable[[], Any], value: Any, config: RunnableConfig) -> Iterator[Any]:
+    def replay(_: Iterator[Any]) -> Iterator[Any]:
+        yield from serve()
+
+    stream: Iterator[Any] = self._transform_stream_with_config(iter([value]), replay, config)
+    return stream
+
+
+def _aserve_stream(self: Any, serve: Callable[[], Any], value: Any, config: RunnableConfig) -> AsyncIterator[Any]:
+    async def alone() -> AsyncIterator[Any]:
+        yield value
+
+    stream: AsyncIterator[Any] = self._atransform_stream_with_config(alone(), lambda _: serve(), config)
+    return stream
+
+
+def _taped(name: str, shape: Callable[..., Any], serving: Callable[..., Any], *, streams: bool = False) -> Any:
+    """Return a method of a taped runnable.
+
+    Args:
+        name: The method of `RunnableBindingBase` that makes the real call.
+        shape: The adapter for its calls.
+        serving: Serves a call within a run.
+        streams: Whether the method streams.
+    """
+    real = getattr(RunnableBindingBase, name)
+
+    def describe(self: Any, /, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Call:  # noqa: A002 - the framework's name for it
+        return Call(
+            self._cross(input, config, {**kwargs, **(self._streamed() if streams else {})}),
+            lambda: real(self, input, config, **kwargs),
+            serving=lambda serve: serving(self, serve, input, self._run_config(config)),
+        )
+
+    return shape(real, describe)
+
+
+class _Whole:
+    """The calls of a taped runnable; apart from it, as pydantic would take them for fields."""
+
+    invoke = _taped("invoke", plain, _serve_value)
+    ainvoke = _taped("ainvoke", coroutine, _aserve_value)
+    stream = _taped("stream", generator, _serve_stream, streams=True)
+    astream = _taped("astream", async_generator, _aserve_stream, streams=True)
+
+    # `RunnableBindingBase` passes these on to its runnable. `Runnable` makes them of the calls above.
     batch = Runnable.batch
     abatch = Runnable.abatch
     batch_as_completed = Runnable.batch_as_completed
@@ -57,14 +111,14 @@ class _Whole:
 
 
 class TapedRunnable(_Whole, RunnableBindingBase[Any, Any]):  # type: ignore[no-redef]  # its field is called `kwargs`
-    """A runnable that is served as a whole; everything else about it is that of the runnable it stands for.
+    """A runnable that is served as a whole; in all else it is the runnable that it stands for.
 
     A call that is served begins one run, with the name and the tags of the runnable, and none below it.
     """
 
-    def _cross(self, value: Any, config: RunnableConfig | None, given: dict[str, Any], **how: Any) -> Crossing | None:
-        """Begin the crossing of a call, or nothing where it belongs to no session or to its own outer call."""
-        name, options = self.get_name(), {**self._configured(config), **given, **how}
+    def _cross(self, value: Any, config: RunnableConfig | None, given: dict[str, Any]) -> Crossing | None:
+        """Begin the crossing of a call."""
+        name, options = self.get_name(), {**self._configured(config), **given}
         return begin(
             CALL,
             self.bound,
@@ -74,7 +128,7 @@ class TapedRunnable(_Whole, RunnableBindingBase[Any, Any]):  # type: ignore[no-r
         )
 
     def _configured(self, config: RunnableConfig | None) -> dict[str, Any]:
-        """Return the values of what can be configured: declared fields, and the thread of a graph that remembers."""
+        """Return the values of configurable fields: those that are declared, and the thread of a graph with memory."""
         fields = ensure_config(config).get("configurable", {})
         if not fields:
             return {}
@@ -92,67 +146,8 @@ class TapedRunnable(_Whole, RunnableBindingBase[Any, Any]):  # type: ignore[no-r
         return config or {}
 
     def _streamed(self) -> dict[str, Any]:
-        """Return what tells a stream from a plain call: a graph streams its steps, not the parts of its value."""
+        """Return the option that marks a stream: a graph streams its steps, not parts of its value."""
         return {"streamed": True} if hasattr(self.bound, "stream_mode") else {}
-
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
-        """Answer as the runnable did."""
-        crossing = self._cross(input, config, kwargs)
-        if crossing is not None and crossing.is_served:
-            return self._call_with_config(lambda _: serve(crossing), input, self._run_config(config))
-        execute = super().invoke
-        if crossing is None:
-            return execute(input, config, **kwargs)
-        return intercept(crossing, lambda: execute(input, config, **kwargs))
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
-        """Answer as the runnable did."""
-        crossing = self._cross(input, config, kwargs)
-        if crossing is not None and crossing.is_served:
-
-            async def replay(_: Any) -> Any:
-                return await aserve(crossing)
-
-            return await self._acall_with_config(replay, input, self._run_config(config))
-        execute = super().ainvoke
-        if crossing is None:
-            return await execute(input, config, **kwargs)
-        return await aintercept(crossing, lambda: execute(input, config, **kwargs))
-
-    def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Any]:  # noqa: A002
-        """Stream as the runnable did."""
-        crossing = self._cross(input, config, kwargs, **self._streamed())
-        if crossing is not None and crossing.is_served:
-
-            def replay(_: Iterator[Any]) -> Iterator[Any]:
-                yield from serve_stream(crossing)
-
-            yield from self._transform_stream_with_config(iter([input]), replay, self._run_config(config))
-            return
-        execute = super().stream
-        if crossing is None:
-            yield from execute(input, config, **kwargs)
-        else:
-            yield from intercept_stream(crossing, lambda: execute(input, config, **kwargs))
-
-    async def astream(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[Any]:
-        """Stream as the runnable did."""
-        crossing = self._cross(input, config, kwargs, **self._streamed())
-        execute: Callable[..., AsyncIterator[Any]] = super().astream
-        if crossing is None:
-            chunks = execute(input, config, **kwargs)
-        elif crossing.is_served:
-            served = self._run_config(config)
-            chunks = self._atransform_stream_with_config(_alone(input), lambda _: aserve_stream(crossing), served)
-        else:
-            chunks = aintercept_stream(crossing, lambda: execute(input, config, **kwargs))
-        async for chunk in chunks:
-            yield chunk
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the runnable: the methods of a graph, the parts of a chain."""
@@ -160,10 +155,6 @@ class TapedRunnable(_Whole, RunnableBindingBase[Any, Any]):  # type: ignore[no-r
         if bound is None or name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(bound, name)
-
-
-async def _alone(value: Any) -> AsyncIterator[Any]:
-    yield value
 
 
 def tape_runnable(runnable: Runnable[Any, Any]) -> TapedRunnable:

@@ -1,9 +1,9 @@
-"""Substitute key-value stores (`BaseStore`); LangGraph's stores of the same name are others."""
+"""Substitute key-value stores (`BaseStore` of LangChain; LangGraph has another class of that name)."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.stores import BaseStore
 
@@ -24,20 +24,13 @@ from agenttape_core.integration import (
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.vector_stores import MEMORY
 
-StoreT = TypeVar("StoreT", bound=BaseStore[Any, Any])
-
 METHODS: dict[str, tuple[str, ...]] = {
     "mget": ("keys",),
     "mset": ("key_value_pairs",),
     "mdelete": ("keys",),
     "yield_keys": ("prefix",),
 }
-"""The methods of the interface, and how it names their positional arguments."""
-
-
-def tape_store(store: StoreT) -> StoreT:
-    """Return the taped alias of a key-value store; a taped one is returned as it is."""
-    return STORES.tape(store)
+"""The methods of the interface, and its names of their positional arguments."""
 
 
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

@@ -6,9 +6,9 @@ framework's and the tool's own, and happen on every replay.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
@@ -16,20 +16,20 @@ from langchain_core.tools import BaseTool
 from agenttape_core import DriftError
 from agenttape_core.integration import (
     Boundary,
+    Call,
+    Cross,
     Crossing,
+    Family,
+    Leaf,
     Session,
-    aintercept,
-    alias_class,
-    alias_of,
-    current_session,
-    executing,
-    intercept,
+    coroutine,
+    plain,
+    session_of_call,
+    state_of,
 )
 from agenttape_langchain.effects import aapply, apply, depends_on_run, noting_effects, request_of_run
 from agenttape_langchain.requests import tool_body
 from agenttape_langchain.run_tree import enclosing_run
-
-ToolT = TypeVar("ToolT", bound=BaseTool)
 
 
 def _missed(crossing: Crossing, drift: DriftError) -> Any:
@@ -43,46 +43,30 @@ def _missed(crossing: Crossing, drift: DriftError) -> Any:
 TOOL = Boundary("tool", missed=_missed)
 
 
-def tape_tool(tool: ToolT) -> ToolT:
-    """Return the taped alias of a tool; a taped tool is returned as it is."""
-    return alias_of(tool, _tool_alias)
-
-
-@functools.cache
-def _tool_alias(cls: type[BaseTool]) -> type[BaseTool]:
-    methods: dict[str, Any] = {"_run": _run(cls._run)}
-    if cls._arun is not BaseTool._arun:
-        methods["_arun"] = _arun(cls._arun)
-    return alias_class(cls, methods, _tool_alias)
-
-
-def _cross(tool: BaseTool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    """Begin the crossing of a tool's work, or nothing where it belongs to no session or to its own outer call."""
-    session = current_session()
+def _cross(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    """Begin the crossing of a tool's work."""
+    session = session_of_call(tool)
     if session is None:
-        return None
-    outer = executing()
-    if outer is not None and outer.is_inside(tool.__dict__):
         return None
     run = enclosing_run(session)
     if run is None or run.tool != tool.name:  # called by hand, past `run`: the run around it is another's
-        asked = {key: value for key, value in kwargs.items() if key not in {"config", "run_manager"}}
-        body = recorded_body(session, tool_body(tool.name, asked or list(args)))
-        return session.cross(TOOL, tool.name, body, owner=tool.__dict__)
+        arguments = {key: value for key, value in kwargs.items() if key not in {"config", "run_manager"}}
+        body = recorded_body(session, tool_body(tool.name, arguments or list(args)))
+        return session.cross(TOOL, tool.name, body, owner=state_of(tool))
     ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
     body = recorded_body(session, tool_body(tool.name, run.inputs))
-    return session.cross(TOOL, tool.name, body, position=run.position, owner=tool.__dict__, ids=ids)
+    return session.cross(TOOL, tool.name, body, position=run.position, owner=state_of(tool), ids=ids)
 
 
 def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
-    """Return the request of a tool with what reaches it by the run; where only an observed one was recorded, without.
+    """Return the request of a tool, with what reaches it through the run unless only an observed call was recorded.
 
-    Callbacks are told the arguments and nothing of what the run adds, such as the answers that a human has given in
-    the node. An observed call answers whoever calls the same, unless its outcome may have come about by them.
+    Callbacks receive the arguments, but nothing that the run adds, such as the answers that a human has given in the
+    node. An observed call serves every equal call, unless its outcome may depend on those.
 
     Args:
         session: The session.
-        seen: The request as callbacks are told it.
+        seen: The request as callbacks see it.
     """
     body = {**seen, **request_of_run(None)}
     if body == seen or session.policy.replaces or session.times_recorded(TOOL, body) or not _was_observed(session):
@@ -92,7 +76,7 @@ def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
 
 
 def _was_observed(session: Session) -> bool:
-    """Whether there is something in the cassette that whoever wrote it could not see."""
+    """Whether the cassette was written by an observer, which cannot see everything."""
     found: bool = session.keepsake(
         "langchain.was_observed", lambda: any(step.kind == "gap" for step in session.source.steps())
     )
@@ -100,41 +84,37 @@ def _was_observed(session: Session) -> bool:
 
 
 def finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
-    """Return a value as `_run` returns it: what callbacks observed is the finished message already."""
-    if not crossing.is_served or tool.response_format != "content_and_artifact":
+    """Return a served value as `_run` returns it: an observed call has the finished message instead."""
+    if tool.response_format != "content_and_artifact":
         return value
     if isinstance(value, ToolMessage):
         return value, value.artifact
     return (value, None) if crossing.drift is not None else value
 
 
-def _run(real: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(real)
-    def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        crossing = _cross(self, args, kwargs)
-        if crossing is None:
-            return real(self, *args, **kwargs)
+def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
+    """Describe a call: its effects are noted while it executes, and applied again when it is served."""
+    crossing = cross(self, args, kwargs)
+    if crossing is None:
+        return Call(None, lambda: real(self, *args, **kwargs))
 
-        def execute() -> Any:
-            with noting_effects(crossing) as watched:
-                return real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
+    @contextmanager
+    def executing() -> Iterator[Callable[[], Any]]:
+        with noting_effects(crossing) as watched:
+            yield lambda: real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
 
-        return finished(crossing, self, intercept(crossing, execute, apply))
+    return Call(
+        crossing,
+        lambda: real(self, *args, **kwargs),
+        executing=executing,
+        apply=apply,
+        aapply=aapply,
+        unpack=lambda value: finished(crossing, self, value),
+    )
 
-    return _run
 
-
-def _arun(real: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(real)
-    async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
-        crossing = _cross(self, args, kwargs)
-        if crossing is None:
-            return await real(self, *args, **kwargs)
-
-        async def execute() -> Any:
-            with noting_effects(crossing) as watched:
-                return await real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
-
-        return finished(crossing, self, await aintercept(crossing, execute, aapply))
-
-    return _arun
+TOOLS = Family(
+    BaseTool,
+    {"_run": Leaf(plain, _cross, _describe), "_arun": Leaf(coroutine, _cross, _describe)},
+)
+"""Every tool."""

@@ -1,7 +1,7 @@
-"""Keep a replay out of LangSmith, unless it is asked for, and mark it there when it is.
+"""Keep replays out of LangSmith by default, and mark those that are traced.
 
-Everything that reaches LangSmith is posted by a `RunTree`: what the environment turns on, `tracing_v2_enabled`, a
-`LangChainTracer` among the callbacks, and functions that are `@traceable`.
+All runs reach LangSmith through `RunTree`: those that the environment turns on, those of `tracing_v2_enabled`, of a
+`LangChainTracer` among the callbacks, and of `@traceable` functions.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from urllib.parse import urlsplit
 from agenttape_core.integration import Session, context_session
 
 MARK = "agenttape:replay"
-"""The tag of a run that was replayed; its metadata name the cassette as `agenttape_cassette`."""
+"""The tag of a replayed run; its metadata has the name of the cassette as `agenttape_cassette`."""
 
 _ENDPOINTS = ("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
 _DEFAULT_ENDPOINT = "https://api.smith.langchain.com"
 
 
 def hosts() -> list[str]:
-    """Return the host that runs are posted to. LangSmith's own function would remember the answer for the process."""
+    """Return the host that runs are posted to. LangSmith's own function would cache it for the whole process."""
     endpoint = next(filter(None, map(os.environ.get, _ENDPOINTS)), _DEFAULT_ENDPOINT)
     host = urlsplit(endpoint.strip("\"' ")).hostname
     return [host] if host else []
 
 
 def enabling(tracing_is_enabled: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the question whether to trace: not a replay that was not asked to."""
+    """Wrap `tracing_is_enabled`: it is False in a replay that is not traced."""
 
     @functools.wraps(tracing_is_enabled)
     def is_enabled(*args: Any, **kwargs: Any) -> Any:
@@ -40,7 +40,7 @@ def enabling(tracing_is_enabled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def posting(post: Callable[..., None]) -> Callable[..., None]:
-    """Wrap `RunTree.post` or `RunTree.patch`: nothing leaves such a replay, and what leaves another is marked."""
+    """Wrap `RunTree.post` or `RunTree.patch`: a replay posts nothing, or posts marked runs if it is traced."""
 
     @functools.wraps(post)
     def posted(run: Any, *args: Any, **kwargs: Any) -> None:
@@ -59,7 +59,7 @@ def _is_silent(session: Session | None) -> bool:
 
 
 def _mark(run: Any, session: Session) -> None:
-    """Add the mark to copies: tags and metadata may be objects of the user's."""
+    """Add the mark to copies of tags and metadata: they may be the user's own objects."""
     extra = run.extra or {}
     metadata = {**extra.get("metadata", {}), "agenttape_cassette": PurePath(str(session.path)).name}
     run.tags = [*(tag for tag in run.tags or () if tag != MARK), MARK]

@@ -1,13 +1,13 @@
-"""Substitute vector stores: what is read is a retrieval, what is written is memory.
+"""Substitute vector stores: a read is a retrieval, a write is memory.
 
-A write is recorded and served like a read: a replay needs no store. Only the outermost call of an object counts; what
-a store asks of its embeddings, and a retriever of its store, is a child of it.
+A write is recorded and served like a read, so a replay needs no store. Only the outermost call of an object counts; a
+call that a store makes to its embeddings, or a retriever to its store, is a child of it.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.vectorstores import VectorStore
 
@@ -25,8 +25,6 @@ from agenttape_core.integration import (
 )
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.retrievers import RETRIEVAL
-
-StoreT = TypeVar("StoreT", bound=VectorStore)
 
 MEMORY = Boundary("memory")
 
@@ -46,12 +44,7 @@ WRITES: dict[str, tuple[str, ...]] = {
     "add_documents": ("documents",),
     "delete": ("ids",),
 }
-"""The methods of the interface, and how it names their positional arguments."""
-
-
-def tape_vector_store(store: StoreT) -> StoreT:
-    """Return the taped alias of a vector store; a taped one is returned as it is."""
-    return VECTOR_STORES.tape(store)
+"""The methods of the interface, and its names of their positional arguments."""
 
 
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
@@ -75,4 +68,4 @@ VECTOR_STORES = Family(
     _leaves(),
     defaults=frozenset(name for name in _leaves() if hasattr(VectorStore, name)),
 )
-"""Every vector store. Also what the interface does itself counts: it says what was asked, and in which order."""
+"""Every vector store. Methods that the interface itself implements count, too: they are the calls of the program."""

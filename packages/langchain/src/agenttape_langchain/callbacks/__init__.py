@@ -1,7 +1,7 @@
-"""Observe a run through LangChain's callbacks; what was observed can be replayed.
+"""Observe runs through LangChain's callbacks; an observed run can be replayed.
 
-Callbacks see the same messages, parameters and tool arguments as the leaf calls that a session substitutes, so both
-compute the same fingerprints and addresses. What they do not see is marked in the cassette.
+Callbacks receive the same messages, parameters and tool arguments as the leaf calls that a session substitutes, so both
+compute the same fingerprints and addresses. Facts that callbacks do not receive are marked in the cassette.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 class TapeCallbackHandler(Observing):
     """Writes the tree of every run that it observes to a cassette, which can be replayed.
 
-    Calls of chat models, text models, tools and retrievers become interactions, all else becomes steps. The handler
-    only observes: it never changes or breaks a run. What it could not record is logged and kept in `errors`. One
-    handler may observe many runs, also at once, in threads and in tasks; it serves synchronous and asynchronous runs
-    alike.
+    Calls of chat models, text models, tools and retrievers become interactions; all other runs become steps. The
+    handler only observes: it never changes or breaks a run. A call that it could not record is logged, and the error is
+    kept in `errors`. One handler may observe many runs, also at once, in threads and in tasks, synchronous and
+    asynchronous alike.
 
-    A journal beside the cassette holds everything that has ended, which a crash does not lose
+    A journal beside the cassette holds everything that has ended, so a crash does not lose it
     (`agenttape_core.recover`). The cassette itself is written when no observed run is open: after `invoke` returns, it
     is there. A file of more than 64 KiB is written when there is much to add, at the latest by `flush`, by `close`, or
     at the end of the program.
 
     Args:
-        path: The cassette: `.yaml` or `.jsonl`, also with `.gz`, or a bare name under the cassette folder. What is
-            there already is replaced.
+        path: The cassette: `.yaml` or `.jsonl`, also with `.gz`, or a bare name under the cassette folder. An existing
+            one is replaced.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
 
@@ -114,7 +114,7 @@ class TapeCallbackHandler(Observing):
         self._end(run_id)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record the step, which failed."""
+        """Record the step as failed."""
         run = self.open_runs.get(run_id)
         with self.noting():
             if run is not None:
@@ -133,11 +133,11 @@ class TapeCallbackHandler(Observing):
         invocation_params: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Note what a chat model is asked."""
-        name, asked = model_name(serialized, kwargs), invocation_params or {}
+        """Note the request of a chat model."""
+        name, params = model_name(serialized, kwargs), invocation_params or {}
         run = self._open(run_id, parent_run_id, name, kwargs, kind="model")
         self._cross(
-            run, CHAT, name, lambda: chat_body(as_provider_sees(messages[0], traced=True), asked), ObservedModel
+            run, CHAT, name, lambda: chat_body(as_provider_sees(messages[0], traced=True), params), ObservedModel
         )
 
     def on_llm_start(
@@ -151,8 +151,8 @@ class TapeCallbackHandler(Observing):
         batch_size: int = 1,
         **kwargs: Any,
     ) -> None:
-        """Note what a text model is asked: all its prompts are one call, of which callbacks are told one by one."""
-        name, asked = model_name(serialized, kwargs), invocation_params or {}
+        """Note the request of a text model: all its prompts are one call, which callbacks report one by one."""
+        name, params = model_name(serialized, kwargs), invocation_params or {}
         self._open(run_id, parent_run_id, name, kwargs, kind="model")
         together = (threading.get_ident(), parent_run_id, name, batch_size)
         batch = self._batches.setdefault(together, Batch(batch_size))
@@ -164,7 +164,7 @@ class TapeCallbackHandler(Observing):
         self.begin_call(
             first,
             lambda: ObservedCompletion(
-                self._crossing(first, COMPLETION, name, completion_body(batch.prompts, asked)), batch.runs
+                self._crossing(first, COMPLETION, name, completion_body(batch.prompts, params)), batch.runs
             ),
         )
         for each in runs:
@@ -178,13 +178,13 @@ class TapeCallbackHandler(Observing):
                 run.call.arrived(chunk)
 
     def on_stream_event(self, event: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """Note that the stream of a model is told in events."""
+        """Note that the stream of a model is reported in events."""
         run = self.open_runs.get(run_id)
         if run is not None and isinstance(run.call, ObservedModel):
             run.call.sent_event()
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record what a model answered."""
+        """Record the answer of a model."""
 
         def answer(call: ObservedModel) -> Unrecorded | None:
             if isinstance(call, ObservedCompletion):
@@ -212,14 +212,14 @@ class TapeCallbackHandler(Observing):
         tool_call_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Note what a tool is asked."""
+        """Note the arguments of a tool."""
         name = str((serialized or {}).get("name", "tool"))
         run = self._open(run_id, parent_run_id, name, kwargs, kind="tool", tool_call_id=tool_call_id)
-        asked = inputs if inputs is not None else input_str
-        self._cross(run, TOOL, name, lambda: tool_body(name, asked), ObservedTool)
+        arguments = inputs if inputs is not None else input_str
+        self._cross(run, TOOL, name, lambda: tool_body(name, arguments), ObservedTool)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record what a tool answered."""
+        """Record the result of a tool."""
         self._returned(run_id, output)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
@@ -235,13 +235,13 @@ class TapeCallbackHandler(Observing):
         parent_run_id: UUID | None = None,
         **kwargs: Any,
     ) -> None:
-        """Note what a retriever is asked; how it searches is not told."""
+        """Note the query of a retriever; callbacks do not receive its settings."""
         name = run_name(serialized, kwargs)
         run = self._open(run_id, parent_run_id, name, kwargs, kind="retriever")
         self._cross(run, RETRIEVAL, name, lambda: retrieval_body(query, {}), ObservedCall)
 
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record what a retriever found."""
+        """Record the documents of a retriever."""
         self._returned(run_id, documents)
 
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
@@ -262,7 +262,7 @@ class TapeCallbackHandler(Observing):
         output: Any = None,
         error: BaseException | None = None,
     ) -> None:
-        """Record a call; one of which no interaction can be made is a step, which says what is missing."""
+        """Record a call; one of which no interaction can be made becomes a step with the reason."""
         run = self.open_runs.get(run_id)
         with self.noting(again=run is not None and run.lost != ""):
             if run is not None:
@@ -272,25 +272,25 @@ class TapeCallbackHandler(Observing):
     # -- what happens within runs ------------------------------------------------------------------------------
 
     def on_custom_event(self, name: str, data: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record an event of the program's own."""
+        """Record a custom event of the program."""
         self._happened(run_id, "event", name, data)
 
     def on_text(self, text: str, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record a text that a chain has something to say about."""
+        """Record a text that a chain reports."""
         self._happened(run_id, "event", "text", text)
 
     def on_agent_action(self, action: AgentAction, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record what an agent of the older kind decided to do."""
+        """Record an action that an agent of the older kind has chosen."""
         self._happened(
             run_id, "event", "agent_action", {"tool": action.tool, "input": action.tool_input, "log": action.log}
         )
 
     def on_agent_finish(self, finish: AgentFinish, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record that an agent of the older kind has decided that it is done."""
+        """Record that an agent of the older kind has finished."""
         self._happened(run_id, "event", "agent_finish", {"output": finish.return_values, "log": finish.log})
 
     def on_retry(self, retry_state: RetryCallState, *, run_id: UUID, **kwargs: Any) -> None:
-        """Record that a call is tried again: after which attempt, after how many seconds, and why."""
+        """Record a retry: the number of the failed attempt, the seconds of waiting, and the error."""
         failed = retry_state.outcome is not None and retry_state.outcome.failed
         error = retry_state.outcome.exception() if retry_state.outcome is not None and failed else None
         data = {"attempt": retry_state.attempt_number, "wait_s": retry_state.idle_for}

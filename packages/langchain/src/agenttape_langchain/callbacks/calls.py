@@ -1,6 +1,6 @@
-"""What callbacks see of a call that reaches outside, as the crossing that a session would have recorded.
+"""Calls that callbacks observe, recorded as the crossings that a session would have recorded.
 
-Each call is told of what happens to it, and says at its end whether it could be recorded.
+A call receives its chunks and its outcome; its last method returns None, or the reason why nothing was recorded.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from agenttape_langchain._compat import came_from_cache, refused_arguments, retu
 if TYPE_CHECKING:
     from uuid import UUID
 
-FROM_CACHE = "LangChain's cache answered it: no provider was asked, and nobody knows what it would have said"
-ONLY_WHOLE = "it was streamed, but callbacks were shown the whole of it only, and not the chunks"
-NO_ARTIFACT = "the tool returned an artifact, which callbacks are not told of where no model asked for the call"
+FROM_CACHE = "LangChain's cache answered it, so there is no answer of the provider"
+ONLY_WHOLE = "it was streamed, but callbacks received only the whole answer, and not the chunks"
+NO_ARTIFACT = "the tool returned an artifact, which callbacks receive only for the tool call of a model"
 _CHUNKS = (ChatGenerationChunk, GenerationChunk)
 
 
 class ObservedTool(ObservedCall):
     """A call of a tool.
 
-    A formatted message is recorded as it is: the tool is served it, and passes it on unchanged.
+    A formatted message is recorded as it is: when it is served, the tool returns it unchanged.
     """
 
     def __init__(self, crossing: Crossing) -> None:
@@ -35,14 +35,14 @@ class ObservedTool(ObservedCall):
         self._lacks_artifact = not crossing.request.extra and returns_artifact()
 
     def returned(self, value: Any) -> Unrecorded | None:
-        """Record what came back, as far as it was shown."""
+        """Record the result, without an artifact that callbacks did not receive."""
         if self._lacks_artifact and not isinstance(value, ToolMessage):
             self.crossing.fidelity_note = NO_ARTIFACT
             value = (value, None)  # as the tool's own code returns it
         return super().returned(value)
 
     def failed(self, error: BaseException | None) -> Unrecorded | None:
-        """Record that it failed; one that was given wrong arguments did not run, and will fail by itself again."""
+        """Record that it failed, unless its arguments were refused: it did not run, and fails by itself on replay."""
         return Unrecorded() if error is not None and refused_arguments(error) else super().failed(error)
 
 
@@ -54,7 +54,7 @@ class ObservedModel(ObservedStream):
         self._has_events = False
 
     def arrived(self, chunk: Any) -> None:
-        """Keep a chunk; other tokens are no parts of an answer."""
+        """Keep a chunk; other tokens are not part of the answer."""
         if isinstance(chunk, _CHUNKS):
             super().arrived(chunk)
 
@@ -63,7 +63,7 @@ class ObservedModel(ObservedStream):
         self._has_events = True
 
     def returned(self, value: LLMResult) -> Unrecorded | None:
-        """Record what came back."""
+        """Record the result."""
         if came_from_cache(value):
             return Unrecorded(FROM_CACHE)
         result = self._result(value)
@@ -73,7 +73,7 @@ class ObservedModel(ObservedStream):
         return super().returned(result)
 
     def _note_lost_stream(self, shown: LLMResult | None) -> None:
-        """Mark a call that has streamed although no chunk was shown: it ends with the sum of its chunks."""
+        """Mark a call that streamed without reporting a chunk: its result is the sum of its chunks."""
         parts = [part for batch in shown.generations for part in batch] if shown is not None else []
         if not self.chunks and (self._has_events or any(isinstance(part, _CHUNKS) for part in parts)):
             self.crossing.fidelity_note = ONLY_WHOLE
@@ -85,20 +85,20 @@ class ObservedModel(ObservedStream):
         """Record that it failed, or that its stream was broken or closed.
 
         Args:
-            error: What it failed with.
-            shown: What had come before.
+            error: The error.
+            shown: The part of the answer that had come before.
         """
         if not self.is_whole:
             return Unrecorded(HOLE)
         self._note_lost_stream(shown)
-        if isinstance(error, GeneratorExit):  # raised where a chunk was handed out, so there was one
+        if isinstance(error, GeneratorExit):  # raised at a `yield` of a chunk, so there was one
             self.crossing.fidelity_note = "" if self.chunks else ONLY_WHOLE
             return self.broken(error)
         return self.broken(error) if isinstance(error, Exception) and self.chunks else super().failed(error)
 
 
 class ObservedCompletion(ObservedModel):
-    """A call of a text model, which may be given several prompts at once: each is a run of its own to callbacks.
+    """A call of a text model, which may have several prompts: for callbacks each is a run of its own.
 
     Args:
         crossing: Its crossing.
@@ -112,7 +112,7 @@ class ObservedCompletion(ObservedModel):
         self._has_failed = False
 
     def returned_to(self, run_id: UUID, value: LLMResult) -> Unrecorded | None:
-        """Record what came back, once it is there for all prompts."""
+        """Record the result, once it is there for all prompts."""
         self._answers[run_id] = value
         return self.returned(value) if self._answers.keys() == self._waiting.keys() else None
 
@@ -122,7 +122,7 @@ class ObservedCompletion(ObservedModel):
         return LLMResult(generations=generations, llm_output=answers[0].llm_output)
 
     def failed(self, error: BaseException | None, shown: LLMResult | None = None) -> Unrecorded | None:
-        """Record that it failed; every prompt is told, and it is one failure."""
+        """Record that it failed; callbacks report the one failure for every prompt."""
         if self._has_failed:
             return None
         self._has_failed = True
@@ -131,10 +131,10 @@ class ObservedCompletion(ObservedModel):
 
 @dataclass(slots=True)
 class Batch:
-    """The prompts of one call of a text model, while its callbacks are told of them one after the other.
+    """The prompts of one call of a text model, which callbacks report one after the other.
 
     Args:
-        size: How many there are.
+        size: The number of prompts.
     """
 
     size: int
@@ -142,7 +142,7 @@ class Batch:
     runs: list[UUID] = field(default_factory=list)
 
     def add(self, run_id: UUID, prompts: list[str]) -> bool:
-        """Add what a run was told; whether all are there now."""
+        """Add the prompts of a run, and return whether all are there now."""
         self.prompts.extend(prompts)
         self.runs.append(run_id)
         return len(self.runs) >= self.size

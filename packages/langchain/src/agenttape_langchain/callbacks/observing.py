@@ -1,4 +1,4 @@
-"""What all observation has in common: the open runs, the recording of what has ended, and its errors."""
+"""Observation of runs: open runs and their crossings, whatever callback they come from."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _UNSEEN = Unseen(
     "callbacks",
     ("embeddings", "memory", "http", "call"),
-    "the run was recorded by a callback handler, and LangChain tells callbacks of chat models, text models, tools and "
+    "the run was recorded by a callback handler, and LangChain fires callbacks for chat models, text models, tools and "
     "retrievers only; record it with use_cassette instead",
 )
-_NOT_ENDED = "it was cancelled, or went on beyond the run that it belongs to: its end was not told"
+_NOT_ENDED = "it was cancelled, or outlived the run that it belongs to: no callback reported its end"
 
 
 class Observing(RunTree, Observer[ObservedRun]):
-    """Follows the runs that callbacks tell of, and records each when it has ended. Thread-safe.
+    """Follows the runs that callbacks report, and records each when it has ended. Thread-safe.
 
     Args:
         path: The cassette.
@@ -40,7 +40,7 @@ class Observing(RunTree, Observer[ObservedRun]):
         RunTree.__init__(self, self.root)
 
     def forget(self, run: ObservedRun) -> None:
-        """Take out a run, also of the tree."""
+        """Remove a run, also from the tree."""
         self._runs.pop(run.key, None)
         super().forget(run)
 
@@ -55,12 +55,12 @@ class Observing(RunTree, Observer[ObservedRun]):
         run_id: UUID,
         parent_run_id: UUID | None,
         name: str,
-        told: Mapping[str, Any],
+        facts: Mapping[str, Any],
         *,
         kind: str = "chain",
         tool_call_id: str | None = None,
     ) -> ObservedRun:
-        tags, metadata = told.get("tags") or (), told.get("metadata") or {}
+        tags, metadata = facts.get("tags") or (), facts.get("metadata") or {}
         with self._gate:
             run = self._begin(run_id, parent_run_id, name, tags, metadata, tool_call_id=tool_call_id)
             above = self.open_runs.get(parent_run_id) if parent_run_id is not None else None
@@ -78,7 +78,7 @@ class Observing(RunTree, Observer[ObservedRun]):
             return opened
 
     def _branch(self, above: Position) -> None:
-        """No session forks strands for this tree; what the context still holds of another says nothing about it."""
+        """Return None: no session forks branches for this tree, and one in the context belongs to another tree."""
 
     def _end(self, run_id: UUID) -> Run | None:
         with self._gate:

@@ -1,4 +1,4 @@
-"""LangChain's objects as plain data and back, typed and lossless, and streams as results and back."""
+"""LangChain's objects as plain data and back, typed and lossless; streams as results and back."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from typing import TYPE_CHECKING
 
 import agenttape_langchain_reader
 from agenttape_core.integration.codecs import HTTP, VECTORS
-from agenttape_langchain.codec import addable, graph, messages, outputs, parsed, text
-from agenttape_langchain.codec.streams import join_chunks, split_result
-from agenttape_langchain.codec.texts import join_texts, split_texts
+from agenttape_langchain.codec import graph, messages, outputs, parsed
+from agenttape_langchain.codec.streams import join_chunks, join_texts, split_result, split_texts
 
 if TYPE_CHECKING:
     from agenttape_core.integration import TypeCodec
 
 CODECS: tuple[TypeCodec, ...] = (
-    messages.CODEC,
+    *messages.CODECS,
     *outputs.CODECS,
-    text.CODEC,
     *VECTORS,
-    addable.CODEC,
     parsed.CODEC,
     *graph.CODECS,
     *HTTP,

@@ -1,4 +1,4 @@
-"""LangGraph's `Command` and `Send`, which tools return. LangGraph is looked up and never imported."""
+"""LangGraph's `Command` and `Send`, which tools return. LangGraph is never imported for them, only looked up."""
 
 from __future__ import annotations
 
@@ -64,4 +64,4 @@ CODECS: tuple[TypeCodec, ...] = (
     TypeCodec("$command", lambda value: _is("Command", value), _write_command, _read_command),
     TypeCodec("$send", lambda value: _is("Send", value), _write_send, _read_send),
 )
-"""Only of LangGraph's own classes."""
+"""LangGraph's own classes only."""

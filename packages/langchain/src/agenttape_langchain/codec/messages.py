@@ -1,10 +1,10 @@
-"""Messages and message chunks, every class of them.
+"""Messages and message chunks of every class.
 
-Written are the fields that differ from the class's defaults, in an order for readers:
+Only fields that differ from the defaults of the class are written, in an order for readers:
 `{"$message": {"type": "ai", "content": "...", "tool_calls": [...], "id": ..., "usage_metadata": ...}}`. The `type`
-names the class: LangChain gives each of its message classes, chunks included, a type of its own. A subclass of the
-user is named by `$class` and comes back if it is loaded. `model_fields_set` is not kept: nothing in LangChain or
-LangGraph reads it of a message, and it would be the longest part of a short one.
+names the class: LangChain gives each of its message classes, chunks included, a type of its own. A user's subclass is
+named by `$class` and comes back if it is loaded. `model_fields_set` is not kept: nothing in LangChain or LangGraph
+reads it from a message, and it would be the longest part of a short one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from langchain_core import messages as lc
 from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.messages.base import TextAccessor
 
 from agenttape_core import UnreadableValueError, UnrecordableValueError
 from agenttape_core.integration import Plain, TypeCodec, class_name
@@ -78,8 +79,8 @@ def write_message(message: BaseMessage, nested: Nested) -> dict[str, Plain]:
     """Return a message's body, the part below `$message`.
 
     Raises:
-        UnrecordableValueError: If a field holds what no constructor would have accepted, or the class is not found
-            by its name.
+        UnrecordableValueError: If a field holds a value that no constructor would have accepted, or the class is not
+            found by its name.
     """
     cls = type(message)
     if problem := _misfit(message.__dict__):
@@ -123,7 +124,7 @@ def restore_message(cls: type[BaseMessage], body: dict[str, Plain], nested: Nest
         try:
             fields.update(_derived_from(fields["tool_call_chunks"]))
         except (TypeError, ValueError, KeyError) as error:
-            raise UnreadableValueError("tool_call_chunks", f"they are malformed ({error})") from None
+            raise UnreadableValueError("tool_call_chunks", f"the chunks are malformed ({error})") from None
     if CLASS not in body:
         fields.pop("type", None)
     return build(cls, fields, read_extra(body, nested))
@@ -161,5 +162,13 @@ def _or(sorts: tuple[type, ...]) -> str:
     return " or ".join("None" if sort is type(None) else sort.__name__ for sort in sorts)
 
 
-CODEC = TypeCodec("$message", lambda value: isinstance(value, BaseMessage), write_message, read_message)
-"""Every message and message chunk."""
+CODECS: tuple[TypeCodec, ...] = (
+    TypeCodec("$message", lambda value: isinstance(value, BaseMessage), write_message, read_message),
+    TypeCodec(
+        "$text",
+        lambda value: type(value) is TextAccessor,
+        lambda value, nested: nested(str(value)),
+        lambda plain, nested: TextAccessor(nested(plain)),
+    ),
+)
+"""Every message and message chunk; and `message.text`, which tools return: a string that can also be called."""

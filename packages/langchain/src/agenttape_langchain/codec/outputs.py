@@ -1,4 +1,4 @@
-"""What models and retrievers return: generations, chunks of a stream, results, documents.
+"""Outputs of models, retrievers and maps: generations, chunks of a stream, results, documents.
 
 The two that fill a cassette have short forms. A text delta of a stream is `{"$chunk": "text"}`, any other chunk of an
 `AIMessageChunk` is that message's fields: `{"$chunk": {"tool_call_chunks": [...]}}`. A result with one generation is
@@ -22,6 +22,7 @@ from langchain_core.outputs import (
     LLMResult,
     RunInfo,
 )
+from langchain_core.runnables import AddableDict
 
 from agenttape_core import UnreadableValueError
 from agenttape_core.integration import Plain, TypeCodec
@@ -175,5 +176,14 @@ CODECS: tuple[TypeCodec, ...] = (
     TypeCodec("$chat_result", lambda value: isinstance(value, ChatResult), _write_result, _read_result),
     _model_codec("$llm_result", LLMResult, {"run": _write_runs}, {"run": _read_runs}),
     _model_codec("$document", Document),
+    TypeCodec(
+        "$addable",
+        lambda value: type(value) is AddableDict,
+        lambda value, nested: nested(dict(value)),
+        lambda plain, nested: AddableDict(nested(plain)),
+    ),
 )
-"""The most special class first: a chat generation chunk is a chat generation is a generation."""
+"""The most special class first: a chat generation chunk is a chat generation, which is a generation.
+
+`RunnableParallel` and `RunnablePassthrough.assign` stream an `AddableDict`.
+"""

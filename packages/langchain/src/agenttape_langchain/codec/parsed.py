@@ -1,9 +1,9 @@
 """The parsed object that structured output leaves in `additional_kwargs["parsed"]`.
 
-Providers put an instance of the user's schema there. It comes back as such when its class can be found by name. A
-schema that is local to a function cannot, so its data are written under `$parsed` and come back as a dict, and so
-does a model whose class is gone or changed at replay. LangChain's parsers take either: they build the schema of
-*their* process from a dict.
+Providers put an instance of the user's schema there. It comes back as such if its class can be found by name. A schema
+that is local to a function cannot, so its data are written under `$parsed` and come back as a dict. So does a model
+whose class is gone or changed at replay. LangChain's parsers take either: from a dict they build the schema of *their*
+process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def write_additional(kwargs: dict[Any, Any], nested: Nested) -> Plain:
     if not isinstance(parsed, BaseModel):
         return nested(kwargs)
     rest = nested({**kwargs, "parsed": None})
-    if "parsed" not in rest:  # other keys than strings: it was written pair by pair
+    if "parsed" not in rest:  # not all keys are strings, so it was written pair by pair
         return nested(kwargs)
     return {**rest, "parsed": _write_parsed(parsed, nested)}
 
@@ -34,7 +34,7 @@ def _write_parsed(parsed: BaseModel, nested: Nested) -> Plain:
     except UnrecordableValueError:
         try:
             return {"$parsed": nested(parsed.model_dump(by_alias=True))}
-        except UnrecordableValueError:  # JSON is what the provider sent, and what a parser takes again
+        except UnrecordableValueError:  # JSON is the provider's form, and a parser takes it again
             return {"$parsed": nested(parsed.model_dump(mode="json", by_alias=True))}
 
 

@@ -1,4 +1,4 @@
-"""From a stream to a result and back, because LangChain may ask for either on replay.
+"""Streams as results and back, because LangChain may want either on replay.
 
 A plain `invoke` below a streaming callback calls a model's `_stream`, and the same `invoke` without one its
 `_generate`. Both must be served from either recording.
@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core import messages as lc
 from langchain_core.language_models.chat_models import generate_from_stream
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, BaseMessageChunk, message_chunk_to_message
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, GenerationChunk, LLMResult
 
 _CHUNK_OF: tuple[tuple[type[BaseMessage], type[BaseMessageChunk]], ...] = (
     (lc.HumanMessage, lc.HumanMessageChunk),
@@ -47,8 +47,8 @@ def split_result(result: ChatResult) -> list[ChatGenerationChunk]:
     `join_chunks(split_result(result))` equals `result`, except for what LangChain's own merging of chunks drops:
 
     - `llm_output`, and every generation but the first;
-    - of a message: its `name` (AI messages), undeclared extra fields, and the type of a subclass of the user;
-    - an empty `generation_info` (it becomes None) and an empty `id` (likewise);
+    - of a message: its `name` (AI messages), undeclared extra fields, and the type of a user's subclass;
+    - an empty `generation_info` and an empty `id`, which become None;
     - of a tool call: keys other than name, args, id and type, and arguments that are not JSON (they become text);
     - of an invalid tool call: its `error`; and if its arguments are the beginning of a JSON object, or empty, it
       becomes a valid call; valid calls that stand in `additional_kwargs` only are found there again;
@@ -87,3 +87,29 @@ def _tool_call_chunks(message: AIMessage) -> list[dict[str, Any]]:
 
 def _as_json(args: Any) -> str:
     return json.dumps(args, ensure_ascii=False, default=str)
+
+
+# -- text models -------------------------------------------------------------------------------------------------------
+
+
+def join_texts(chunks: list[GenerationChunk]) -> LLMResult:
+    """Return the result that LangChain makes of a stream of text.
+
+    Raises:
+        ValueError: If there are no chunks, as LangChain does for a model that streams nothing.
+    """
+    if not chunks:
+        raise ValueError("No generation chunks were returned")
+    return LLMResult(generations=[[functools.reduce(operator.add, chunks)]])
+
+
+def split_texts(result: LLMResult) -> list[GenerationChunk]:
+    """Return a stream of one chunk that holds the first generation of the first prompt.
+
+    Raises:
+        ValueError: If the result has no generation.
+    """
+    if not result.generations or not result.generations[0]:
+        raise ValueError("expected a result with at least one generation, found none")
+    generation = result.generations[0][0]
+    return [GenerationChunk(text=generation.text, generation_info=generation.generation_info)]

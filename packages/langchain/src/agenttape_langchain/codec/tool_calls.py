@@ -1,7 +1,7 @@
-"""Tool calls inside of messages, without the keys that every one of them has.
+"""Tool calls inside messages, without the keys that all of them have.
 
-A call is written as `{name, args, id}`: the constant `type` and keys that hold nothing are left out. A dict that does
-not have exactly the keys which LangChain's factories give it is written pair by pair under `$dict`, as it is.
+A call is written as `{name, args, id}`: the constant `type` and keys whose value is None are left out. A dict without
+exactly the keys that LangChain's factories give it is written as it is, pair by pair under `$dict`.
 """
 
 from __future__ import annotations
@@ -61,6 +61,6 @@ _FIELDS = {
 }
 
 WRITERS = {field: _writer(kind) for field, kind in _FIELDS.items()}
-"""How each field of tool calls is written."""
+"""Writers of the fields that hold tool calls."""
 READERS = {field: _reader(kind) for field, kind in _FIELDS.items()}
-"""How each field of tool calls is read."""
+"""Readers of the fields that hold tool calls."""

@@ -1,8 +1,8 @@
-"""Stand-ins made of a cassette: no provider package, no key, no network."""
+"""A chat model made of a cassette."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -19,29 +19,36 @@ from langchain_core.utils.pydantic import is_basemodel_subclass
 from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, aserve_stream, serve, serve_stream
-from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedModel, Setting, StandIn, formats_agree
+from agenttape_core.integration.stand_ins import (
+    Exhausted,
+    Pace,
+    RecordedModel,
+    Setting,
+    StandIn,
+    format_meaning,
+    formats_agree,
+)
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
-from agenttape_langchain.model_settings import format_meaning
 from agenttape_langchain.requests import chat_body
 
 
 class ReplayChatModel(StandIn, BaseChatModel):
     """A chat model that answers from a cassette, as the recorded model did.
 
-    It matches as strictly as a session does, on the whole request; only what belongs to the model itself (its name
-    and sampling parameters) is taken from the recording. Tools and response formats may be spelled in any provider's
-    way. Each instance replays the cassette once from the start. To construct it reads every recorded chat once; a
-    call reads no more than its own answer.
+    It matches as strictly as a session does, on the whole request; only the settings of the model itself (its name
+    and sampling parameters) are taken from the recording. Tools and response formats may have any provider's form.
+    Each instance replays the cassette once from the start. The constructor reads every recorded chat once; a call
+    reads only its own answer.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        model: Which model to be, where the cassette holds several.
-        exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last` or `cycle`;
-            by default as the project's settings say.
-        pace: How long an answer takes: no time (`none`), as long as it was recorded (`recorded`), or that times a
-            number; by default as the project's settings say.
-        options: What every chat model takes; give `output_version` as the recorded model had it.
+        model: The recorded model, if the cassette holds several.
+        exhausted: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
+            setting of the project.
+        pace: The duration of an answer: no time (`none`), its recorded duration (`recorded`), or that times a number;
+            by default the setting of the project.
+        options: Options of every chat model; `output_version` must be that of the recorded model.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
@@ -130,9 +137,9 @@ class ReplayChatModel(StandIn, BaseChatModel):
         tool_choice: str | dict[str, Any] | bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Bind tools as the recorded model did, in whatever spelling they are given."""
+        """Bind tools as the recorded model did, whatever their form."""
         spelled = [_spelled(tool) for tool in tools]
-        by_framework = "ls_structured_output_format" in kwargs  # it forces a tool, for want of a response format
+        by_framework = "ls_structured_output_format" in kwargs  # LangChain forces a tool if it has no response format
         if tool_choice is not None and not (by_framework and self._recorded.was_forced(CHAT, spelled) is False):
             kwargs["tool_choice"] = tool_choice
         return self.bind(**({"tools": spelled} if spelled else {}), **kwargs)
@@ -144,17 +151,17 @@ class ReplayChatModel(StandIn, BaseChatModel):
         include_raw: bool = False,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, dict[str, Any] | BaseModel]:
-        """Ask for structured output in the way that was recorded: as a response format, or as a tool.
+        """Request structured output as the recorded model did: by a response format, or by a tool.
 
         Args:
-            schema: As every chat model takes it.
-            include_raw: Likewise.
-            kwargs: `method` (`json_schema`, `function_calling`, `json_mode`) where the cassette holds several ways,
-                and what else the recorded model took.
+            schema: The schema, as for every chat model.
+            include_raw: Whether to return the message, too, as for every chat model.
+            kwargs: `method` (`json_schema`, `function_calling`, `json_mode`), if the cassette holds several, and other
+                options of the recorded model.
         """
         method = kwargs.pop("method", None)
         kwargs.pop("strict", None)
-        wanted = ("json_object",) if method == "json_mode" else format_meaning(schema)
+        wanted = ("json_object",) if method == "json_mode" else _meaning_of(schema)
         recorded = any(formats_agree(wanted, setting.meaning.response_format) for setting in self._settings)
         if method == "function_calling" or (method is None and not recorded):
             return super().with_structured_output(schema, include_raw=include_raw, **kwargs)
@@ -167,10 +174,16 @@ class ReplayChatModel(StandIn, BaseChatModel):
 
 
 def _spelled(tool: Any) -> dict[str, Any]:
-    """Return a tool as a provider's dict: objects, classes and plain JSON schemas are no such thing yet."""
+    """Return a tool in a provider's form; objects, classes and plain JSON schemas are converted."""
     if isinstance(tool, dict) and ("title" not in tool or "name" in tool):
         return tool
     return convert_to_openai_tool(tool)
+
+
+def _meaning_of(schema: Any) -> tuple[Any, ...] | None:
+    """Return the name and fields of a response format, given as a provider's dict, a JSON schema or a class."""
+    is_spelled = schema is None or isinstance(schema, Mapping | str)
+    return format_meaning(schema if is_spelled else convert_to_json_schema(schema))
 
 
 def _json_schema(schema: Any) -> dict[str, Any]:
@@ -185,7 +198,7 @@ def _parser_of_text(schema: Any) -> Runnable[Any, Any]:
 
 
 def _parser_of_answer(schema: Any) -> Runnable[Any, Any]:
-    """Return what parses a whole answer: an object may ride along with the message, else its text is JSON."""
+    """Return a parser of whole answers: the object may come with the message, or else its text is JSON."""
     of_text = _parser_of_text(schema)
     if not isinstance(of_text, PydanticOutputParser):
         return of_text
@@ -197,7 +210,7 @@ def _parser_of_answer(schema: Any) -> Runnable[Any, Any]:
         if isinstance(parsed, dict):
             return schema(**parsed)
         if parsed is None and message.tool_calls:
-            return None  # it asks for a tool before it answers
+            return None  # it calls a tool before it answers
         return of_text.invoke(message) if parsed is None else parsed
 
     return RunnableLambda(parse).with_types(output_type=schema)

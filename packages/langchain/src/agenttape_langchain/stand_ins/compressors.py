@@ -23,10 +23,10 @@ class ReplayDocumentCompressor(StandIn, BaseDocumentCompressor):
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        name: The class of the compressor to be, where the cassette holds several.
-        exhausted: What to do when something is asked more often than it was recorded: `fail`, `last` or `cycle`;
-            by default as the project's settings say.
-        pace: How long an answer takes, as for `ReplayChatModel`.
+        name: The recorded class of the compressor, if the cassette holds several.
+        exhausted: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
+            setting of the project.
+        pace: The duration of an answer, as for `ReplayChatModel`.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

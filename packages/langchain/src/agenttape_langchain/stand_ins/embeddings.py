@@ -19,7 +19,7 @@ class ReplayEmbeddings(StandIn, Embeddings):
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        model: Which model to be, where the cassette holds several.
+        model: The recorded model, if the cassette holds several.
         options: `exhausted` and `pace`, as for `ReplayChatModel`.
 
     Raises:

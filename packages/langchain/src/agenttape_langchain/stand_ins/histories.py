@@ -22,7 +22,7 @@ class ReplayChatMessageHistory(Replaying, BaseChatMessageHistory):
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        session_id: Which conversation to be, where the cassette holds several.
+        session_id: The recorded conversation, if the cassette holds several.
         options: `exhausted` and `pace`, as for `ReplayChatModel`.
 
     Raises:
@@ -45,11 +45,11 @@ class ReplayChatMessageHistory(Replaying, BaseChatMessageHistory):
         return serve(self._cross(MEMORY, "messages"))  # type: ignore[no-any-return]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Take messages as they were taken."""
+        """Accept the recorded messages."""
         serve(self._cross(MEMORY, "add_messages", messages=list(messages)))
 
     def clear(self) -> None:
-        """Clear as it was cleared."""
+        """Accept the recorded clearing."""
         serve(self._cross(MEMORY, "clear"))
 
     async def aget_messages(self) -> list[BaseMessage]:
@@ -57,9 +57,9 @@ class ReplayChatMessageHistory(Replaying, BaseChatMessageHistory):
         return await aserve(self._cross(MEMORY, "messages"))  # type: ignore[no-any-return]
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Take messages as they were taken."""
+        """Accept the recorded messages."""
         await aserve(self._cross(MEMORY, "add_messages", messages=list(messages)))
 
     async def aclear(self) -> None:
-        """Clear as it was cleared."""
+        """Accept the recorded clearing."""
         await aserve(self._cross(MEMORY, "clear"))

@@ -22,11 +22,11 @@ class ReplayLLM(StandIn, BaseLLM):
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        model: Which model to be, where the cassette holds several.
-        exhausted: What to do when a prompt is asked more often than it was recorded: `fail`, `last` or `cycle`;
-            by default as the project's settings say.
-        pace: How long an answer takes, as for `ReplayChatModel`.
-        options: What every text model takes.
+        model: The recorded model, if the cassette holds several.
+        exhausted: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
+            setting of the project.
+        pace: The duration of an answer, as for `ReplayChatModel`.
+        options: Options of every text model.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
@@ -60,7 +60,7 @@ class ReplayLLM(StandIn, BaseLLM):
         return self._recorded.settings[0]
 
     def _cross(self, prompts: list[str], stop: list[str] | None, kwargs: dict[str, Any]) -> Crossing:
-        """Begin the crossing of a call; words to stop at that are not given are not asked for."""
+        """Begin the crossing of a call; stop words that the call does not give are not part of its request."""
         given = {**kwargs, **({"stop": stop} if stop else {})}
 
         def body(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the stand-ins for stores have in common: their methods are served by name."""
+"""The shared base of stand-ins whose methods are served by name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def served(boundary: Boundary, method: str, names: tuple[str, ...]) -> tuple[Cal
     Args:
         boundary: Its family.
         method: Its name.
-        names: How the interface names its positional arguments.
+        names: The interface's names of its positional arguments.
     """
 
     def cross(self: Replaying, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing:

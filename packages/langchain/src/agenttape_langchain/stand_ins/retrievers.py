@@ -22,11 +22,11 @@ class ReplayRetriever(StandIn, BaseRetriever):
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        name: Which retriever to be, where the cassette holds several.
-        exhausted: What to do when a query is asked more often than it was recorded: `fail`, `last` or `cycle`;
-            by default as the project's settings say.
-        pace: How long an answer takes, as for `ReplayChatModel`.
-        options: What every retriever takes.
+        name: The recorded name, if the cassette holds several.
+        exhausted: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
+            setting of the project.
+        pace: The duration of an answer, as for `ReplayChatModel`.
+        options: Options of every retriever.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.

@@ -20,7 +20,7 @@ class ReplayStore(Replaying, BaseStore[str, Any]):
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        name: The class of the store to be, where the cassette holds several.
+        name: The recorded class of the store, if the cassette holds several.
         options: `exhausted` and `pace`, as for `ReplayChatModel`.
 
     Raises:
@@ -37,11 +37,11 @@ class ReplayStore(Replaying, BaseStore[str, Any]):
         return serve(self._cross(MEMORY, "mget", keys=keys))  # type: ignore[no-any-return]
 
     def mset(self, key_value_pairs: Sequence[tuple[str, Any]]) -> None:
-        """Take values as they were taken."""
+        """Accept the recorded values."""
         serve(self._cross(MEMORY, "mset", key_value_pairs=key_value_pairs))
 
     def mdelete(self, keys: Sequence[str]) -> None:
-        """Delete keys as they were deleted."""
+        """Accept the recorded deletion of keys."""
         serve(self._cross(MEMORY, "mdelete", keys=keys))
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
@@ -53,11 +53,11 @@ class ReplayStore(Replaying, BaseStore[str, Any]):
         return await aserve(self._cross(MEMORY, "mget", keys=keys))  # type: ignore[no-any-return]
 
     async def amset(self, key_value_pairs: Sequence[tuple[str, Any]]) -> None:
-        """Take values as they were taken."""
+        """Accept the recorded values."""
         await aserve(self._cross(MEMORY, "mset", key_value_pairs=key_value_pairs))
 
     async def amdelete(self, keys: Sequence[str]) -> None:
-        """Delete keys as they were deleted."""
+        """Accept the recorded deletion of keys."""
         await aserve(self._cross(MEMORY, "mdelete", keys=keys))
 
     async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:

@@ -25,21 +25,21 @@ _tool_call_id: ContextVar[str | None] = ContextVar("agenttape_tool_call_id", def
 class ReplayTool(StandIn, BaseTool):
     """A tool that returns what the recorded tool returned.
 
-    A recorded call does not say how its tool is described. What a model was told of the tool does, if the cassette
-    also holds chats with it; else give `description` and `args_schema`.
+    A recorded call has no description of its tool. If the cassette also holds a chat whose model had the tool, its
+    description is taken from there; otherwise pass `description` and `args_schema`.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
         name: The tool.
-        exhausted: What to do when a call is made more often than it was recorded: `fail`, `last` or `cycle`;
-            by default as the project's settings say.
-        pace: How long an answer takes, as for `ReplayChatModel`.
-        options: What every tool takes. `response_format` is `content_and_artifact` by default where every recorded
-            call returned a tuple of two.
+        exhausted: The answer to more calls of a request than were recorded: `fail`, `last`, `cycle`; by default the
+            setting of the project.
+        pace: The duration of an answer, as for `ReplayChatModel`.
+        options: Options of every tool. `response_format` is `content_and_artifact` by default if every recorded call
+            returned a tuple of two.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read.
-        ConfigurationError: If it holds no call of the tool, or does not say how the tool is described.
+        ConfigurationError: If it holds no call of the tool, or no description of it.
     """
 
     cassette: str | Path
@@ -49,8 +49,8 @@ class ReplayTool(StandIn, BaseTool):
     _recorded: RecordedPart = PrivateAttr()
 
     def __init__(self, cassette: str | Path, name: str, **options: Any) -> None:
-        how: Options = {"exhausted": options.get("exhausted"), "pace": options.get("pace")}
-        recorded = RecordedPart(cassette, frozenset({TOOL.kind}), lambda _: {}, name=name, **how)
+        replay: Options = {"exhausted": options.get("exhausted"), "pace": options.get("pace")}
+        recorded = RecordedPart(cassette, frozenset({TOOL.kind}), lambda _: {}, name=name, **replay)
         if "description" not in options or "args_schema" not in options:
             options = {**_description(recorded.session, name), **options}
         options.setdefault("response_format", _response_format(recorded.session, name))
@@ -88,20 +88,20 @@ class ReplayTool(StandIn, BaseTool):
 
 
 def _description(session: Session, name: str) -> dict[str, Any]:
-    """Return what the models of a cassette were told of a tool."""
-    for tool in _told(session):
+    """Return the description of a tool that the models of a cassette had."""
+    for tool in _tools_of_chats(session):
         spelled = convert_to_openai_tool(tool) if isinstance(tool, Mapping) else {}
         function = spelled.get("function", {})
         if function.get("name") == name:
             schema = {"type": "object", "properties": {}, **function.get("parameters", {})}
             return {"description": function.get("description", ""), "args_schema": schema}
     raise ConfigurationError(
-        f"{session.path} holds calls of the tool {name!r}, and no chat that says how it is described\n"
-        f"  say it: ReplayTool(..., {name!r}, description=..., args_schema=...)"
+        f"{session.path} holds calls of the tool {name!r}, but no chat with a description of it\n"
+        f"  pass one: ReplayTool(..., {name!r}, description=..., args_schema=...)"
     )
 
 
-def _told(session: Session) -> Iterator[Any]:
+def _tools_of_chats(session: Session) -> Iterator[Any]:
     for row in session.source.entries:
         if row.kind == CHAT.kind:
             yield from session.source.interaction(row.number).request.get("tools") or ()

@@ -19,11 +19,11 @@ from agenttape_langchain.vector_stores import MEMORY, READS, WRITES
 class ReplayVectorStore(Replaying, VectorStore):
     """A vector store that finds what was found, and takes what was written, when the cassette was recorded.
 
-    Its retriever (`as_retriever`) finds what the store was asked for, also by another retriever.
+    Its retriever (`as_retriever`) finds the recorded searches of the store, also those of another retriever.
 
     Args:
         cassette: A bare name under the cassette folder, or a path.
-        name: The class of the store to be, where the cassette holds several.
+        name: The recorded class of the store, if the cassette holds several.
         options: `exhausted` and `pace`, as for `ReplayChatModel`.
 
     Raises:
@@ -36,11 +36,11 @@ class ReplayVectorStore(Replaying, VectorStore):
         self._recorded = RecordedPart(cassette, kinds, settings_of_method(READS | WRITES), name=name, **options)
 
     def similarity_search(self, query: str, k: int | None = None, **kwargs: Any) -> list[Document]:
-        """Return what was found for the query."""
+        """Return the recorded documents for the query."""
         return serve(self._cross(RETRIEVAL, "similarity_search", query=query, k=k, **kwargs))  # type: ignore[no-any-return]
 
     async def asimilarity_search(self, query: str, k: int | None = None, **kwargs: Any) -> list[Document]:
-        """Return what was found for the query."""
+        """Return the recorded documents for the query."""
         crossing = self._cross(RETRIEVAL, "similarity_search", query=query, k=k, **kwargs)
         return await aserve(crossing)  # type: ignore[no-any-return]
 
@@ -52,7 +52,8 @@ class ReplayVectorStore(Replaying, VectorStore):
             ConfigurationError: Always.
         """
         raise ConfigurationError(
-            f"a {cls.__name__} is made of a cassette, not of texts\n  make it by {cls.__name__}(cassette), and add them"
+            f"a {cls.__name__} is made of a cassette, not of texts\n"
+            f"  construct it by {cls.__name__}(cassette), and add the texts"
         )
 
 
