@@ -12,15 +12,15 @@ from agenttape_core.boundaries.receivers import is_method_of
 from agenttape_core.errors import ConfigurationError
 
 _UNKNOWN = Signature([Parameter("args", Parameter.VAR_POSITIONAL), Parameter("kwargs", Parameter.VAR_KEYWORD)])
-"""The signature of what does not tell its own, as some functions written in C."""
+"""The signature of a callable that has none to show, as some functions written in C."""
 
 
 class Parameters:
-    """What a callable takes, and which of it is part of a request.
+    """The parameters of a callable, and which of them are part of a request.
 
     Args:
         function: The callable.
-        name: What it is called in errors.
+        name: Its name in errors.
         drop: The parameters that are not part of a request.
 
     Raises:
@@ -37,7 +37,7 @@ class Parameters:
     def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, defaults filled in; `*args` is a list, `**kwargs` a dict.
 
-        The object or class that the callable is a method of is left out, and what is dropped.
+        Left out are the object or class that the callable is a method of, and the dropped parameters.
 
         Raises:
             TypeError: If the arguments do not fit the parameters.
@@ -71,7 +71,7 @@ class Parameters:
         raise TypeError(f"{self._name}() {problems[0]}") from None
 
     def _is_method(self, receiver: Any) -> bool:
-        if isinstance(receiver, type):  # what is true of one class is not of another with the same metaclass
+        if isinstance(receiver, type):  # the answer for one class is not that for another of the same metaclass
             return is_method_of(self._function, receiver)
         known = self._is_method_of.get(type(receiver))
         if known is None:
@@ -80,7 +80,7 @@ class Parameters:
 
 
 def _signatures(function: Any) -> list[Signature]:
-    """Return the signature that a callable declares, and its own where that is another.
+    """Return the signature that a callable declares, and its own where the two differ.
 
     A decorated function declares the signature of the innermost one, which its decorator may call with arguments of
     its own.

@@ -1,4 +1,4 @@
-"""What a boundary is put around, and how a call of it becomes a request."""
+"""The callable inside a boundary, and the request that a call of it becomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Callee:
     Args:
         function: The callable; no class.
         kind: The kind of the boundary.
-        name: Its name; by default what the callable is called.
+        name: Its name; by default that of the callable.
         drop: Parameters that are not part of the request.
 
     Raises:
@@ -40,11 +40,11 @@ class Callee:
         self._parameters = Parameters(self.inner, self.name, drop)
 
     def has_shape(self, test: Callable[[Any], bool]) -> bool:
-        """Whether the callable, or the `__call__` of an object, is what a test of `inspect` asks for."""
+        """Return whether the callable, or the `__call__` of an object, passes a test of `inspect`."""
         return test(self.inner) or test(self.inner.__call__)
 
     def cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-        """Begin the crossing of a call, or nothing if there is no session.
+        """Begin the crossing of a call, or return `None` without a session.
 
         Raises:
             CassetteMissError: If the call may be neither served nor executed.
@@ -62,7 +62,7 @@ class Callee:
             raise
 
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return what a call asks: the name, and the arguments by the names of their parameters.
+        """Return the request of a call: the name, and the arguments by the names of their parameters.
 
         A list called `messages` stands beside the other arguments, as in the requests of chat models: a conversation
         is stored as what is new in it.
@@ -102,7 +102,7 @@ def _without_partials(function: Any) -> tuple[Any, tuple[Any, ...], dict[str, An
 
 
 def _name_of(function: Any) -> str:
-    """Return how a callable is called; where it was defined is not told by what stands before `<locals>`."""
+    """Return the name of a callable, without the functions that it was defined in (up to `<locals>`)."""
     name: str = getattr(function, "__qualname__", None) or type(function).__qualname__
     return name.rpartition("<locals>.")[2]
 

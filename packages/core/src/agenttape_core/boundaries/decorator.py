@@ -1,4 +1,4 @@
-"""`boundary`, `record_call` and `arecord_call`: what a user writes."""
+"""`boundary`, `record_call` and `arecord_call`: the names that a user writes."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def boundary(
 def boundary(kind: Any = "call", /, *, name: str | None = None, drop: Collection[str] = ()) -> Any:
     """Make a boundary of a function: recorded once, and served ever after.
 
-    Use it bare (`@boundary`), with arguments (`@boundary("tool", name="get_weather")`), or on what you did not write
+    Use it bare (`@boundary`), with arguments (`@boundary("tool", name="get_weather")`), or on code that is not yours
     (`search = boundary("retrieval")(client.search)`): functions, coroutine functions, generators, async generators,
     methods of any sort, `functools.partial`, callable objects. The result is a function of the same shape; outside
     any session it does what the real one does.
 
     Args:
         kind: `chat`, `completion`, `embeddings`, `retrieval`, `tool`, `node`, `memory`, `http` or `call`.
-        name: Which one of its kind; by default the qualified name of the function.
+        name: The name of the boundary among those of its kind; by default the qualified name of the function.
         drop: Parameters that are not part of the request, such as a connection. The object or class of a method never
             is.
 
     Raises:
-        ConfigurationError: At once, if there is no such kind or parameter, or if this cannot be a boundary. When it
-            is called, it raises whatever the session does: a miss, or that a value cannot be recorded.
+        ConfigurationError: At once, if there is no such kind or parameter, or if this cannot be a boundary. A call
+            raises the errors of the session: a miss, or a value that cannot be recorded.
     """
     if not isinstance(kind, str):
         return _decorated(kind, "call", name, drop)
@@ -55,11 +55,11 @@ def _decorated(function: Any, kind: str, name: str | None, drop: Collection[str]
 def record_call(kind: Kind, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Make one call a boundary: the same as `boundary(kind)(function)(*args, **kwargs)`.
 
-    A generator function gives its generator, an async one its async generator: loop over it, nothing is to be awaited.
+    A generator function gives its generator, an async one its async generator: loop over it, and do not await it.
 
     Args:
         kind: The kind of boundary.
-        function: What is called.
+        function: The function that is called.
         *args: Its positional arguments.
         **kwargs: Its keyword arguments.
 

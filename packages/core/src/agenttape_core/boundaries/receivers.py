@@ -1,7 +1,7 @@
-"""Whether the first argument of a call is the object, or the class, that the function is a method of.
+"""The receiver of a call: the first argument, if the function is a method of that object or class.
 
 A decorator cannot know: it sees the function before there is a class, and `@staticmethod` may stand above it. So the
-class of the argument is asked, when the call is made.
+class of the argument is searched for the function when the call is made.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from types import FunctionType
 from typing import Any
 
 _LONGEST_CHAIN = 20
-"""How many decorators are looked through; a chain that goes in circles ends there."""
+"""The number of decorators to look through; a chain that goes in circles ends there."""
 
 
 def is_method_of(function: Any, receiver: Any) -> bool:
-    """Whether a call of `function` with `receiver` as its first argument is the call of a method of it.
+    """Return whether a call of `function` with `receiver` as its first argument is the call of a method of it.
 
     Args:
-        function: What is called.
+        function: The function that is called.
         receiver: Its first positional argument.
     """
     if not isinstance(function, FunctionType):
@@ -30,17 +30,17 @@ def is_method_of(function: Any, receiver: Any) -> bool:
 
 
 def _has(cls: type, function: FunctionType, *, of_class: bool) -> bool:
-    """Whether a class, or one it derives from, has the function: for itself, or for its instances."""
+    """Return whether a class, or one it derives from, has the function: for itself, or for its instances."""
     return any(
         isinstance(attribute, classmethod) is of_class and _holds(attribute, function)
         for base in cls.__mro__
-        if base.__module__ != "builtins"  # they cannot hold a function of Python, and are asked most often
+        if base.__module__ != "builtins"  # these cannot hold a function of Python, and are the most frequent arguments
         for attribute in list(vars(base).values())
     )
 
 
 def _holds(attribute: Any, function: FunctionType) -> bool:
-    """Whether an attribute of a class is the function, however decorated, and binds its first argument."""
+    """Return whether an attribute of a class is the function, however decorated, and binds its first argument."""
     for _ in range(_LONGEST_CHAIN):
         if attribute is function:
             return True

@@ -1,7 +1,7 @@
-"""Generators as streams: what a boundary passes on, and what it cannot.
+"""Generators as streams.
 
-A stream goes in one direction. What its reader sends into it would be part of what is asked, and is refused. What a
-generator returns is recorded as the last chunk: `{"$return": value}`.
+A stream goes in one direction. A value that its reader sends into it would be part of the request, and is refused. The
+return value of a generator is recorded as the last chunk: `{"$return": value}`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agenttape_core.integration import Crossing, TypeCodec, register_codecs
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What a generator returned, as the last chunk of its stream."""
+    """The return value of a generator, as the last chunk of its stream."""
 
     value: Any
 
@@ -35,15 +35,15 @@ register_codecs(
 
 
 def joined(chunks: list[Any]) -> list[Any]:
-    """Return the value that a recorded stream has for a plain call: the list of its chunks."""
+    """Return the value of a recorded stream for a plain call: the list of its chunks."""
     return [chunk for chunk in chunks if type(chunk) is not Returned]
 
 
 def split(value: Any) -> Sequence[Any]:
-    """Return the chunks that a recorded value has for a stream: the items of a list.
+    """Return the chunks of a recorded value for a stream: the items of a list.
 
     Raises:
-        UnreadableValueError: If the value is none.
+        UnreadableValueError: If the value is no list.
     """
     if isinstance(value, list):
         return value
@@ -56,7 +56,7 @@ def one_way(crossing: Crossing, chunks: Generator[Any, None, None]) -> Generator
     returned = None
     with closing(chunks):
         for chunk in chunks:
-            if type(chunk) is Returned:  # and read on: the stream is over only when nothing more comes
+            if type(chunk) is Returned:  # and read on: only exhaustion ends the stream
                 returned = chunk.value
             elif (sent := (yield chunk)) is not None:
                 _refuse(crossing, sent)
@@ -72,7 +72,7 @@ async def one_way_async(crossing: Crossing, chunks: AsyncGenerator[Any, None]) -
 
 
 def with_return_value(generator: Generator[Any, Any, Any]) -> Iterator[Any]:
-    """Yield what a generator yields, and what it returns as the last chunk."""
+    """Yield the values of a generator, and its return value as the last chunk."""
     value = yield from generator
     if value is not None:
         yield Returned(value)

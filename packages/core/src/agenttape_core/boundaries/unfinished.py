@@ -1,4 +1,4 @@
-"""Results that are not there yet: an awaitable or an iterator is no value, and a recording of it would be empty."""
+"""Unfinished results: an awaitable or an iterator is no value yet, and a recording of it would be empty."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _TO_READ = "its items have yet to be read: make the boundary a generator functio
 
 
 class _Unfinished(BaseException):
-    """A signal, not an error: shells let what is no `Exception` pass without an outcome."""
+    """A signal, not an error: `intercept` lets a `BaseException` pass without recording an outcome."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def finished(value: Any) -> Any:
-    """Return a result; inside of `refusing_unfinished`, refuse one that is not there yet and that no codec knows."""
+    """Return a result; inside `refusing_unfinished`, refuse an unfinished one that no codec knows."""
     if isinstance(value, Awaitable | Iterator | AsyncIterator) and not _is_known(value):
         raise _Unfinished(value)
     return value
@@ -38,17 +38,17 @@ def _is_known(value: Any) -> bool:
 
 @contextmanager
 def refusing_unfinished(crossing: Crossing) -> Iterator[None]:
-    """Refuse what `finished` does, also where the session keeps opaque values: nobody can await or read one.
+    """Refuse unfinished results, also where the session keeps opaque values: nobody can await or read one.
 
     Raises:
-        UnrecordableValueError: If the result is not there yet. The call leaves no record, and its session fails.
+        UnrecordableValueError: If the result is unfinished. The call leaves no record, and its session fails.
     """
     try:
         yield
     except _Unfinished as unfinished:
         value = unfinished.value
         if inspect.iscoroutine(value):
-            value.close()  # nobody gets it who could await it
+            value.close()  # its caller gets the error instead, and cannot await it
         why = _TO_AWAIT if isinstance(value, Awaitable) else _TO_READ
         with crossing.session.latching():
             raise UnrecordableValueError("$", type(value), why) from None

@@ -14,18 +14,18 @@ from agenttape_core.errors import ConfigurationError
 _MARK = "__agenttape_alias__"
 _FORWARDS = "__agenttape_forwards__"
 _OF_PYDANTIC = frozenset({"__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"})
-"""Where a pydantic object keeps its state: what `BaseModel` names as its slots."""
+"""The attributes in which a pydantic object keeps its state: the slots of `BaseModel`."""
 
 ObjectT = TypeVar("ObjectT")
 
 
 def is_alias(value: object) -> bool:
-    """Whether an object is taped already."""
+    """Return whether an object is taped already."""
     return hasattr(type(value), _MARK)
 
 
 def is_alias_class(cls: type) -> bool:
-    """Whether the objects of a class are taped already."""
+    """Return whether the objects of a class are taped already."""
     return hasattr(cls, _MARK)
 
 
@@ -34,14 +34,13 @@ def alias_class(cls: type, methods: dict[str, Any], make: Callable[[Any], type])
 
     Args:
         cls: The class.
-        methods: What the subclass overrides.
+        methods: The methods that the subclass overrides.
         make: The module-level function that makes such subclasses; aliases are pickled by its name.
     """
     looks = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
     for name, method in methods.items():
         if inspect.isfunction(method):
-            # The framework asks for the signature on every call; given here, it need not be looked for behind the
-            # wrapper.
+            # Frameworks read the signature on every call; set here, it need not be searched for behind the wrapper.
             method.__signature__ = inspect.signature(getattr(cls, name))  # type: ignore[attr-defined]
     own = {**methods, "__reduce_ex__": _reduce, _MARK: staticmethod(make)}
     alias: type = _forwarding(type(cls))(cls.__name__, (cls,), {**looks, **own})
@@ -51,7 +50,7 @@ def alias_class(cls: type, methods: dict[str, Any], make: Callable[[Any], type])
 
 @functools.cache
 def _forwarding(meta: type) -> Any:
-    """Return a metaclass whose classes pass on what is set on them: `type(self).calls += 1` counts on the original."""
+    """Return a metaclass that sets class attributes on the original: `type(self).calls += 1` counts for both."""
 
     class Forwarding(meta):  # type: ignore[misc]  # pydantic's metaclass, or a provider's own
         def __setattr__(cls, name: str, value: Any) -> None:  # noqa: N805
@@ -69,7 +68,7 @@ def alias_of(value: ObjectT, make: Callable[[Any], type], *, again: bool = False
     Args:
         value: The object. An alias is returned as it is.
         make: Gives the class of aliases for a class; called with `type(value)`.
-        again: Whether to make an alias of an alias, one that stands for another kind of call.
+        again: Whether to make an alias of an alias that tapes another kind of call.
 
     Raises:
         ConfigurationError: If the object keeps its state where it cannot be shared.
@@ -81,20 +80,20 @@ def alias_of(value: ObjectT, make: Callable[[Any], type], *, again: bool = False
 
 
 def original_of(value: ObjectT) -> ObjectT:
-    """Return the object that an alias stands for, made anew around their common state; others are returned as such.
+    """Return the object that an alias stands for, made anew around their common state; others are returned as they are.
 
-    What a class does may depend on which methods a subclass has overridden; so real work is done by the original.
+    Real work is done by the original: a class may act on which of its methods a subclass has overridden.
     """
     return _sharing(type(value).__base__, value, _state_of(value)) if is_alias(value) else value
 
 
 def state_of(value: Any) -> Any:
-    """Return what an object and its aliases have in common: the owner of their calls."""
+    """Return the state that an object shares with its aliases: the owner of their calls."""
     return getattr(value, "__dict__", value)
 
 
 def _sharing(cls: Any, value: Any, state: frozenset[str]) -> Any:
-    twin = object.__new__(cls)  # a `__new__` of the class may want arguments, or remember what it made
+    twin = object.__new__(cls)  # a `__new__` of the class may need arguments, or keep track of its objects
     for name in state:
         object.__setattr__(twin, name, getattr(value, name))
     return twin

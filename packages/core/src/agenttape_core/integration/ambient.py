@@ -1,8 +1,8 @@
-"""Meet every object of a family while sessions are open, by wrapping the leaf methods of its classes.
+"""Tape every object of a family while sessions are open, by wrapping the leaf methods of its classes.
 
 Embeddings, stores and histories are plain classes without a method of the framework that every call passes through.
 So the methods are wrapped where they are written: in each class that exists, and in each that is defined meanwhile.
-Afterwards every class is what it was.
+Afterwards every class is as it was before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an object says in plain words of what it asks its provider for: the model, how many, which collection.
+"""The settings of an object that are part of its requests: the model, the number of results, the collection.
 
-Only attributes of known names count, with plain values. Whatever else an object holds, such as keys, addresses,
-folders or time limits, belongs to the machine it runs on, and a replay on another one must find its recording.
+Only attributes of known names with plain values count. All others (keys, addresses, folders, time limits) belong to the
+machine that the object runs on, and a replay on another one must find its recording.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ STORE_SETTINGS = ("collection_name", "index_name", "table_name", "namespace", "s
 
 
 def model_of(value: Any) -> dict[str, Any]:
-    """Return the name of the model that an object asks, under `model`, if it says one."""
+    """Return the name of an object's model under `model`, if it has one."""
     found = settings_of(value, _MODEL)
     return {"model": next(iter(found.values()))} if found else {}
 
 
 def settings_of(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the attributes of an object under these names that hold words, numbers, or something made of them."""
+    """Return the attributes of an object under these names that hold texts, numbers, or collections."""
     state = getattr(value, "__dict__", {})
     found = {name: state[name] if name in state else getattr(type(value), name, None) for name in names}
     return {name: setting for name, setting in found.items() if isinstance(setting, _PLAIN) and setting not in _EMPTY}

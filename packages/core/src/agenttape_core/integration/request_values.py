@@ -1,4 +1,4 @@
-"""What a call is given, as it stands in its request, whichever framework gives it."""
+"""The values of a call as they stand in its request, in the same form for all frameworks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agenttape_core.session import value_codec
 
 
 def request_value(value: Any) -> Any:
-    """Return a request value as plain data. What cannot be written stands for its type, never for its address."""
+    """Return a request value as plain data; one that no codec knows as the name of its type, never with its address."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, type):

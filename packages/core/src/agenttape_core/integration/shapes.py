@@ -81,7 +81,7 @@ class Call:
 
     @property
     def is_recorded_as_it_is(self) -> bool:
-        """Whether the real call can be intercepted without anything in between."""
+        """True if the real call can be intercepted without anything in between."""
         return self.pack is as_it_is and self.executing is None
 
 

@@ -1,4 +1,4 @@
-"""Tell concurrent strands apart that run in thread pools: by the order in which they are submitted."""
+"""Branches of concurrent work in thread pools, told apart by the order in which the work is submitted."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from agenttape_core.session import current_session, here
 _MARK = "__agenttape_forks__"
 _lock = Lock()
 _forked: dict[type, tuple[int, Any]] = {}
-"""Of each class whose `submit` is wrapped: by how many, and what it was before."""
+"""For each class whose `submit` is wrapped: how many times, and the method that it had before."""
 
 
 @contextmanager
 def forking_pools(*classes: type[ThreadPoolExecutor]) -> Iterator[None]:
-    """Give what a thread pool is to do a branch of its own while inside, where the order is certain: in `submit`.
+    """Give each piece of work of a thread pool its own branch while inside, at `submit`, where the order is certain.
 
-    Several integrations may ask for the same; it is done once. What an event loop hands to a bare `ThreadPoolExecutor`
-    gets none, because the loop's task waits for it.
+    Several integrations may do so at once; the pools are wrapped once. Work that an event loop submits to a bare
+    `ThreadPoolExecutor` gets no branch, because the loop's task waits for it.
 
     Args:
         classes: Classes of pools that a framework uses for concurrent work of its own, loop or no loop. Bare pools
@@ -76,7 +76,7 @@ def _forking(real: Callable[..., Any], *, in_loops: bool) -> Any:
 
 
 def _is_bare(pool: Any) -> bool:
-    """Whether a pool is used by plain threaded code: the event loop uses one for work that it then waits for."""
+    """Return whether a pool is used by plain threaded code: an event loop uses one for work that it then waits for."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""The work bench of the checks: a folder for each, sessions in it, and one way of asking in every shape."""
+"""The bench of the checks: a folder for each, sessions in it, and one way to ask in every shape."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from agenttape_core.testing.world import World, gone
 QUESTION, OTHER, UNKNOWN = "Why is that?", "When was it?", "What did nobody ever ask before?"
 CASSETTE = "cassette.yaml"
 _SETTINGS = {"match_on": ("exact", "request"), "exhausted": "fail", "on_miss": "raise", "unused": "fail"}
-"""What the settings of the author's project must not change."""
+"""Options that the settings of the author's project must not change."""
 
 
 class Reading(NamedTuple):
-    """What the reader of a stream got.
+    """The chunks and the error that the reader of a stream got.
 
     Args:
         chunks: The chunks.
-        error: What broke the stream, if something did.
+        error: The error that broke the stream, if one did.
     """
 
     chunks: list[Any]
@@ -62,16 +62,16 @@ class _Connected:
 
 
 class Bench(Hooks):
-    """What every check needs. A test runner calls `setup_method` before each one, and `teardown_method` after it."""
+    """The base of every check. A test runner calls `setup_method` before each one, and `teardown_method` after it."""
 
     folder: Path
-    """Where the cassettes of the check are."""
+    """The folder of the check's cassettes."""
 
     def setup_method(self) -> None:
         """Make an empty folder.
 
         Raises:
-            ConfigurationError: If the suite names no shape, or one that there is not.
+            ConfigurationError: If the suite names no shape, or an unknown one.
         """
         if not self.shapes or not set(self.shapes) <= SHAPES:
             known = ", ".join(sorted(SHAPES))
@@ -167,10 +167,10 @@ class Bench(Hooks):
 
         Args:
             shape: `stream` or `astream`.
-            subject: What is asked.
+            subject: The object or function that is called.
             text: The question.
-            most: After how many chunks its reader stops.
-            then: What its reader does with each.
+            most: The number of chunks after which its reader stops.
+            then: Called with each chunk.
         """
         if shape == "stream":
             return _read(self.stream(subject, self.question(text)), most, then)

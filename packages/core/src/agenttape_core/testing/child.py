@@ -1,4 +1,4 @@
-"""The program of a child process: a replay of what this process has not recorded."""
+"""The program of a child process: a replay of a cassette that another process has recorded."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def main(job: Mapping[str, Any]) -> None:
     own, suite.folder = suite.folder, Path(job["folder"])
     try:
         with suite.replay():
-            told = [suite.says(shape, suite.subject(), QUESTION) for shape in suite.shapes]
+            texts = [suite.says(shape, suite.subject(), QUESTION) for shape in suite.shapes]
     finally:
         suite.folder = own
         suite.teardown_method()
-    sys.stdout.write(f"\n{json.dumps(told)}\n")
+    sys.stdout.write(f"\n{json.dumps(texts)}\n")

@@ -1,4 +1,4 @@
-"""Pieces of work that run at once, and end in an order that the test says."""
+"""Branches: pieces of work that run at once, and end in an order that the test chooses."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Branch:
     """One of several pieces of work that run at once. Call it in a thread, or await `arun()` in a task.
 
     Args:
-        work: What it does: a function of the branch, or a coroutine function of it.
-        turns: Says when it may go on.
-        numbers: The numbers of its calls, which must not depend on who is faster.
+        work: Its work: a function of the branch, or a coroutine function of it.
+        turns: Decides when it may go on.
+        numbers: The numbers of its calls, which must not depend on which branch is faster.
         patience: Seconds after which waiting is given up.
     """
 

@@ -22,9 +22,9 @@ class IntegrationConformance(
     FileChecks,
     ProcessChecks,
 ):
-    """What must hold for whatever is taped. Derive from it, say how yours is made, taped and called, and run pytest.
+    """The promises of every integration, as tests. Derive from it, say how yours is made, taped and called, run pytest.
 
     `make` and `tape` must be given, and `shapes` unless it is a plain function; see `Hooks` for the rest. Each `test_*`
-    method is one check. What an integration does not have (a shape, ambience, token counts) is skipped, with the
-    reason. Nothing of pytest is needed: `run_conformance` runs the checks too.
+    method is one check. Checks of something that an integration does not have (a shape, ambience, token counts) are
+    skipped, with the reason. Pytest is not needed: `run_conformance` runs the checks too.
     """

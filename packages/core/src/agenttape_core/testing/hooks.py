@@ -1,4 +1,4 @@
-"""What an author says about an integration: how to make, tape and call what it tapes."""
+"""The hooks by which an author describes an integration: making, taping and calling an object."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SHAPES: frozenset[str] = frozenset(get_args(Shape))
 
 
 class Hooks:
-    """What differs between integrations. `make` and `tape` must be given; the rest has defaults for plain functions."""
+    """The differences between integrations. `make` and `tape` are required; the others suit plain functions."""
 
     shapes: ClassVar[Sequence[Shape]] = ("call",)
-    """Which shapes what is taped has."""
+    """The shapes of the taped calls."""
     options: ClassVar[Mapping[str, Any]] = {}
     """Options of `use_cassette` that the integration needs."""
     patience: ClassVar[float] = 10.0
@@ -30,7 +30,7 @@ class Hooks:
     # -- the subject -------------------------------------------------------------------------------------------
 
     def make(self, world: World) -> Any:
-        """Return what is to be taped, untaped: an object or function whose real work asks the world."""
+        """Return an untaped object or function, whose real work calls the world."""
         raise NotImplementedError("say what is to be taped: def make(self, world)")
 
     def tape(self, original: Any) -> Any:
@@ -44,7 +44,7 @@ class Hooks:
     # -- calling it --------------------------------------------------------------------------------------------
 
     def question(self, text: str) -> Any:
-        """Return what is asked, made of a text that must be part of the request."""
+        """Return a question, made of a text that must be part of the request."""
         return text
 
     def call(self, subject: Any, question: Any) -> Any:
@@ -65,14 +65,14 @@ class Hooks:
         chunks: AsyncIterator[Any] = subject(question)
         return chunks
 
-    # -- what comes back ---------------------------------------------------------------------------------------
+    # -- answers ------------------------------------------------------------------------------------------------
 
     def text(self, answer: Any) -> str:
         """Return the text that the world said, from an answer or from the list of the chunks of a stream."""
         return "".join(map(self.text, answer)) if isinstance(answer, list) else str(answer)
 
     def same(self, first: Any, second: Any) -> bool:
-        """Whether two answers, or two chunks, are equal in all that the caller gets to see."""
+        """Return whether two answers, or two chunks, are equal in all that the caller can see."""
         return type(first) is type(second) and bool(first == second)
 
     def ids(self, answer: Any) -> Sequence[str]:  # noqa: ARG002 - for those who override it
@@ -80,14 +80,14 @@ class Hooks:
         return ()
 
     def change(self, answer: Any) -> None:  # noqa: ARG002 - for those who override it
-        """Change an answer or a chunk in place, so that its text is another."""
+        """Change an answer or a chunk in place, so that its text differs."""
         raise SkipTest("answers cannot be changed: there is no `change` hook")
 
     def usage(self, text: str) -> Usage | None:  # noqa: ARG002 - for those who override it
-        """Return the token counts that must be recorded for an answer of this text, or nothing if none are."""
+        """Return the token counts that must be recorded for an answer of this text, or `None` if none are."""
         return None
 
-    # -- what goes wrong ---------------------------------------------------------------------------------------
+    # -- errors -------------------------------------------------------------------------------------------------
 
     def error(self) -> Exception:
         """Return an error as the real thing raises it."""
@@ -100,7 +100,7 @@ class Hooks:
     # -- around it ---------------------------------------------------------------------------------------------
 
     def ambient(self) -> AbstractContextManager[Any] | None:
-        """Return the context manager of an ambient integration, or nothing if there is none.
+        """Return the context manager of an ambient integration, or `None` if there is none.
 
         If it is installed as an entry point, core enters it with the first session: return `nullcontext()`.
         """

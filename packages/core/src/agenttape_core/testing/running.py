@@ -17,18 +17,18 @@ class CheckSuite(Protocol):
         """Prepare for one check."""
 
     def teardown_method(self) -> None:
-        """Remove what the check left."""
+        """Clean up after the check."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """How one check ended.
+    """The result of one check.
 
     Args:
         check: The name of the check.
-        says: What must hold.
+        says: The promise that it tests.
         outcome: `passed`, `failed` or `skipped`.
-        error: Why it failed or was skipped.
+        error: The reason why it failed or was skipped.
     """
 
     check: str
@@ -45,8 +45,8 @@ def expect(condition: object, message: str) -> None:
     """Fail the check with a message unless the condition holds.
 
     Args:
-        condition: What must be true.
-        message: What was found, and what was expected.
+        condition: The condition.
+        message: The finding, and the expectation.
 
     Raises:
         AssertionError: If it does not.

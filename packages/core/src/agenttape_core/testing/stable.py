@@ -1,4 +1,4 @@
-"""The text of a cassette without what differs between two recordings of the same run."""
+"""The stable text of a cassette: without the facts that differ between two recordings of the same run."""
 
 from __future__ import annotations
 

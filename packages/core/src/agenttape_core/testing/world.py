@@ -1,4 +1,4 @@
-"""The scripted world: what a conformance test puts in the place of the real thing."""
+"""The scripted world, which a conformance test puts in the place of the real thing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from threading import Lock
 from agenttape_core.testing.concurrency import current_branch
 
 PIECE = 6
-"""How many characters a streamed chunk has."""
+"""The number of characters in a streamed chunk."""
 
 
 class ScriptedError(Exception):
-    """What the scripted world raises unless the integration under test names an error of its own.
+    """The error of the scripted world, unless the integration under test names one of its own.
 
     Args:
         message: The message.
@@ -33,9 +33,9 @@ def numbered(question: str, number: int) -> str:
 
 
 class World:
-    """What lies outside: it answers text to text, in four shapes, and counts how often it is really reached.
+    """The world outside: it answers text with text, in four shapes, and counts how often it is really reached.
 
-    Let the client that is taped call the one of `ask`, `aask`, `stream` and `astream` that fits. Thread-safe.
+    Let the taped client call the one of `ask`, `aask`, `stream` and `astream` that fits. Thread-safe.
 
     Args:
         says: Makes the answer to a question and the number of the call, from 1. Calls in branchs are numbered by
@@ -44,23 +44,23 @@ class World:
 
     def __init__(self, says: Callable[[str, int], str] = numbered) -> None:
         self.questions: list[str] = []
-        """What it was really asked, in the order of arrival."""
+        """The questions that really reached it, in the order of arrival."""
         self.answers: list[str] = []
-        """What it said, in the same order."""
+        """Its answers, in the same order."""
         self.trespasses: list[str] = []
-        """What reached it although it is gone."""
+        """The questions that reached it although it was gone."""
         self.gone = False
-        """Whether it is switched off: each call then raises `AssertionError`."""
+        """Set to switch it off: each call then raises `AssertionError`."""
         self.fails: Exception | None = None
-        """What each call raises at once."""
+        """An error that each call raises at once."""
         self.breaks: Exception | None = None
-        """What each stream raises after its first chunk."""
+        """An error that each stream raises after its first chunk."""
         self.hangs = False
-        """Whether asynchronous calls never answer."""
+        """Set to let asynchronous calls never answer."""
         self.arrived: Future[None] = Future()
         """Done when the first call has arrived."""
         self.open_streams = 0
-        """How many streams were begun, and neither read to their end nor closed."""
+        """The number of streams that were begun, and neither read to their end nor closed."""
         self._says = says
         self._lock = Lock()
 

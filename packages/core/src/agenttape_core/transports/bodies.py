@@ -24,7 +24,7 @@ _SINGLE_BYTE = frozenset({"iso8859-1", "iso8859-15", "cp1252"})
 
 
 def is_text(content_type: str) -> bool:
-    """Whether a content type (RFC 9110 §8.3) promises text."""
+    """Return whether a content type (RFC 9110 §8.3) promises text."""
     return _TEXTUAL.match(content_type) is not None
 
 
@@ -49,7 +49,7 @@ def whole(content_type: str, data: bytes) -> str | bytes:
 
 
 def _is_utf8(data: bytes) -> bool:
-    """Whether bytes are UTF-8, but for a last character that is not whole."""
+    """Return whether bytes are UTF-8, but for a last character that is not whole."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
@@ -58,10 +58,10 @@ def _is_utf8(data: bytes) -> bool:
 
 
 class _Ending:
-    """Sees the event that ends a stream of events by convention (OpenAI's, and of those who speak its protocol).
+    """Detects the event that ends a stream of events by convention (OpenAI's, and of all that speak its protocol).
 
-    What comes after it differs: some clients close the response there, others wait a moment for its end. So it is
-    taken for the end, lest what is recorded depends on that moment.
+    Some clients close the response there, others wait a moment for its end. So the event is taken for the end: else the
+    recording would depend on that moment.
     """
 
     def __init__(self, content_type: str) -> None:
@@ -75,7 +75,7 @@ class _Ending:
 
     @property
     def reached(self) -> bool:
-        """Whether the last event was the final one."""
+        """True once the last event was the final one."""
         return _DONE.search(self._last) is not None
 
 
@@ -97,7 +97,7 @@ class BodyWriter:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to come, although the connection may still be open."""
+        """True once no more is to come, although the connection may still be open."""
         return self._ending.reached
 
     def chunk(self, data: bytes) -> Plain:
@@ -125,7 +125,7 @@ class BodyReader:
 
     @property
     def is_over(self) -> bool:
-        """As of a `BodyWriter`."""
+        """True once no more is to come; see `BodyWriter.is_over`."""
         return self._ending.reached
 
     def data(self, chunk: Plain) -> bytes:

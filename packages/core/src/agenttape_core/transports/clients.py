@@ -39,7 +39,7 @@ class Client:
             return data
 
     def decompresses(self, encoding: str) -> bool:
-        """Whether the client undoes a content encoding; what it knows depends on what is installed."""
+        """Return whether the client undoes a content encoding, which depends on the installed packages."""
         try:
             return self._content(encoding, _PROBE) != _PROBE
         except self.decoding_error:
@@ -51,7 +51,7 @@ class Client:
 
 
 def client_missing(name: str, error: ImportError) -> ImportError:
-    """Return the error for a transport whose client is not installed, which keeps what was missing."""
+    """Return the error for a transport whose client is not installed, with the name of the missing module."""
     return ImportError(
         f"agenttape_core.transports.{name} needs {name}, which cannot be imported: {error}\n"
         f'  pip install "agenttape-core[{name}]"',

@@ -21,7 +21,7 @@ def without_boundary(content_type: str) -> str:
 
 
 def parts_of(content_type: str, data: bytes) -> list[Plain] | None:
-    """Return the parts of a multipart body, or nothing if it is none."""
+    """Return the parts of a multipart body, or `None` if it is none."""
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         return None
@@ -33,7 +33,7 @@ def parts_of(content_type: str, data: bytes) -> list[Plain] | None:
 
 
 def _part(section: bytes) -> Plain:
-    """Return a part with its name beside its value: so the redactor sees what the name promises."""
+    """Return a part with its name beside its value, so that the redactor can go by the name."""
     head, _, data = section.partition(b"\r\n\r\n")
     lines = [line.partition(":") for line in _text(head).split("\r\n")[1:]]
     headers = {name.strip().lower(): value.strip() for name, _, value in lines}

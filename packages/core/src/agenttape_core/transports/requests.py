@@ -1,7 +1,7 @@
-"""How an HTTP request becomes what is asked; the recipe is on the page about HTTP.
+"""HTTP requests as plain data; the recipe is on the page about HTTP.
 
-Neither who asks (credentials, cookies, user agent) nor what differs from call to call (lengths, dates, traces,
-idempotency keys) takes part: only two headers do, and those that the user names.
+Headers about the client (credentials, cookies, user agent) and headers that differ from call to call (lengths, dates,
+traces, idempotency keys) take no part: only two headers do, and those that the user names.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def header_names(named: Collection[str]) -> tuple[str, ...]:
         named: Those that the user adds.
 
     Raises:
-        ConfigurationError: If that is no collection of names (RFC 9110 §5.1).
+        ConfigurationError: If they are no collection of names (RFC 9110 §5.1).
     """
     names = [] if isinstance(named, str) else list(named)
     if isinstance(named, str) or not all(isinstance(name, str) and _TOKEN.fullmatch(name) for name in names):
@@ -43,7 +43,7 @@ def header_names(named: Collection[str]) -> tuple[str, ...]:
 
 
 def question_of(request: Any, names: tuple[str, ...], content: bytes) -> dict[str, Plain]:
-    """Return what a request asks.
+    """Return a request as plain data.
 
     Args:
         request: A request of `httpx` or `httpx2`.
@@ -70,7 +70,7 @@ def _url(url: Any) -> dict[str, Plain]:
 
 
 def _segment(raw: str) -> str:
-    """Return a segment of a path as people read it, with an escaped slash still apart from a real one."""
+    """Return a segment of a path in readable form, with an escaped slash still apart from a real one."""
     return unquote(raw, errors=_ERRORS).replace("%", "%25").replace("/", "%2F")
 
 

@@ -1,4 +1,4 @@
-"""How an HTTP response is recorded and built again: the first chunk is its head, the others are its body."""
+"""HTTP responses as chunks, and back: the first chunk is the head, the others are the body."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from agenttape_core.errors import UnreadableValueError
 from agenttape_core.schema import Plain
 
 _KEPT = ("http_version", "reason_phrase")
-"""The extensions that clients read of a response; what else there is, belongs to a connection."""
+"""The extensions that clients read of a response; all others belong to a connection."""
 _COOKIE = "set-cookie"
 _BODY_HEADERS = frozenset({b"content-encoding", b"content-length"})
-"""What is no longer true of a body that was decompressed."""
+"""The headers that no longer hold for a body that was decompressed."""
 
 RawHeaders = list[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A response but for its body.
+    """A response without its body.
 
     Args:
         status: The status code.
         headers: All headers as they were sent, in their order.
-        extensions: What the transport says besides: `http_version`, `reason_phrase`.
+        extensions: Further facts of the transport: `http_version`, `reason_phrase`.
     """
 
     status: int
@@ -37,7 +37,7 @@ class Head:
 
         Args:
             response: The response of a transport.
-            decompressed: Whether its body is handed on without its content encoding.
+            decompressed: Whether its body is passed on without its content encoding.
         """
         dropped = _BODY_HEADERS if decompressed else frozenset()
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
@@ -50,7 +50,7 @@ class Head:
         return next((_text(value) for name, value in self.headers if name.lower() == b"content-type"), "")
 
     def chunk(self) -> Plain:
-        """Return what is recorded."""
+        """Return the chunk that is recorded."""
         kept = {name: _text(value) for name, value in self.extensions.items()}
         return {"status": self.status} | kept | {"headers": [_recorded(*pair) for pair in self.headers]}
 

@@ -141,7 +141,7 @@ class Observer(Generic[RunT]):
             self.forget(run)
             if not self.open_runs:
                 with self.noting():
-                    self.nothing_goes_on()
+                    self.all_ended()
 
     def abandon(self, runs: Iterable[RunT], note: str) -> None:
         """Record runs as open whose end was not reported, and forget them.
@@ -191,7 +191,7 @@ class Observer(Generic[RunT]):
             self.cut_off()
             self._observation.close()
 
-    def nothing_goes_on(self) -> None:
+    def all_ended(self) -> None:
         """Write the cassette, if there is enough to write or a `flush` waits for it.
 
         Raises:

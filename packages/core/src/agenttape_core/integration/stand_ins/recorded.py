@@ -131,7 +131,7 @@ class RecordedPart(Recorded):
         wanted = {key: value for key, value in (choice or {}).items() if value is not None}
         mine = [(each, held) for each, held in found if name in {None, each} and wanted.items() <= held.items()]
         if not mine:
-            raise self._nothing(found, name, wanted)
+            raise self._not_found(found, name, wanted)
         self.name = mine[0][0]
         """The recorded name: of the first, if they have several."""
         self.settings = list({json.dumps(held, sort_keys=True): held for _, held in mine}.values())
@@ -144,7 +144,7 @@ class RecordedPart(Recorded):
                 if settings is not None:
                     yield name, settings
 
-    def _nothing(self, found: list[tuple[str, Settings]], name: str | None, wanted: Settings) -> ConfigurationError:
+    def _not_found(self, found: list[tuple[str, Settings]], name: str | None, wanted: Settings) -> ConfigurationError:
         kinds = " or ".join(sorted(self._kinds))
         if not found:
             return ConfigurationError(
@@ -212,9 +212,9 @@ class RecordedModel(Recorded):
             for kind, settings in recorded.items()
         }
         if not any(self._settings.values()):
-            raise self._nothing([setting for settings in recorded.values() for setting in settings], model)
+            raise self._not_found([setting for settings in recorded.values() for setting in settings], model)
 
-    def _nothing(self, recorded: list[Setting], model: str | None) -> ConfigurationError:
+    def _not_found(self, recorded: list[Setting], model: str | None) -> ConfigurationError:
         kinds = " and no ".join(self._settings)
         if not recorded:
             return ConfigurationError(

@@ -1,7 +1,7 @@
-"""What a cassette's chat requests say besides their messages, and which of it a new call means.
+"""The settings in which a cassette's model was called, and the one that a new call means.
 
-A stand-in for a model does not know how the recorded provider spells a tool or a response format. It recognises what
-it is bound to by names and fields, and then asks in the recorded spelling.
+A stand-in for a model does not know the recorded provider's spelling of a tool or a response format. It recognises them
+by names and fields, and then asks in the recorded spelling.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 _OF_THE_CALL = frozenset({"messages", "prompts"})
 _SPELLED = frozenset({"tools", "tool_choice", "response_format", "format", "output_config", "stop"})
 _OF_THE_SPELLING = frozenset({"parallel_tool_calls", "strict", "functions", "function_call"})
-"""What providers add to a call when they spell tools and formats."""
+"""Parameters that providers add to a call when they spell tools and formats."""
 
 
 class Meaning(NamedTuple):
-    """What the parameters of a call mean, whatever their spelling.
+    """The meaning of the parameters of a call, whatever their spelling.
 
     Args:
         tools: Each tool's name, description and fields, as sorted JSON texts.
-        choice: Which tool must be called: `required` for any, a name, or nothing.
-        response_format: The name and fields of the format that is asked for.
+        choice: The tool that must be called: `required` for any, a name, or `None`.
+        response_format: The name and fields of the requested format.
         stop: The stop words.
     """
 
@@ -33,7 +33,7 @@ class Meaning(NamedTuple):
     stop: tuple[str, ...]
 
     def agrees_with(self, other: Meaning) -> bool:
-        """Whether the parameters of two calls mean the same, whatever the providers leave out."""
+        """Return whether the parameters of two calls mean the same, whatever the providers leave out."""
         formats = self.response_format, other.response_format
         return self._replace(response_format=None) == other._replace(response_format=None) and formats_agree(*formats)
 
@@ -44,7 +44,7 @@ class Setting:
 
     Args:
         params: All of the request but the messages.
-        meaning: What those with several spellings mean.
+        meaning: The meaning of those that have several spellings.
     """
 
     params: Mapping[str, Any]
@@ -52,21 +52,21 @@ class Setting:
 
     @property
     def model(self) -> str | None:
-        """The model that was asked, when it has a name."""
+        """The name of the model, if it has one."""
         name = self.params.get("model")
         return name if isinstance(name, str) else None
 
     @property
     def base(self) -> dict[str, Any]:
-        """The parameters with one spelling only: those of the model, and of the call such as `temperature`."""
+        """The parameters that have one spelling only: those of the model, and some of the call, as `temperature`."""
         return {key: value for key, value in self.params.items() if key not in _SPELLED | _OF_THE_SPELLING}
 
     def fits(self, asked: Mapping[str, Any], meaning: Meaning) -> bool:
-        """Whether a call with these parameters may have been made in this setting.
+        """Return whether a call with these parameters may have been made in this setting.
 
         Args:
-            asked: The parameters of the call, plain; what it does not give is the model's own.
-            meaning: What they mean.
+            asked: The parameters of the call, plain; the others are the model's own.
+            meaning: Their meaning.
         """
         return self.meaning.agrees_with(meaning) and all(
             key in self.params and self.params[key] == value
@@ -94,12 +94,12 @@ def distinct_settings(requests: Iterable[Mapping[str, Any]]) -> list[Setting]:
 
 
 def _shares(params: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
-    """Whether the parameters are the very objects of the last ones, as a continuation's are."""
+    """Return whether the parameters are the very objects of the last ones, as a continuation's are."""
     return params.keys() == last.keys() and all(value is last[key] for key, value in params.items())
 
 
 def meaning_of(params: Mapping[str, Any]) -> Meaning:
-    """Return what the tools, the choice among them, the response format and the stop words mean.
+    """Return the meaning of the tools, the choice among them, the response format and the stop words.
 
     Args:
         params: The parameters of a call, as plain data; tools and formats are dicts in any provider's spelling.
@@ -117,7 +117,7 @@ def meaning_of(params: Mapping[str, Any]) -> Meaning:
 def _tool(tool: Mapping[str, Any]) -> list[Any]:
     """Return the type, name, description and fields of a tool; strictness and layout are the provider's.
 
-    A tool that the provider itself runs (`{"type": "web_search"}`) has one spelling: it means all that it says.
+    A tool that the provider itself runs (`{"type": "web_search"}`) has one spelling: all of it counts.
     """
     kind = tool.get("type", "function")
     body = tool[kind] if isinstance(tool.get(kind), Mapping) else tool
@@ -134,7 +134,7 @@ def _fields(schema: Any) -> list[str]:
 
 
 def _choice(choice: Any, tools: list[list[Any]]) -> Any:
-    """Return which tool must be called; where there is one only, its name says no more than `required`."""
+    """Return the tool that must be called; where there is only one, its name means the same as `required`."""
     if isinstance(choice, Mapping):
         choice = (choice.get("function") or choice).get("name") or choice.get("type")
     if choice in (None, False, "auto"):
@@ -144,14 +144,14 @@ def _choice(choice: Any, tools: list[list[Any]]) -> Any:
 
 
 def _format(params: Mapping[str, Any]) -> Any:
-    """Return the response format that is asked for; Ollama names it `format`, Anthropic puts it in `output_config`."""
+    """Return the requested response format; Ollama names it `format`, Anthropic puts it in `output_config`."""
     config, named = params.get("output_config"), params.get("format")
     asked = params.get("response_format") or (config.get("format") if isinstance(config, Mapping) else None)
     return asked or ({"type": "json_object"} if named == "json" else named or None)
 
 
 def formats_agree(first: tuple[Any, ...] | None, second: tuple[Any, ...] | None) -> bool:
-    """Whether two response formats mean the same; not every provider is told the name of the format."""
+    """Return whether two response formats mean the same; not every provider sends the name of the format."""
     if first is None or second is None or first[-1] != second[-1]:
         return first == second
     return first[0] == second[0] or None in (first[0], second[0])

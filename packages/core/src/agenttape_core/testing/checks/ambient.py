@@ -1,4 +1,4 @@
-"""What an ambient integration does to what its user did not tape."""
+"""Checks of ambient integrations: objects that the user did not tape."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agenttape_core.testing.world import World, gone
 
 
 class AmbienceChecks(Bench):
-    """The checks about ambient integrations; skipped if there is none."""
+    """The checks of ambient integrations; skipped if there is none."""
 
     def _need_ambience(self) -> None:
         if self.ambient() is None:
@@ -28,7 +28,7 @@ class AmbienceChecks(Bench):
             expect(live == served, f"{shape}: recorded {live!r}, replayed {served!r}")
 
     def test_without_ambience_only_the_taped_take_part(self) -> None:
-        """With `ambient=False` what nobody has taped stays real, and is not recorded."""
+        """With `ambient=False` an object that nobody has taped stays real, and is not recorded."""
         self._need_ambience()
         for shape in self.shapes:
             with self.record(ambient=False):
@@ -38,7 +38,7 @@ class AmbienceChecks(Bench):
             with self.replay(ambient=False):
                 self.ask(shape, self.make(world), QUESTION)
                 served = self.says(shape, self.subject(), QUESTION)
-            expect(world.questions, f"{shape}: what nobody has taped was served with ambient=False")
+            expect(world.questions, f"{shape}: an object that nobody has taped was served with ambient=False")
             expect(live == served, f"{shape}: recorded {live!r}, replayed {served!r}")
 
     def test_taped_object_is_taped_once_in_an_ambient_session(self) -> None:
@@ -53,7 +53,7 @@ class AmbienceChecks(Bench):
             expect(numbers[0] == numbers[1], f"{shape}: {numbers[0]} interactions if ambient, {numbers[1]} if not")
 
     def test_nothing_stays_patched(self) -> None:
-        """When the last session has ended, the patched classes and modules have the attributes that they had before."""
+        """After the last session the patched classes and modules have the attributes that they had before."""
         self._need_ambience()
         patched = self.patched()
         if not patched:

@@ -1,4 +1,4 @@
-"""What stands in the cassette."""
+"""Checks of the content of cassettes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a question gets that was not recorded."""
+"""Checks of questions that were not recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes back from a call, and how often it is really made."""
+"""Checks of the results of calls, and of how often they are really made."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ResultChecks(Bench):
             expect(len(found) == 1, f"{shape}: one call was recorded as {len(found)} interactions: {found}")
 
     def test_shapes_serve_each_other(self) -> None:
-        """What was recorded in one shape is served to every other shape."""
+        """A recording made in one shape is served to every other shape."""
         for recorded in self.shapes:
             with self.record():
                 live = self.says(recorded, self.subject(World()), QUESTION)
@@ -67,7 +67,7 @@ class ResultChecks(Bench):
                 expect(live == served, f"{recorded} recorded {live!r}, {replayed} replayed {served!r}")
 
     def test_served_objects_are_fresh(self) -> None:
-        """What a caller does to a served answer changes no other answer."""
+        """A change that a caller makes to a served answer changes no other answer."""
         for shape in self.shapes:
             with self.record():
                 self.ask(shape, self.subject(World()), QUESTION)

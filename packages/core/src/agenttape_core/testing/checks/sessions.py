@@ -1,4 +1,4 @@
-"""Which session a call belongs to, and what happens when it belongs to none."""
+"""Checks of the session that a call belongs to, if it belongs to one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader of a stream gets, and what is recorded when it does not read to the end."""
+"""Checks of streams: the chunks that a reader gets, and the record of one that does not read to the end."""
 
 from __future__ import annotations
 
