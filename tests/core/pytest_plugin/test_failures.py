@@ -34,7 +34,7 @@ def test_a_miss_is_a_diff(project: Project) -> None:
             "test_it.py:7: in test_it",
             '    assert ask("ho")',
             "*no recording for call ask*",
-            "E     cassette  cassettes/test_it/test_it.yaml (1 interactions, mode none)",
+            "E     cassette  cassettes/test_it/test_it.yaml (1 interaction, mode none)",
             "*recorded  *hi*",
             "*asked     *ho*",
             "*pytest test_it.py::test_it --cassette-mode=all",

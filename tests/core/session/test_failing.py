@@ -44,7 +44,7 @@ def test_miss_explains_itself(world: World) -> None:
     lines = str(caught.value).splitlines()
     assert lines[:6] == [
         "no recording for tool search at search: the cassette holds no recording of this request",
-        f"  cassette  {CASSETTE} (1 interactions, mode none)",
+        f"  cassette  {CASSETTE} (1 interaction, mode none)",
         "  nearest   interaction 1 at search: the same place in the run",
         "  differs   query",
         "            recorded  flights to [-Paris-]",

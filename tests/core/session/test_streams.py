@@ -98,7 +98,7 @@ def test_closed_early_and_asked_whole(world: World) -> None:
     """A plain call cannot be answered by half a stream."""
     with use_cassette("s", mode="once"), closing(stream("m", lambda: world.pieces("m", PIECES))) as chunks:
         next(chunks)
-    with pytest.raises(CassetteMissError, match="after 1 chunks"), use_cassette("s"):
+    with pytest.raises(CassetteMissError, match="after 1 chunk"), use_cassette("s"):
         call("m", lambda: "real", CHAT)
 
 

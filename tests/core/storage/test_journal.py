@@ -314,7 +314,7 @@ def test_where_there_is_no_room_at_all_memory_keeps_the_line(
     monkeypatch.setenv("XDG_STATE_HOME", str(target.parent / "state"))
     monkeypatch.setattr(tempfile, "tempdir", str(target.parent))
     monkeypatch.setattr(os, "write", short)
-    with pytest.raises(CassetteWriteError, match=r"1 records are kept in .*, 1 in memory until there is room"):
+    with pytest.raises(CassetteWriteError, match=r"1 record kept in .*, 1 in memory until there is room"):
         journal.append(make(2, request={"messages": ["a", "b"]}), TIMING, (2,))
     assert journal.path.read_bytes() == whole
     assert list(target.parent.glob("**/url")) == []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from agenttape_core.errors import DriftError
+from agenttape_core.errors import DriftError, counted
 from agenttape_core.matching import Candidate, CanonicalRequest, IdMap, Position, ids_held
 from agenttape_core.schema import Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
 from agenttape_core.session.context import _executing, _watchers
@@ -199,7 +199,7 @@ class Crossing:
         if outcome.ended == "raised":
             raise self._error(outcome.error)
         if outcome.ended == "closed":
-            reason = f"the recorded stream was closed by its reader after {read} chunks"
+            reason = f"the recorded stream was closed by its reader after {counted(read, 'chunk')}"
             raise self.session.miss(self.request, self.position, reason)
 
     def _outcome(self) -> Outcome:

@@ -17,6 +17,7 @@ from agenttape_core.errors import (
     CassetteMissError,
     DriftError,
     UnusedInteractionsError,
+    counted,
     shown_path,
 )
 from agenttape_core.matching import (
@@ -347,8 +348,9 @@ class Session:
 
     def _raise_miss(self, request: CanonicalRequest, position: Position, summary: str, *, lossy: bool) -> NoReturn:
         """Raise a miss that explains itself, and remember it even if someone eats it."""
+        held = counted(len(self._recordings), "interaction")
         lines = [
-            f"cassette  {shown_path(self.path)} ({len(self._recordings)} interactions, mode {self.policy.mode.value})",
+            f"cassette  {shown_path(self.path)} ({held}, mode {self.policy.mode.value})",
             *explanation(self.source, request, position.address, self._canonical.ignored, self._remedy, lossy=lossy),
         ]
         miss = CassetteMissError(summary, "\n".join(f"  {line}" for line in lines))

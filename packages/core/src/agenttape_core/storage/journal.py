@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.errors import CassetteWriteError, SessionStateError, UnrecordableValueError
+from agenttape_core.errors import CassetteWriteError, SessionStateError, UnrecordableValueError, counted
 from agenttape_core.format.continuation import Compactor
 from agenttape_core.format.journal_text import assemble, read_journal
 from agenttape_core.format.json_text import dump_line
@@ -153,7 +153,7 @@ class Journal:
         except OSError as error:
             kept, held = self._file.lines - self._file.held, self._file.held
             in_memory = f", {held} in memory until there is room" if held else ""
-            raise self._failure(error, f"; {kept} records are kept in {self.path}{in_memory}") from error
+            raise self._failure(error, f"; {counted(kept, 'record')} kept in {self.path}{in_memory}") from error
 
     def _refuse_closed(self) -> None:
         if not self._is_open:
