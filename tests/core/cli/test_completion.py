@@ -1,4 +1,4 @@
-"""Completion in a shell, asked for as click's own scripts ask."""
+"""Completion in a shell, as click's own scripts ask for it."""
 
 from __future__ import annotations
 
@@ -9,44 +9,53 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete, get_completion_class
 
-from agenttape_core.cli.app import VERBS
+from agenttape_core.cli.app import VERBS, agenttape
 
 AGENTTAPE = Path(sys.executable).with_name("agenttape")
+VARIABLE = "_AGENTTAPE_COMPLETE"
 
 
-def completed(*words: str) -> list[list[str]]:
-    """Return what Bash is told to complete the last word with: pairs of what it is and its text."""
-    asked = {"COMP_WORDS": " ".join(("agenttape", *words)), "COMP_CWORD": str(len(words))}
-    environment = {**os.environ, **asked, "_AGENTTAPE_COMPLETE": "bash_complete"}
-    done = subprocess.run([AGENTTAPE], env=environment, capture_output=True, text=True, check=True)
-    return [line.split(",") for line in done.stdout.splitlines()]
+def completion(shell: str) -> ShellComplete:
+    """Return the completion of the command in a shell."""
+    found = get_completion_class(shell)
+    assert found is not None
+    return found(agenttape, {}, "agenttape", VARIABLE)
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([""], [["plain", verb] for verb in VERBS]),
-        (["ti"], [["plain", "timeline"]]),
-        (["show", "cass"], [["file", "cass"]]),
-        (["ls", "a.yaml", ""], [["file", ""]]),
-        (["show", "--int"], [["plain", "--interaction"]]),
-        (["stale", "--check", "pa"], [["plain", "package"]]),
+        ([""], [("plain", verb) for verb in VERBS]),
+        (["ti"], [("plain", "timeline")]),
+        (["show", "cass"], [("file", "cass")]),
+        (["ls", "a.yaml", ""], [("file", "")]),
+        (["show", "--int"], [("plain", "--interaction")]),
+        (["stale", "--check", "pa"], [("plain", "package")]),
     ],
 )
-def test_bash(words: Sequence[str], told: list[list[str]]) -> None:
+def test_words(words: Sequence[str], told: list[tuple[str, str]]) -> None:
     """Verbs, options and their choices are completed; where a cassette is to be named, files are."""
-    assert completed(*words) == told
+    items = completion("bash").get_completions([*words[:-1]], words[-1])
+    assert [(item.type, item.value) for item in items] == told
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_scripts(shell: str) -> None:
-    """The installed command prints the script that a shell is to run."""
-    environment = {**os.environ, "_AGENTTAPE_COMPLETE": f"{shell}_source"}
-    done = subprocess.run([AGENTTAPE], env=environment, capture_output=True, text=True, check=False)
-    if done.returncode and "Bash" in done.stderr:
-        pytest.skip("there is no Bash that is new enough")
-    assert f"_AGENTTAPE_COMPLETE={shell}_complete" in done.stdout
+    """The script that a shell is to run asks the command back."""
+    assert f"{VARIABLE}={shell}_complete" in completion(shell).source()
+
+
+def test_the_installed_command() -> None:
+    """The installed command prints the script, and answers it."""
+    asked = {VARIABLE: "zsh_source"}, {VARIABLE: "zsh_complete", "COMP_WORDS": "agenttape ti", "COMP_CWORD": "1"}
+    script, words = (
+        subprocess.run([AGENTTAPE], env={**os.environ, **each}, capture_output=True, text=True, check=True).stdout
+        for each in asked
+    )
+    assert f"{VARIABLE}=zsh_complete" in script
+    assert words.split() == ["plain", "timeline", "_"]
 
 
 def test_it_is_quick() -> None:
