@@ -152,6 +152,15 @@ class Twice:
         return recorded_and_replayed(world, path, drive, **options)
 
 
+def streamed(graph: Any, given: Any, config: Any = CONFIG, *, is_async: bool, **options: Any) -> list[Any]:
+    """Return all parts of a stream of a graph."""
+
+    async def astreamed() -> list[Any]:
+        return [part async for part in graph.astream(given, config, **options)]
+
+    return asyncio.run(astreamed()) if is_async else list(graph.stream(given, config, **options))
+
+
 def by_task(parts: Iterable[Any]) -> dict[str, list[Any]]:
     """Return the parts that a graph streamed, by the branch that each came from.
 

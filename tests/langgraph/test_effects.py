@@ -24,7 +24,7 @@ from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
 from agenttape_langchain import TapeCallbackHandler, tape
 from agenttape_langchain.effects import apply
 
-from .fakes import StreamingChat, World, by_task, recorded_and_replayed
+from .fakes import StreamingChat, World, by_task, recorded_and_replayed, streamed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,11 +153,7 @@ def run(world: World, make: Callable[[World], BaseTool], *, is_async: bool, ambi
     heard = Heard()
     config = {**CONFIG, "callbacks": [heard]}
     given = {"messages": [asking("work", n=7)]}
-
-    async def astream() -> list[Any]:
-        return [part async for part in graph.astream(given, config, stream_mode=MODES, subgraphs=True)]
-
-    parts = asyncio.run(astream()) if is_async else list(graph.stream(given, config, stream_mode=MODES, subgraphs=True))
+    parts = streamed(graph, given, config, is_async=is_async, stream_mode=MODES, subgraphs=True)
     return by_task(parts), heard.events, graph.get_state(CONFIG).values
 
 
@@ -191,11 +187,7 @@ def test_a_tool_asks_a_human_again(*, is_async: bool, world: World, tmp_path: Pa
     def talk(*answers: str) -> Any:
         graph = graph_of(work).compile(checkpointer=InMemorySaver())
         turns: list[Any] = [{"messages": [asking("work", n=7)]}, *(Command(resume=answer) for answer in answers)]
-
-        async def atalk() -> list[Any]:
-            return [[part async for part in graph.astream(turn, CONFIG, stream_mode=MODES)] for turn in turns]
-
-        parts = asyncio.run(atalk()) if is_async else [list(graph.stream(t, CONFIG, stream_mode=MODES)) for t in turns]
+        parts = [streamed(graph, turn, CONFIG, is_async=is_async, stream_mode=MODES) for turn in turns]
         return parts, graph.get_state(CONFIG)
 
     with use_cassette(tmp_path / "c.yaml", mode="all"):

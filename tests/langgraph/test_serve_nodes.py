@@ -22,7 +22,7 @@ from langgraph.types import CachePolicy, Command, RetryPolicy, Send, StreamWrite
 from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
 from agenttape_langgraph import tape
 
-from .fakes import StreamingChat, World, by_task, recorded_and_replayed
+from .fakes import StreamingChat, World, by_task, recorded_and_replayed, streamed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,12 +107,8 @@ GIVEN: Any = {"messages": [("user", "Hello?")], "n": 4}
 
 def run(taped: Any, *, is_async: bool, given: Any = GIVEN) -> Any:
     """Return everything that a run of a graph gives: the parts of its streams, its state, its history."""
-    options = {"context": Context(), "stream_mode": MODES, "subgraphs": True}
-
-    async def astream() -> list[Any]:
-        return [part async for part in taped.astream(given, CONFIG, **options)]
-
-    parts = asyncio.run(astream()) if is_async else list(taped.stream(given, CONFIG, **options))
+    options: Any = {"context": Context(), "stream_mode": MODES, "subgraphs": True}
+    parts = streamed(taped, given, CONFIG, is_async=is_async, **options)
     history = [(snap.values, snap.next, snap.config, snap.metadata) for snap in taped.get_state_history(CONFIG)]
     return by_task(parts), history
 

@@ -17,7 +17,7 @@ from langgraph.types import CachePolicy, Command, RetryPolicy, StreamWriter, int
 from agenttape_core import CassetteMissError, use_cassette
 from agenttape_langgraph import tape
 
-from .fakes import World, by_task
+from .fakes import World, by_task, streamed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,14 +72,9 @@ def flow(world: World, *, is_async: bool, taped: bool) -> Any:
     return entrypoint(checkpointer=InMemorySaver())(arun if is_async else run)
 
 
-def streamed(graph: Any, given: Any, *, is_async: bool) -> Any:
+def run(graph: Any, given: Any, *, is_async: bool) -> Any:
     """Return the parts of a run by their branches, and the history of its thread."""
-
-    async def astream() -> list[Any]:
-        return [part async for part in graph.astream(given, CONFIG, stream_mode=MODES, subgraphs=True)]
-
-    parts = asyncio.run(astream()) if is_async else list(graph.stream(given, CONFIG, stream_mode=MODES, subgraphs=True))
-    branches = by_task(parts)
+    branches = by_task(streamed(graph, given, CONFIG, is_async=is_async, stream_mode=MODES, subgraphs=True))
     branches["() custom "] = sorted(branches.get("() custom ", []), key=repr)  # several tasks write at once
     return branches, [(snap.values, snap.config) for snap in graph.get_state_history(CONFIG)]
 
@@ -95,7 +90,7 @@ def test_served_tasks_do_not_run(how: str, *, is_async: bool, world: World, tmp_
         serves: Any = {"tasks": (), "names": ["square", "note"], "all": True}[how]
         graph = tape(graph, serve_nodes=serves)
         with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
-            seen += [[streamed(graph, [2, 3, 4], is_async=is_async), streamed(graph, [5], is_async=is_async)]]
+            seen += [[run(graph, [2, 3, 4], is_async=is_async), run(graph, [5], is_async=is_async)]]
     assert [history for _, history in seen[1]] == [history for _, history in seen[0]]
     if how != "all":  # a task that is served whole does not call others, so nothing is streamed of those
         assert seen[1] == seen[0]

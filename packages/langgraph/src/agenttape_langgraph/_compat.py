@@ -66,6 +66,7 @@ __all__ = [
     "store_of",
     "task_path_str",
     "tool_call_writer",
+    "twin_of",
     "writer_of",
 ]
 
@@ -115,6 +116,21 @@ def pending_question() -> dict[str, Any] | None:
     if schema is not None:
         question["response_schema"] = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
     return question
+
+
+def twin_of(value: Any, cls: Any = None, /, **changes: Any) -> Any:
+    """Return an object with the attributes of a graph, a builder or a node's function, and changes of them.
+
+    Without a call of the constructor, which `Pregel.copy` makes: that of a subclass may take other arguments.
+
+    Args:
+        value: The object, which stays as it is.
+        cls: The class of the twin; by default that of the object.
+        changes: Attributes of the twin.
+    """
+    twin = object.__new__(cls if cls is not None else type(value))
+    vars(twin).update(vars(value), **changes)
+    return twin
 
 
 def is_function_node(bound: Any) -> bool:

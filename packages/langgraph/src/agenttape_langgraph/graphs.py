@@ -15,6 +15,7 @@ from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 
 from agenttape_core.integration import alias_class, current_session, is_alias, taking_part
+from agenttape_langgraph._compat import twin_of
 from agenttape_langgraph.node_boundary import Serves
 from agenttape_langgraph.served_nodes import with_served_nodes
 
@@ -38,7 +39,8 @@ def tape_graph(graph: GraphT, serves: Serves = ()) -> GraphT:
     if is_alias(graph) and not serves:
         return graph
     nodes = {"nodes": with_served_nodes(graph, serves)} if serves else {}
-    taped: GraphT = _twin(graph, _graph_alias, {**vars(graph), **nodes})
+    kind: Any = type(graph)
+    taped: GraphT = twin_of(graph, kind if is_alias(graph) else _graph_alias(kind), **nodes)
     return taped
 
 
@@ -53,15 +55,9 @@ def tape_builder(builder: BuilderT, serves: Serves = ()) -> BuilderT:
         return builder
     own = {_SERVES: serves} if serves else {}
     state = {key: _copied(value) for key, value in vars(builder).items()}
-    taped: BuilderT = _twin(builder, _builder_alias, {**state, **own})
+    kind: Any = type(builder)
+    taped: BuilderT = twin_of(builder, kind if is_alias(builder) else _builder_alias(kind), **state, **own)
     return taped
-
-
-def _twin(value: Any, make: Callable[[Any], type], state: dict[str, Any]) -> Any:
-    cls: Any = type(value) if is_alias(value) else make(type(value))
-    twin = object.__new__(cls)
-    vars(twin).update(state)
-    return twin
 
 
 def _copied(value: Any) -> Any:

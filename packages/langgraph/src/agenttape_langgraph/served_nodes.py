@@ -32,7 +32,7 @@ from agenttape_core.integration import (
     plain,
 )
 from agenttape_langchain.integration import aapply, apply, noting_effects
-from agenttape_langgraph._compat import RunnableCallable, is_function_node, is_sequence
+from agenttape_langgraph._compat import RunnableCallable, is_function_node, is_sequence, twin_of
 from agenttape_langgraph.node_boundary import Serves, cross_node, is_served, with_config
 from agenttape_langgraph.tasks import with_served_tasks
 
@@ -55,22 +55,21 @@ def _served_nodes(graph: Any, serves: Serves) -> dict[str, Any]:
 
 def _node(graph: Any, name: str, node: Any, serves: Serves) -> Any:
     bound = node.bound
+    kind: Any = type(bound)
     by_name = not isinstance(serves, bool) and not callable(serves)
     is_whole = by_name or (isinstance(graph, CompiledStateGraph) and not isinstance(bound, Pregel))
     if name != START and is_whole and is_served(serves, name):
-        kind: Any = type(bound)
         whole = _sequence_class(kind)(bound=bound) if is_sequence(bound) else bound
         return node.copy({"bound": NODES.tape(whole, again=True), "subgraphs": node.subgraphs})
     if isinstance(bound, Pregel):
         nodes = _served_nodes(bound, serves)
         if all(nodes[name] is node for name, node in bound.nodes.items()):
             return node
-        inner = object.__new__(type(bound))
-        vars(inner).update(vars(bound), nodes=nodes)
+        inner = twin_of(bound, nodes=nodes)
         subgraphs = [inner if graph is bound else graph for graph in node.subgraphs]
         return node.copy({"bound": inner, "subgraphs": subgraphs})
     if not isinstance(graph, CompiledStateGraph) and is_function_node(bound):  # the function of an entrypoint
-        return node.copy({"bound": _entrypoint_node(bound, serves)})
+        return node.copy({"bound": twin_of(bound, _entrypoint_alias(kind), **{_SERVES: serves})})
     return node
 
 
@@ -78,16 +77,6 @@ def _node(graph: Any, name: str, node: Any, serves: Serves) -> Any:
 def _sequence_class(kind: type) -> Any:
     """Return a class of bindings that look like a class of sequences: LangGraph takes real sequences apart."""
     return type(kind.__name__, (RunnableBinding,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
-
-
-def _entrypoint_node(bound: Any, serves: Serves) -> Any:
-    """Return the function of an entrypoint, with the calls of these tasks served."""
-    kind: Any = type(bound)
-    cls: Any = _entrypoint_alias(kind)
-    twin = object.__new__(cls)
-    vars(twin).update(vars(bound))
-    vars(twin)[_SERVES] = serves
-    return twin
 
 
 def _check_names(graph: Any, serves: Serves) -> None:
@@ -114,6 +103,8 @@ def _names(graph: Any) -> Iterator[str]:
 
 @functools.cache
 def _entrypoint_alias(cls: type[RunnableCallable]) -> type:
+    """Return a class for the function of an entrypoint, with its calls of tasks served."""
+
     @functools.wraps(cls.invoke)
     def invoke(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
         config = with_served_tasks(config if config is not None else {}, vars(self)[_SERVES])

@@ -13,6 +13,7 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 
 from agenttape_core import Session, Step
 from agenttape_core.integration import Plain, plain_value
+from agenttape_langgraph._compat import twin_of
 from agenttape_langgraph.time_travel.initial_checkpoints import copy_checkpoint
 from agenttape_langgraph.time_travel.plan import Edit, Invocation, Plan, Question, answers_readdressed
 from agenttape_langgraph.time_travel.reasked_calls import done_before
@@ -92,7 +93,7 @@ class ThreadRun:
         self._saver = StoppingSaver(self._edits, self._passed)
         for checkpoint in initial:
             copy_checkpoint(checkpoint, self._saver)
-        self._graph = _with_saver(request.graph, self._saver)
+        self._graph: Graph = twin_of(request.graph, checkpointer=self._saver)  # the user's saver is left alone
         self._taken: list[Invocation] = []
         self._edited: list[Edit] = []
         self.left_out: list[str] = []
@@ -220,14 +221,6 @@ class ThreadRun:
         thread = self._plan.thread_id or f"run {invocation.number}"
         own = self._config.get("configurable", {})
         return {**self._config, "configurable": {**invocation.configurable, **own, "thread_id": thread, **place}}
-
-
-def _with_saver(graph: Graph, saver: StoppingSaver) -> Graph:
-    """Return the same graph with another saver; the user's own is left alone."""
-    copied = object.__new__(type(graph))
-    vars(copied).update(vars(graph))
-    copied.checkpointer = saver
-    return copied
 
 
 def _is_below(address: str, places: Iterable[str]) -> bool:
