@@ -9,16 +9,28 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
+from agenttape_llamaindex import TapeEventHandler
+
 from .scripted import Outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
 def world() -> Outside:
     """Return a world that nothing has reached yet."""
     return Outside()
+
+
+@pytest.fixture
+def handler(tmp_path: Path) -> Iterator[TapeEventHandler]:
+    """Yield a handler with a cassette to write; at the end it must have recorded everything."""
+    handler = TapeEventHandler(tmp_path / "seen.yaml")
+    yield handler
+    handler.close()
+    assert handler.errors == []
 
 
 @pytest.fixture(autouse=True)

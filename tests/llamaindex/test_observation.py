@@ -1,4 +1,4 @@
-"""A handler observes a run as a session would have recorded it, and what it observed can be replayed."""
+"""A handler observes whole runs, in any thread and task, without disturbing them; what it wrote can be replayed."""
 
 from __future__ import annotations
 
@@ -8,288 +8,36 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import Document, MockEmbedding, PromptTemplate, VectorStoreIndex
+from llama_index.core import Document, PromptTemplate, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.llms import ChatMessage, CompletionResponse, MockLLM
-from llama_index.core.llms.callbacks import llm_completion_callback
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.llms import MockLLM
+from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import FunctionTool
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import instrument_tags
 
-from agenttape_core import Interaction, Step, UnrecordableValueError, open_cassette, recover, use_cassette
+from agenttape_core import UnrecordableValueError, open_cassette, recover, use_cassette
 from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS
-from .fakes import DelegatingLLM, PromptingLLM
+from .observed import CALLS, SAID, Batches, answers_of, drained, interactions, steps
 from .programs import PROGRAMS
 from .scripted import Outside, ScriptedEmbedding, ScriptedLLM
 
 pytestmark = FRAMEWORK_WARNINGS
 
 RUN_SPECIFIC = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{64}|[0-9a-f]{32}")
-SAID = [ChatMessage(role="user", content="Rain?")]
-Work = Callable[[Outside], Any]
-
-
-@pytest.fixture
-def handler(tmp_path: Path) -> Iterator[TapeEventHandler]:
-    """A handler with a file to write, which must have recorded everything."""
-    handler = TapeEventHandler(tmp_path / "seen.yaml")
-    yield handler
-    handler.close()
-    assert handler.errors == []
-
-
-def interactions(path: Any) -> list[Interaction]:
-    """Return the interactions of a cassette."""
-    return [record for record in open_cassette(path).records() if isinstance(record, Interaction)]
-
-
-def steps(path: Any, *kinds: str) -> list[Step]:
-    """Return the steps of a cassette, without those that mark gaps."""
-    found = open_cassette(path).steps()
-    return [step for step in found if step.kind != "gap" and (not kinds or step.kind in kinds)]
-
-
-def asked(path: Any) -> Counter[Any]:
-    """The request and the outcome of an interaction."""
-    return Counter((i.kind, i.name, i.fingerprint, i.outcome.status, i.outcome.ended) for i in interactions(path))
-
-
-def place(interaction: Interaction) -> str:
-    """The address of an interaction, with what runs at once called like what runs one after the other."""
-    return interaction.address.replace("~1", "#2")
-
-
-def drained(stream: Any) -> list[Any]:
-    """Read a stream to its end."""
-    return list(stream)
-
-
-async def adrained(stream: Any) -> list[Any]:
-    """Read a stream to its end."""
-    return [item async for item in await stream]
 
 
 def nothing_open() -> Any:
     """Return the number of handlers of the root dispatcher."""
     root = get_dispatcher()
     return len(root.event_handlers), len(root.span_handlers)
-
-
-# -- every shape of a call --------------------------------------------------------------------------------------------
-
-CALLS: dict[str, Work] = {
-    "chat": lambda world: ScriptedLLM(world).chat(SAID, temperature=0.5),
-    "achat": lambda world: asyncio.run(ScriptedLLM(world).achat(SAID)),
-    "stream_chat": lambda world: drained(ScriptedLLM(world).stream_chat(SAID)),
-    "astream_chat": lambda world: asyncio.run(adrained(ScriptedLLM(world).astream_chat(SAID))),
-    "complete": lambda world: ScriptedLLM(world).complete("Rain?", formatted=True),
-    "acomplete": lambda world: asyncio.run(ScriptedLLM(world).acomplete("Rain?")),
-    "stream_complete": lambda world: drained(ScriptedLLM(world).stream_complete("Rain?")),
-    "astream_complete": lambda world: asyncio.run(adrained(ScriptedLLM(world).astream_complete("Rain?"))),
-    "predict": lambda world: ScriptedLLM(world).predict(PromptTemplate("Say {x}"), x=1),
-    "chat_with_tools": lambda world: ScriptedLLM(world).chat_with_tools([FunctionTool.from_defaults(_add)], "Rain?"),
-    "closed early": lambda world: _read_one(ScriptedLLM(world).stream_chat(SAID)),
-    "never read": lambda world: _drop(ScriptedLLM(world).stream_chat(SAID)),
-    "delegated": lambda _: asyncio.run(adrained(Passing(max_tokens=2).astream_complete("a b c"))),
-    "delegated to a base class": lambda world: DelegatingLLM(world).chat(SAID),
-    "delegated twice": lambda world: asyncio.run(DelegatingLLM(world).achat(SAID)),
-    "chat of a completion": lambda world: PromptingLLM(world).chat(SAID),
-    "stream of a completion": lambda world: drained(PromptingLLM(world).stream_chat(SAID)),
-    "chat of the framework": lambda _: MockLLM(max_tokens=2).chat(SAID),
-    "stream of the framework": lambda _: asyncio.run(adrained(MockLLM(max_tokens=2).astream_chat(SAID))),
-    "query embedding": lambda world: ScriptedEmbedding(world).get_query_embedding("a"),
-    "async query embedding": lambda world: asyncio.run(ScriptedEmbedding(world).aget_query_embedding("a")),
-    "text embedding": lambda world: ScriptedEmbedding(world).get_text_embedding("a"),
-    "async text embedding": lambda world: asyncio.run(ScriptedEmbedding(world).aget_text_embedding("a")),
-    "batch": lambda world: ScriptedEmbedding(world, embed_batch_size=2).get_text_embedding_batch(["a", "e", "i"]),
-    "async batch": lambda world: asyncio.run(ScriptedEmbedding(world).aget_text_embedding_batch(["a", "e"])),
-    "own batch": lambda world: Batches(world, embed_batch_size=2).get_text_embedding_batch(["a", "e", "i"]),
-    "own async batch": lambda world: asyncio.run(Batches(world).aget_text_embedding_batch(["a", "e"])),
-    "retriever": lambda world: Shelf(world).retrieve("rain"),
-    "async retriever": lambda world: asyncio.run(Shelf(world).aretrieve("rain")),
-    "own async retriever": lambda world: asyncio.run(AsyncShelf(world).aretrieve("rain")),
-    "tool": lambda world: FunctionTool.from_defaults(world.reach, name="reach").call(what="it"),
-    "async tool": lambda world: asyncio.run(FunctionTool.from_defaults(world.reach, name="reach").acall(what="it")),
-    "called tool": lambda world: FunctionTool.from_defaults(world.reach, name="reach")("it"),
-}
-
-
-def _add(a: int, b: int) -> int:
-    """Add."""
-    return a + b
-
-
-class Passing(MockLLM):
-    """Streams asynchronously by streaming."""
-
-    @llm_completion_callback()
-    async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        async def passed() -> Any:
-            for response in self.stream_complete(prompt, formatted=formatted, **kwargs):
-                yield response
-
-        return passed()
-
-
-def _read_one(stream: Any) -> Any:
-    first = next(stream)
-    stream.close()
-    return first
-
-
-def _drop(stream: Any) -> None:
-    del stream
-
-
-class Batches(ScriptedEmbedding):
-    """An embedding model that embeds several texts at once, for which the framework begins no span."""
-
-    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return [self._vector(text) for text in texts]
-
-    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return [self._vector(text) for text in texts]
-
-
-class Shelf(BaseRetriever):
-    """Finds one page, never the same."""
-
-    def __init__(self, world: Outside) -> None:
-        super().__init__()
-        self._world = world
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        page = f"page {self._world.reach('shelf')} on {query_bundle.query_str}"
-        return [NodeWithScore(node=TextNode(id_="n", text=page), score=0.5)]
-
-
-class AsyncShelf(Shelf):
-    """Has an asynchronous search of its own, for which the framework begins no span."""
-
-    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        await ScriptedEmbedding(self._world).aget_query_embedding(query_bundle.query_str)
-        return self._retrieve(query_bundle)
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_every_call_is_what_a_session_records(call: str, handler: TapeEventHandler, tmp_path: Path) -> None:
-    """An observed call has the request, the address and the outcome of a recorded one; tasks at once are counted."""
-    with handler:
-        CALLS[call](Outside())
-    with use_cassette(tmp_path / "recorded.yaml", mode="all"):
-        CALLS[call](Outside())
-    seen, recorded = interactions(handler.path), interactions(tmp_path / "recorded.yaml")
-    assert seen
-    assert [(place(i), i.fingerprint, i.request, i.outcome, i.metadata, i.fidelity) for i in seen] == [
-        (place(i), i.fingerprint, i.request, i.outcome, i.metadata, i.fidelity) for i in recorded
-    ]
-    assert [i.parent for i in seen] == [i.parent for i in recorded]
-
-
-FAILURES: dict[str, Work] = {
-    "chat": lambda world: ScriptedLLM(world, _fail).chat(SAID),
-    "achat": lambda world: asyncio.run(ScriptedLLM(world, _fail).achat(SAID)),
-    "stream at once": lambda world: ScriptedLLM(world, _fail).stream_chat(SAID),
-    "stream midway": lambda _: drained(Breaking(max_tokens=3).stream_complete("a b c d")),
-    "delegated": lambda _: Dissatisfied(max_tokens=3).complete("a b c d"),
-    "embedding": lambda _: BrokenEmbedding(embed_dim=2).get_query_embedding("q"),
-    "own batch": lambda _: BrokenEmbedding(embed_dim=2, embed_batch_size=1).get_text_embedding_batch(["ok", "no"]),
-    "tool": lambda _: FunctionTool.from_defaults(_divide, name="divide").call(by=0),
-    "retriever": lambda _: BrokenShelf().retrieve("rain"),
-}
-
-
-def _fail(*_: Any) -> str:
-    raise ValueError("the model is down")
-
-
-def _divide(by: int) -> float:
-    """Divide."""
-    return 1 / by
-
-
-class Breaking(MockLLM):
-    """Breaks its streams midway."""
-
-    @llm_completion_callback()
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        def broken() -> Iterator[Any]:
-            yield CompletionResponse(text="a", delta="a")
-            raise ValueError("the line is cut")
-
-        return broken()
-
-
-class Dissatisfied(MockLLM):
-    """Asks its base class, and is not content with the answer."""
-
-    @llm_completion_callback()
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        super().complete(prompt, formatted=formatted, **kwargs)
-        raise ValueError("the answer is no good")
-
-
-class BrokenEmbedding(MockEmbedding):
-    """Knows only one text."""
-
-    def _get_query_embedding(self, query: str) -> list[float]:
-        raise ValueError("no such text")
-
-    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        if texts != ["ok"]:
-            raise ValueError("no such text")
-        return [[1.0, 0.0]]
-
-
-class BrokenShelf(BaseRetriever):
-    """Finds nothing."""
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        raise ValueError("the shelf is empty")
-
-
-@pytest.mark.parametrize("call", FAILURES)
-def test_failures_are_what_a_session_records(call: str, handler: TapeEventHandler, tmp_path: Path) -> None:
-    """A call that fails is recorded with its error, as a session does, and the caller gets the error."""
-    outcomes = []
-    for recording in (handler, use_cassette(tmp_path / "recorded.yaml", mode="all", on_error="keep")):
-        with pytest.raises((ValueError, ZeroDivisionError)), recording:
-            FAILURES[call](Outside())
-        found = interactions(recording.path if recording is handler else tmp_path / "recorded.yaml")
-        outcomes.append([(i.address, i.fingerprint, i.request, i.outcome) for i in found])
-    assert outcomes[0] == outcomes[1]
-    assert outcomes[0]
-
-
-def test_cancelled_call_is_no_interaction(handler: TapeEventHandler) -> None:
-    """A cancelled call has no outcome; its step says that it is missing."""
-
-    class Slow(MockLLM):
-        async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-            await asyncio.Event().wait()
-
-    async def run() -> None:
-        task = asyncio.create_task(Slow().acomplete("a"))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    with handler:
-        asyncio.run(run())
-    assert interactions(handler.path) == []
-    (step,) = steps(handler.path, "model")
-    assert step.fidelity == "missing"
-    assert "cancelled" in step.fidelity_note
 
 
 # -- whole programs ---------------------------------------------------------------------------------------------------
@@ -417,7 +165,12 @@ def test_several_handlers_see_the_same(call: str, tmp_path: Path) -> None:
     ):
         CALLS[call](Outside())
     assert one.errors == two.errors == []
-    assert asked(one.path) == asked(two.path) == asked(tmp_path / "recorded.yaml") == asked(tmp_path / "alone.yaml")
+    assert (
+        answers_of(one.path)
+        == answers_of(two.path)
+        == answers_of(tmp_path / "recorded.yaml")
+        == answers_of(tmp_path / "alone.yaml")
+    )
     metadata = [[i.metadata for i in interactions(tmp_path / f"{name}.yaml")] for name in ("alone", "recorded", "one")]
     assert metadata[0] == metadata[1] == metadata[2]
 
@@ -427,7 +180,7 @@ def test_a_served_run_is_observed_too(tmp_path: Path) -> None:
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "recorded.yaml", mode=mode), TapeEventHandler(tmp_path / f"{mode}.yaml"):
             drained(ScriptedLLM(Outside()).stream_chat(SAID))
-    assert asked(tmp_path / "all.yaml") == asked(tmp_path / "none.yaml") != Counter()
+    assert answers_of(tmp_path / "all.yaml") == answers_of(tmp_path / "none.yaml") != Counter()
 
 
 # -- attaching --------------------------------------------------------------------------------------------------------

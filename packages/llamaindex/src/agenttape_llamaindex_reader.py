@@ -1,6 +1,6 @@
 """The readers of LlamaIndex's recorded streams for tools. It imports no LlamaIndex, so that the command line need not.
 
-The chunks are those of `agenttape_llamaindex.codec.streams`: what is new in each response of a stream.
+A chunk is the difference of a response from the one before, as `agenttape_llamaindex.codec.streams` writes it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _join(tag: str, start: Mapping[str, Plain], text: tuple[str, ...], bodies: S
 
     Args:
         tag: The tag of such a response.
-        start: What is known of it before the first chunk.
+        start: The response before the first chunk.
         text: The path of the text that `content` grows.
         bodies: The chunks.
     """

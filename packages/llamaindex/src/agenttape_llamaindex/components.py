@@ -1,7 +1,7 @@
 """Shared by retrievers, rerankers, stores and tools: which of them are boundaries, and the shapes of their methods.
 
-The components of LlamaIndex's core that are made of others run, and what they call is recorded; a class that implements
-an interface itself is a boundary.
+The components of LlamaIndex's core that are made of others run, and the calls they make are recorded; a class that
+implements an interface itself is a boundary.
 
 The framework may begin a span for their methods. The span belongs to the method, whether the call is served or not: so
 the function inside of it is substituted.

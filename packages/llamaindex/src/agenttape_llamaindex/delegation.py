@@ -2,9 +2,9 @@
 
 A class may implement `achat` by `self.chat`, `chat` by `complete`, or by the `chat` of its base class. Then two leaf
 calls are one request. It is recorded once, with the request of the outer call and the answer of the inner one, and the
-recording names the methods that have delegated. On replay these run for real, with all the events that the framework
-tells of them, and the inner call is served. Which methods delegate is known by what they do, not by their code: the
-first leaf call that the object makes directly inside of another one takes that one over.
+recording names the methods that have delegated. On replay these run for real, with all the events of the framework, and
+the inner call is served. A method delegates if it does so when it runs, whatever its code looks like: the first leaf
+call that the object makes directly inside of another one takes that one over.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The four shapes of a leaf call of an LLM, over one decision.
 
-They differ from core's in two ways. A streaming method runs when it is called, and its stream later: what it raises at
-once is raised at once on replay, and its address is the place of the call. And a method may delegate its call to
-another one, see `delegation`; therefore an alias runs the method itself, and not the one of its original.
+They differ from core's in two ways. A streaming method runs when it is called, and its stream later: an error that it
+raises at once is raised at once on replay, and its address is the place of the call. And a method may delegate its call
+to another one, see `delegation`; therefore an alias runs its own method, and not that of its original.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _recording(crossing: Crossing, sort: Sort) -> Call:
 
 
 class _Unread:
-    """A stream that nobody has read yet. If nobody ever does, it is recorded as closed when the session ends."""
+    """A stream that is not read yet. If it never is, it is recorded as closed when the session ends."""
 
     def __init__(self, call: LeafCall) -> None:
         self._call = call

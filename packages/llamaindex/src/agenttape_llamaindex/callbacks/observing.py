@@ -231,7 +231,7 @@ class Observing(Observer[OpenSpan]):
             self._end(span, lambda: self.answered(span, lambda call: call.ended(error), error=error))
 
     def before_writing(self) -> None:
-        """Record the streams that nobody read, as a session does; those that were read have reported their end."""
+        """Record the streams that were never read, as a session does; the others have reported their end."""
         while self._unread:
             self.stream_ended(self._unread.popleft(), GeneratorExit())
 

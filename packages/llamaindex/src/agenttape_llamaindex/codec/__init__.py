@@ -18,6 +18,6 @@ CODECS: tuple[TypeCodec, ...] = (
 )
 """The codecs to put before those of Python's own types."""
 
-agenttape_llamaindex_reader.register()  # as its entry point does, for those who run from a folder of sources
+agenttape_llamaindex_reader.register()  # as its entry point does, which a folder of sources does not have
 
 __all__ = ["CHATS", "CODECS", "TEXTS"]

@@ -1,4 +1,4 @@
-"""End the runs of workflows that our halts stop, and raise the halt for whoever reads their events.
+"""End the runs of workflows that our halts stop, and raise the halt in the readers of their events.
 
 The control loop of a workflow handles exceptions. A halt, such as a miss in a step, derives from `BaseException`: it
 passes through the loop and fails the run, but nothing is written to the stream of events, whose reader would wait for

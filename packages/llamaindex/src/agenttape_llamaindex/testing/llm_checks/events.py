@@ -60,7 +60,7 @@ class EventChecks(LLMHooks):
                 spans.setdefault(event.span_id, []).append(event)
             for span, events in spans.items():
                 names = [type(event).__name__ for event in events]
-                expect(span in reports.spans, f"{call}: {names} name the span {span!r}, which nobody began")
+                expect(span in reports.spans, f"{call}: {names} name the span {span!r}, which was never begun")
                 whole = names[0].endswith("StartEvent") and names[-1].endswith("EndEvent")
                 expect(whole, f"{call}: the events of the span {span!r} are {names}")
 

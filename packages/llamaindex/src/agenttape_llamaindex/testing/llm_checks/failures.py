@@ -59,7 +59,7 @@ class FailureChecks(LLMHooks):
             expect(error is not None, f"{call}: the stream ended after {len(chunks)} chunks without an error")
             events = reports.shape(family(call), "Exception")
             expect(f"{family(call)}EndEvent" not in events, f"{call}: fired {events} although it broke")
-            expect("ExceptionEvent" in events, f"{call}: fired {events}, and no event tells of the error")
+            expect("ExceptionEvent" in events, f"{call}: fired {events}, and no event reports the error")
 
     def _raised(self, llm: Any, call: str, chunks: list[Any] | None = None) -> Exception | None:
         kept: list[Any] = [] if chunks is None else chunks

@@ -23,9 +23,9 @@ class ToolChecks(LLMHooks):
         """An LLM that is given tools asks for one of them, with an id and arguments."""
         for call in ("chat_with_tools", "achat_with_tools"):
             llm = self.tool_caller()
-            asked = self._asked_for(llm, finished(self._with_tools(llm, call)))
+            selections = self._asked_for(llm, finished(self._with_tools(llm, call)))
             names = {tool.metadata.name for tool in self.tools()}
-            for wanted in asked:
+            for wanted in selections:
                 expect(isinstance(wanted, ToolSelection), f"{call}: a tool call is a {type(wanted).__name__}")
                 expect(wanted.tool_name in names, f"{call}: asks for {wanted.tool_name!r}, there is {names}")
                 expect(wanted.tool_id, f"{call}: the tool call has no id")
