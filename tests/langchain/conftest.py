@@ -1,4 +1,4 @@
-"""What the tests of the LangChain package share: two stand-ins for OpenAI's service, both on loopback.
+"""Fixtures of the LangChain package: two stand-ins for OpenAI's service, both on loopback.
 
 `loopback` answers like a model and never twice the same (the example's server); `real_exchanges` plays back
 what OpenAI's service really sent, from the data folder beside the repository.
@@ -43,7 +43,7 @@ class RealExchanges:
         self.base_url = self._process.stdout.readline().strip()
 
     def stats(self) -> dict[str, int]:
-        """How many requests were `served` from the file, and how many `missed` it."""
+        """The numbers of requests that were `served` from the file, and that `missed` it."""
         with urlopen(self.base_url.removesuffix("/v1") + "/__stats") as answer:
             stats: dict[str, int] = json.load(answer)
         return stats
@@ -62,7 +62,7 @@ class RealExchanges:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """What scripted models and tools reach. A test that makes it `gone` fails if anything still reaches it."""
+    """The world that scripted models and tools reach. If a test makes it `gone`, reaching it fails the test."""
     world = World()
     yield world
     assert world.trespasses == []

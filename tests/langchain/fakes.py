@@ -18,7 +18,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 
 class World:
-    """What lies outside the agent."""
+    """The world outside the agent."""
 
     def __init__(self) -> None:
         self.reached: list[str] = []
@@ -50,7 +50,7 @@ def numbered(messages: Sequence[BaseMessage], number: int) -> AIMessage:
 
 
 class FakeChat(BaseChatModel):
-    """What the fakes share: they say what `reply` says, and bind tools as OpenAI's client does.
+    """The base of the fakes: they answer with `reply`, and bind tools as OpenAI's client does.
 
     Args:
         world: The world that is reached by each call.
@@ -81,12 +81,12 @@ class FakeChat(BaseChatModel):
         return answer
 
     def result(self, messages: Sequence[BaseMessage]) -> ChatResult:
-        """What `_generate` returns."""
+        """The result of `_generate`."""
         message = self.said(messages)
         return ChatResult(generations=[ChatGeneration(message=message)], llm_output={"model_name": self.model_name})
 
     def chunks(self, messages: Sequence[BaseMessage]) -> Iterator[ChatGenerationChunk]:
-        """What `_stream` yields: a chunk per word, then the tool calls in two halves each, then the usage."""
+        """The chunks of `_stream`: one per word, then the tool calls in two halves each, then the usage."""
         message = self.said(messages)
         for number, word in enumerate(str(message.content).split(" ")):
             yield _chunk(content=word if number == 0 else f" {word}")

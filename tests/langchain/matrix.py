@@ -29,14 +29,14 @@ QUESTIONS = [f"how is number {number}?" for number in range(4)]
 
 
 class Mood(BaseModel):
-    """How somebody is."""
+    """The mood of a person."""
 
     answer: str
     stars: int
 
 
 class Subject(Protocol):
-    """What is called.
+    """A call of the matrix.
 
     Args:
         runnable: The model or the agent.
@@ -190,7 +190,7 @@ async def events_v3(subject: Subject) -> Any:
 
 
 def collected(parts: Iterable[Any]) -> list[Any]:
-    """What a stream brought, and the error it ended with."""
+    """The chunks of a stream, and the error that it ended with."""
     got: list[Any] = []
     try:
         for part in parts:
@@ -221,4 +221,4 @@ ROWS: dict[str, tuple[Callable[[Subject], Awaitable[Any]], Callable[[OpenAILoopb
     "`astream_events` v2": (events_v2, nothing),
     "`stream_events` v3": (events_v3, nothing),
 }
-"""What is done, and what the service is told before."""
+"""The calls, and the instructions for the service before each."""

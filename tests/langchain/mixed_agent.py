@@ -71,7 +71,7 @@ def tools_of(retriever: Any, done: list[str]) -> list[BaseTool]:
 
 
 def run(model: Any, retriever: Any, tools: Sequence[BaseTool], **config: Any) -> list[Any]:
-    """Plan a trip; what was said, and the plan."""
+    """Plan a trip; the messages, and the plan."""
     from langchain.agents import create_agent
     from langchain_core.runnables import RunnableLambda
     from pydantic import BaseModel

@@ -137,7 +137,7 @@ def parsed_pydantic_schema(chat: ChatFactory) -> list[Result]:
 
 
 def reasoning(chat: ChatFactory) -> list[Result]:
-    """Reasoning asked for per call, then by the model's own setting, streamed."""
+    """Reasoning requested per call, then by the model's own setting, streamed."""
     plain = chat(model="gpt-5-nano", use_responses_api=True, output_version="responses/v1")
     set_up = chat(model="gpt-5-nano", reasoning={"effort": "low"}, output_version="responses/v1")
     return [plain.invoke("Hello", reasoning={"effort": "low"}), chunks_of(set_up.stream("Hello"))]

@@ -77,7 +77,7 @@ async def ainvoke(agent: Any) -> Any:
 
 
 async def run(agent: Any, *, is_async: bool) -> Any:
-    """What the agent's run ends with."""
+    """The end of the agent's run."""
     return await ainvoke(agent) if is_async else invoke(agent)
 
 
@@ -113,7 +113,7 @@ STREAMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("mode", STREAMS)
 async def test_streams(mode: str, world: World, tmp_path: Path) -> None:
-    """What an agent streams is equal on replay, part by part, sync and async."""
+    """The stream of an agent is equal on replay, part by part, sync and async."""
     agent = sequential_agent(world)
     options = STREAMS[mode]
     path = tmp_path / "agent.yaml"
@@ -269,7 +269,7 @@ async def test_failing_tools(world: World, tmp_path: Path) -> None:
 
 
 async def test_sub_agent_as_a_tool(world: World, tmp_path: Path) -> None:
-    """An agent inside a tool is recorded below the tool, and not asked when the tool is served."""
+    """An agent inside a tool is recorded below the tool, and not called when the tool is served."""
     inner = sequential_agent(world)
 
     @tool
@@ -296,7 +296,7 @@ async def test_sub_agent_as_a_tool(world: World, tmp_path: Path) -> None:
 
 
 async def test_sub_agent_in_a_live_tool(world: World, tmp_path: Path) -> None:
-    """When the tool itself runs, the agent inside it is served from its own recordings."""
+    """If the tool itself runs, the agent inside it is served from its own recordings."""
     inner = sequential_agent(world)
 
     @tool
@@ -358,7 +358,7 @@ async def test_react_agent(world: World, tmp_path: Path) -> None:
 
 
 class Verdict(BaseModel):
-    """What an agent concludes."""
+    """The conclusion of an agent."""
 
     good: bool
     why: str
@@ -421,7 +421,7 @@ async def test_middleware(is_async: bool, world: World, tmp_path: Path) -> None:
 
 
 async def test_interrupt_and_resume(world: World, tmp_path: Path) -> None:
-    """A tool that interrupts is not an outcome: it is asked again on resumption, and that is what is recorded."""
+    """An interrupt of a tool is not an outcome: the tool is called again on resumption, and that call is recorded."""
 
     @tool
     def approve(what: str) -> str:

@@ -1,4 +1,4 @@
-"""Where a framework sleeps between two attempts, a replay does not; the frozen clock passes all the same."""
+"""A replay skips the sleeps of frameworks between two attempts; the frozen clock advances all the same."""
 
 # ruff: noqa: D103 - what is no test says by its name what it does
 
@@ -32,7 +32,7 @@ SECONDS = 3600.0
 
 
 class Slept:
-    """What was really slept: nothing is, but all that would be is noted."""
+    """The sleeps of the test: none really happens, and each is noted."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -151,7 +151,7 @@ async def test_without_a_frozen_clock(world: World, slept: Slept, tmp_path: Path
 
 
 async def test_what_is_live_is_spared(world: World, slept: Slept, tmp_path: Path) -> None:
-    """A replay with something live backs off as it is told: a real service may be at the other end."""
+    """A replay with something live really backs off: a real service may be at the other end."""
     path = tmp_path / "agent.yaml"
     with use_cassette(path, mode="all"):
         with_retry(world).invoke("hi")

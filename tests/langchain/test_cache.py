@@ -43,7 +43,7 @@ def cached(world: World, cache: Any, **options: Any) -> Any:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the cassette is."""
+    """The path of the cassette."""
     return tmp_path / "cache.yaml"
 
 
@@ -54,7 +54,7 @@ def _no_global_cache() -> Iterator[None]:
 
 
 async def test_records_and_replays(world: World, path: Path) -> None:
-    """What a model answered once it answers from the cassette ever after, sync and async, without the model."""
+    """An answer that was recorded once is served from then on, sync and async, without the model."""
     with TapeCache(path, mode="once") as cache:
         model = cached(world, cache)
         recorded = [model.invoke("hi"), await model.ainvoke("ho"), model.invoke("hi")]
@@ -69,7 +69,7 @@ async def test_records_and_replays(world: World, path: Path) -> None:
 
 
 async def test_misses(world: World, path: Path) -> None:
-    """Without a recording the model is not asked: the miss passes through retries and fallbacks, and is latched."""
+    """Without a recording the model is not called: the miss passes through retries and fallbacks, and is latched."""
     with TapeCache(path, mode="once") as cache:
         cached(world, cache).invoke("hi")
     world.gone = True
@@ -105,7 +105,7 @@ def test_missing_file(path: Path) -> None:
 
 
 def test_nothing_is_written_for_nothing(path: Path) -> None:
-    """A recording cache that was never asked leaves no file."""
+    """A recording cache that was never used leaves no file."""
     TapeCache(path, mode="once").close()
     assert list(path.parent.iterdir()) == []
 
@@ -149,7 +149,7 @@ def test_secrets(world: World, path: Path) -> None:
 
 
 def test_answers_are_fresh(path: Path) -> None:
-    """What a caller does with an answer changes no later answer, while recording and replaying."""
+    """A caller that changes an answer changes no later answer, while recording and replaying."""
     generation = ChatGeneration(message=AIMessage("hello"))
     with TapeCache(path, mode="once") as cache:
         cache.update("a", "m", [generation])
@@ -196,7 +196,7 @@ def test_clear(path: Path) -> None:
 
 
 def test_a_replay_takes_no_updates(path: Path) -> None:
-    """What a replay is told and does not know is a miss; it never goes to the file."""
+    """An unknown request of a replay is a miss; nothing is written to the file."""
     with TapeCache(path, mode="once") as cache:
         cache.update("a", "m", ANSWER)
     before = path.read_bytes()

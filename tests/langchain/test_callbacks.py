@@ -1,4 +1,4 @@
-"""What a handler observes is a cassette, and observing changes nothing."""
+"""An observed run is a cassette, and observing changes nothing."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ WAYS = {way.__name__: way for way in (invoked, awaited, streamed, astreamed, eve
 
 
 def outcome(parts: list[Any]) -> list[Any]:
-    """What a run gave; the order in which parallel branches end is free, also without a recorder."""
+    """The results of a run; the order in which parallel branches end is free, also without a recorder."""
     return sorted((told(part) for part in parts), key=repr)
 
 
@@ -198,7 +198,7 @@ def told(value: Any) -> Any:
 
 
 def identity(path: Path) -> list[tuple[str, str, str, str, str | None]]:
-    """What each interaction of a cassette is, where it stands, and inside of which other.
+    """The kind, address and parent of each interaction of a cassette.
 
     Without the marks of concurrent branches (`~1`), which only a session can tell apart before they start.
     """
@@ -393,7 +393,7 @@ def test_runs_are_added_to_the_file(world: World, handler: TapeCallbackHandler) 
 
 
 def test_old_file_is_replaced(world: World, handler: TapeCallbackHandler) -> None:
-    """What an earlier process left at the path gives way to the first observed run."""
+    """The first observed run replaces a file that an earlier process left at the path."""
     PlainChat(world=world).invoke("Hi", observing(handler))
     PlainChat(world=world).invoke("Ho", observing(TapeCallbackHandler(handler.path)))
     (only,) = open_cassette(handler.path).interactions()
@@ -427,7 +427,7 @@ def test_many_short_runs_are_all_on_the_file(world: World, handler: TapeCallback
 
 
 async def test_tasks_share_a_handler(world: World, handler: TapeCallbackHandler) -> None:
-    """Runs that overlap in tasks are told apart: each request stands beside its own answer."""
+    """Runs that overlap in tasks are kept apart: each request is recorded with its own answer."""
     model = NativeChat(world=world, reply=lambda messages, _: AIMessage(f"you said {messages[-1].text}"))
 
     async def read(number: int) -> str:
@@ -476,7 +476,7 @@ async def test_cancelled_run_leaves_what_it_finished(world: World, handler: Tape
 
 
 def request_text(interaction: Interaction) -> str:
-    """The last words of what was asked."""
+    """The last words of the request."""
     return str(interaction.request["messages"][-1]["content"])
 
 
@@ -490,7 +490,7 @@ class Unwritable:
 def test_unrecordable_artifact_is_told_and_the_run_goes_on(
     world: World, handler: TapeCallbackHandler, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What cannot be written is logged and kept in `errors`; the run succeeds and the rest is on the file."""
+    """A call that cannot be written is logged and kept in `errors`; the run succeeds, and the rest is in the file."""
     artifact = Unwritable()
 
     @tool(response_format="content_and_artifact")

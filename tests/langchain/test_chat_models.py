@@ -271,7 +271,7 @@ def test_taping_twice_is_taping_once(world: World, tmp_path: Path) -> None:
 
 
 def test_outside_a_session_nothing_changes(world: World) -> None:
-    """Without a session a taped model really answers, as often as it is asked."""
+    """Without a session a taped model really answers each call."""
     taped = tape(NativeChat(world=world))
     assert [taped.invoke(QUESTION).text for _ in range(2)] == [f"answer {n} to {QUESTION}" for n in (1, 2)]
     assert "".join(chunk.text for chunk in taped.stream(QUESTION)) == f"answer 3 to {QUESTION}"
@@ -339,7 +339,7 @@ class _PicklableWorld:
 
 @each_way
 async def test_configurable_models(way: str, loopback: OpenAILoopback, tmp_path: Path) -> None:
-    """`configurable_fields` and `configurable_alternatives` keep the tape, and what they choose is what is asked."""
+    """`configurable_fields` and `configurable_alternatives` keep the tape, and the chosen model is called."""
     wrap, ambient = WAYS[way]
     fields = wrap(chat(loopback)).configurable_fields(
         temperature=ConfigurableField(id="temperature"), model_name=ConfigurableField(id="model")
@@ -367,7 +367,7 @@ async def test_configurable_models(way: str, loopback: OpenAILoopback, tmp_path:
 
 
 async def test_models_made_by_name(loopback: OpenAILoopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `init_chat_model` makes is taped under an ambient session, also when the model is chosen per call."""
+    """A model of `init_chat_model` is taped in an ambient session, also if the model is chosen per call."""
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     options = {"base_url": loopback.base_url, "max_retries": 0}
     fixed = init_chat_model("openai:gpt-5-mini", **options)
@@ -520,7 +520,7 @@ def test_names_and_callbacks_are_not_asked(world: World, tmp_path: Path) -> None
 
 
 def test_tools_that_a_model_knows_by_name(tmp_path: Path) -> None:
-    """A model may be bound to tools by their names, which are asked as they are."""
+    """A model may bind tools by their names, which are sent as they are."""
     model = FakeListChatModel(responses=["yes"]).bind(tools=["look"])
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=mode):

@@ -21,7 +21,7 @@ DOCUMENTS = [Document(f"text {n}", metadata={"n": n, "at": object}, id=str(n)) f
 
 
 class Reranker(BaseDocumentCompressor):
-    """Keeps the last documents, and says in which order it was asked."""
+    """Keeps the last documents, and notes the order of its calls."""
 
     world: Any
     top_n: int = 2
@@ -115,7 +115,7 @@ async def test_parallel_equal_calls_find_their_own(cls: Any, world: World, tmp_p
 
 
 def test_parts_of_a_pipeline_are_its_children(world: World, tmp_path: Path) -> None:
-    """What a compressor asks of others is recorded below it, and not asked on replay."""
+    """Calls that a compressor makes are recorded below it, and not made on replay."""
     path, pipeline = tmp_path / "kept.yaml", Pipeline(parts=[Reranker(world=world, top_n=3)])
     with use_cassette(path, mode="all") as recording:
         recorded = pipeline.compress_documents(DOCUMENTS, "a")

@@ -192,7 +192,7 @@ PAIRS = [("batch", "abatch"), ("abatch", "batch"), ("gather", "abatch"), ("batch
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 async def test_identical_calls_across(first: str, second: str, world: World, tmp_path: Path) -> None:
-    """What threads recorded serves tasks call by call, and the other way round."""
+    """Recordings of threads serve tasks call by call, and vice versa."""
     model: Any = HeldChat(world=world, turnstile=Turnstile(ORDERS["mixed"]))
     path = tmp_path / "four.yaml"
     with use_cassette(path, mode="all"):

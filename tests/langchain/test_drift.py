@@ -18,7 +18,7 @@ from .fakes import NativeChat, World, calling
 
 
 def asking_for(*cities: str) -> Any:
-    """Return a reply that asks for the weather of each city in turn, then tells what the last tool said."""
+    """Return a reply that requests the weather of each city in turn, then repeats the last tool's answer."""
 
     def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
         told = sum(isinstance(message, ToolMessage) for message in messages)

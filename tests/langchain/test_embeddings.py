@@ -101,7 +101,7 @@ class Cached(Embeddings):
 
 
 class Slotted(Embeddings):
-    """Keeps its state where nobody can share it."""
+    """Keeps its state where it cannot be shared."""
 
     __slots__ = ("world",)
 
@@ -119,7 +119,7 @@ CLASSES = [PlainEmbeddings, DelegatingEmbeddings, AsyncEmbeddings, PydanticEmbed
 
 
 async def every_call(model: Embeddings) -> list[Any]:
-    """What the four methods give."""
+    """The results of the four methods."""
     return [
         model.embed_query("a"),
         model.embed_documents(["b", "c"]),
@@ -148,7 +148,7 @@ async def test_embeddings_replay(cls: type[Any], way: str, world: World, tmp_pat
 
 
 def test_request_says_what_the_provider_is_asked(world: World, tmp_path: Path) -> None:
-    """The request is the texts, the model and the dimensions; a query and a document are asked in two ways."""
+    """The request is the texts, the model and the dimensions; a query and a document are different requests."""
     model = PlainEmbeddings(world)
     with use_cassette(tmp_path / "e.yaml", mode="all") as recording:
         model.embed_query("a")
@@ -194,7 +194,7 @@ def test_model_inside_a_model_is_part_of_it(world: World, tmp_path: Path) -> Non
 
 
 def test_only_the_taped_inner_model_is_recorded(world: World, tmp_path: Path) -> None:
-    """Where only the inner model is taped, its calls are what is recorded."""
+    """If only the inner model is taped, its calls are recorded."""
     path = tmp_path / "e.yaml"
     with use_cassette(path, mode="all", ambient=False) as recording:
         recorded = Cached(tape(PlainEmbeddings(world))).embed_documents(["a", "b", "a"])
@@ -205,7 +205,7 @@ def test_only_the_taped_inner_model_is_recorded(world: World, tmp_path: Path) ->
 
 
 async def test_parallel_equal_calls_find_their_own(world: World, tmp_path: Path) -> None:
-    """Equal questions asked at once get each its own answer, whichever is answered first."""
+    """Concurrent equal requests each get their own answer, whichever is answered first."""
 
     class Slow(PlainEmbeddings):
         async def aembed_query(self, text: str) -> list[float]:
@@ -264,7 +264,7 @@ async def test_parallel_calls_that_go_on_in_threads_find_their_own(world: World,
 
 
 def test_branches_of_a_chain_find_their_own(world: World, tmp_path: Path) -> None:
-    """Equal calls of the branches of a map are told apart by the branch."""
+    """The branch distinguishes equal calls in the branches of a map."""
     model, path = PlainEmbeddings(world), tmp_path / "e.yaml"
 
     def embed(text: str) -> list[float]:
@@ -309,7 +309,7 @@ def test_errors_are_recorded(tmp_path: Path) -> None:
 
 
 def test_served_vectors_are_fresh(world: World, tmp_path: Path) -> None:
-    """Who changes a vector changes nobody else's."""
+    """Changing a vector changes no other result."""
     model, path = PlainEmbeddings(world, dimensions=100), tmp_path / "e.yaml"
     with use_cassette(path, mode="all"):
         recorded = list(model.embed_query("a"))
@@ -428,7 +428,7 @@ def test_session_that_is_not_ambient_leaves_untaped_models_alone(world: World, t
 
 
 def test_real_client(real_exchanges: Callable[[str], RealExchanges], tmp_path: Path) -> None:
-    """What OpenAI's service sent comes back number by number; the request holds nothing of the key or the address."""
+    """The vectors of OpenAI's service come back number by number; the request holds neither the key nor the address."""
     path, text = tmp_path / "e.yaml", "disallowed special token '<|endoftext|>'"
     with real_exchanges("langchain_openai_embeddings_equivalent_to_raw") as service:
         model = OpenAIEmbeddings(base_url=service.base_url, api_key="sk-secret", check_embedding_ctx_length=False)
@@ -480,7 +480,7 @@ def test_floats_survive(numbers: list[float]) -> None:
 
 
 def test_short_and_mixed_lists_stay_readable() -> None:
-    """What is short, or no list of floats, is written as it is."""
+    """A short list, or one of other values than floats, is written as it is."""
     for value in ([0.5, 1.5], [1] * 100, [1.0] * 99 + [1], [], "text", [["a"], [1.0]]):
         assert packed(value) == value
 
@@ -499,7 +499,7 @@ def test_numbers_of_numpy_keep_their_class(cls: Any, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("body", [{}, {"f4": "text"}, {"f2": {"$bytes": ""}}, {"f8": {"$bytes": "AAAA"}}, []])
 def test_malformed_vectors_are_refused(body: Any) -> None:
-    """What is no vector is an error of ours."""
+    """Malformed vectors raise an error of ours."""
     with pytest.raises(UnreadableValueError, match="floats"):
         value_codec().decode({"$floats": body})
 

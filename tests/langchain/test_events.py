@@ -214,7 +214,7 @@ async def test_the_same_is_seen(make: Any, output_version: str, watch: Any, worl
 
 
 class Verdict(BaseModel):
-    """What a model concludes."""
+    """The conclusion of a model."""
 
     good: bool
     why: str
@@ -248,7 +248,7 @@ async def test_structured_output(schema: Any, include_raw: bool, world: World, t
 
 
 async def test_nothing_that_readers_change_is_recorded(world: World, tmp_path: Path) -> None:
-    """What a reader does to a message or a chunk is not in the cassette, and not in what the next reader gets."""
+    """Changes of a reader to a message or a chunk reach neither the cassette nor the next reader."""
     path = tmp_path / "run.yaml"
 
     def spoil(message: Any) -> str:

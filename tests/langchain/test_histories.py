@@ -85,7 +85,7 @@ class InProcess(BaseChatMessageHistory):
 
 
 async def every_call(history: Any) -> list[Any]:
-    """What the methods of the interface give."""
+    """The results of the methods of the interface."""
     return [
         history.add_message(HumanMessage("a", id="1")),
         history.add_user_message("b"),

@@ -80,7 +80,7 @@ def test_a_real_cassette_is_graded(tmp_path: Path) -> None:
 
 
 def test_a_real_cassette_replays(tmp_path: Path) -> None:
-    """Models, tools, a retriever, embeddings and errors of 0.1 answer a program of LangChain; lossy ones when told."""
+    """Models, tools, a retriever, embeddings and errors of 0.1 serve a LangChain program; lossy ones on request."""
     import_agenttape01(RECORDED, tmp_path / "new.yaml")
     model = ChatOpenAI(model="gpt-5-mini", api_key="x")
     with use_cassette(tmp_path / "new.yaml", lossy="serve", unused="ignore") as replay:

@@ -1,4 +1,4 @@
-"""Which tool wrote a file is told by its content, and no content makes that fail."""
+"""Detection of the tool that wrote a file, by its content; no content makes it fail."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_no_content_fails(data: bytes) -> None:
 @settings(max_examples=50)
 @given(st.dictionaries(keys, values, min_size=1, max_size=5))
 def test_yaml_and_json_are_seen_alike(value: dict[str, object]) -> None:
-    """What is read of the beginning of a YAML file is what the whole of it says."""
+    """The outline from the beginning of a YAML file equals that of the whole."""
     seen = outline(yaml.safe_dump(value, sort_keys=False).encode())
     whole = outline(json.dumps(value).encode())
     lists = [key for key in value if key in {"interactions", "runs"}]
@@ -52,7 +52,7 @@ HOSTILE = [b"- " * 100_000, b"[" * 100_000, b"a: &a [*a]", b"!!python/object:os.
 
 @pytest.mark.parametrize("data", HOSTILE, ids=["deep YAML", "deep JSON", "itself", "code", "no text"])
 def test_hostile_content(data: bytes) -> None:
-    """What is deep, holds itself or names code is of no tool."""
+    """A file that is deep, holds itself or names code is of no tool."""
     assert outline(data) in [(frozenset(), frozenset()), (frozenset({"a"}), frozenset())]
 
 

@@ -134,7 +134,7 @@ def test_any_text(text: str) -> None:
 
 
 def test_yaml_that_names_objects_executes_nothing(tmp_path: Path) -> None:
-    """What PyYAML's full loader would execute is refused, with its line."""
+    """YAML that PyYAML's full loader would execute is refused, with its line."""
     marker = tmp_path / "executed"
     harmful = yaml.dump({"interactions": [{"request": Harm(marker)}]}, Dumper=yaml.Dumper)
     (tmp_path / "source.yaml").write_text(harmful, encoding="utf-8")

@@ -82,7 +82,7 @@ class LangSmith:
 
     @property
     def config(self) -> Any:
-        """What a run is given to be traced."""
+        """The config of a traced run."""
         return {"callbacks": [LangChainTracer(client=self.client, project_name="tests")], "tags": ["mine"]}
 
     def export(self, path: Path) -> Path:
@@ -154,7 +154,7 @@ def test_an_agent_replays_at_its_places(tmp_path: Path, loopback: OpenAILoopback
 
 
 def test_streams_errors_artifacts_and_documents(tmp_path: Path, loopback: OpenAILoopback) -> None:
-    """Documents are exact; streams, errors and artifacts lossy with their reasons, and replay when told to."""
+    """Documents are exact; streams, errors and artifacts are lossy with their reasons, and replay on request."""
     model = ChatOpenAI(model="gpt-5-mini", base_url=loopback.base_url, api_key="x", max_retries=0)
     call = {"type": "tool_call", "name": "draw", "args": {"city": "Rome"}, "id": "call_1"}
     with LangSmith() as smith:
@@ -186,7 +186,7 @@ def test_streams_errors_artifacts_and_documents(tmp_path: Path, loopback: OpenAI
 
 
 def test_a_strict_replay_refuses_what_is_lossy(tmp_path: Path) -> None:
-    """Without being told to, a replay does not serve a stream whose chunks are lost."""
+    """By default a replay does not serve a stream whose chunks are lost."""
     told = run(
         inputs={"messages": [[["user", "Hi"]]]},
         outputs={"generations": [[{"message": {"type": "ai", "content": "Hello."}}]]},
@@ -199,7 +199,7 @@ def test_a_strict_replay_refuses_what_is_lossy(tmp_path: Path) -> None:
 
 
 def test_observed_structured_output_replays_by_a_stand_in(tmp_path: Path, loopback: OpenAILoopback) -> None:
-    """A model made of the cassette answers what the traced one was asked, without the provider's package."""
+    """A model made of the cassette answers as the traced one did, without the provider's package."""
     schema = {"title": "Answer", "type": "object", "properties": {"a": {"type": "string"}}}
     model = ChatOpenAI(model="gpt-5-mini", base_url=loopback.base_url, api_key="x")
     with LangSmith() as smith:

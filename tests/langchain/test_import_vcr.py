@@ -50,7 +50,7 @@ CONSTRUCTED = {
     "incomplete_response": {},
     "chat_completions_long_stream": {},
 }
-"""What the models of the real calls are constructed with; the others with `output_version="responses/v1"`."""
+"""The arguments of the models of the real calls; all others have `output_version="responses/v1"`."""
 WEATHER = {
     "type": "function",
     "function": {"name": "weather", "description": "W.", "parameters": {"type": "object", "properties": {}}},
@@ -166,7 +166,7 @@ def test_an_agent_of_chat_completions(tmp_path: Path) -> None:
 
 
 def test_roles_and_names_come_back(tmp_path: Path) -> None:
-    """System and developer messages, names and content blocks are asked as the program asks them."""
+    """System and developer messages, names and content blocks come back as the program has them."""
     messages = [
         {"content": "Be brief.", "role": "system"},
         {"content": "Be kind.", "role": "developer"},
@@ -235,7 +235,7 @@ def test_an_agent_of_anthropic(tmp_path: Path, streamed: bool) -> None:
 
 
 def test_azure_by_deployment(tmp_path: Path) -> None:
-    """A request to a deployment of Azure is asked by its model class."""
+    """A request to an Azure deployment is imported by its model class."""
     url = "https://acme.openai.azure.com/openai/deployments/small/chat/completions?api-version=2024-10-21"
     request = {"messages": [{"content": "Hi", "role": "user"}], "model": "gpt-4o", "stream": False}
     cassette, report = imported(tmp_path, interaction(request, completion("Hello."), url=url))
@@ -309,7 +309,7 @@ def test_equal_requests_keep_their_order(tmp_path: Path) -> None:
 
 
 def test_structured_output_of_a_class(tmp_path: Path) -> None:
-    """A class goes out as a schema; named in `schemas`, it is asked for as the program does."""
+    """A class is sent as a schema; with `schemas` it becomes the class again."""
     schema = {
         "properties": {"response": {"title": "Response", "type": "string"}},
         "required": ["response"],
@@ -330,7 +330,7 @@ def test_structured_output_of_a_class(tmp_path: Path) -> None:
 
 
 def test_other_traffic_is_missing_and_said_so(tmp_path: Path) -> None:
-    """What no model asked for is graded missing; the cassette says what it lacks when it is missed."""
+    """Traffic of no model is graded missing; a miss names what the cassette lacks."""
     other = interaction("", {"sky": "clear"}, url="https://weather.example.com/today?key=secret")
     other["request"]["method"] = "GET"
     completions = interaction({"prompt": "Hi", "model": "m"}, {"choices": []}, url=f"{OPENAI}/v1/completions")
@@ -425,7 +425,7 @@ FILTERED = {
 
 @pytest.mark.parametrize("what", FILTERED)
 def test_filtered_addresses_are_known_by_the_bodies(tmp_path: Path, what: str) -> None:
-    """Where URLs and headers were filtered away, as in LangChain's own cassettes, the bodies say what they are."""
+    """If URLs and headers were filtered away, as in LangChain's own cassettes, the bodies identify the service."""
     if "messages" in what:
         pytest.importorskip("langchain_anthropic", reason="langchain-anthropic is not installed")
     told = interaction(*FILTERED[what], url="**REDACTED**", x_stainless_retry_count="**REDACTED**")
@@ -496,7 +496,7 @@ def test_malformed_files_are_refused_with_their_place(what: str, tmp_path: Path)
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
-    """A cassette that is there already is only replaced when told to."""
+    """An existing cassette is replaced only on request."""
     cassette, _ = imported(tmp_path, interaction(asked_of_gpt("Hi"), completion("Hello.")))
     with pytest.raises(ConfigurationError, match="overwrite=True"):
         import_vcr(tmp_path / "vcr.yaml", cassette)
@@ -550,7 +550,7 @@ def program(base_url: str) -> list[Any]:
 
 
 def seen_of(results: list[Any]) -> list[Any]:
-    """What a program saw, without the ids that LangChain draws for a run."""
+    """The messages that a program saw, without the ids that LangChain draws for a run."""
     return [value.model_dump(exclude={"id"}) if hasattr(value, "model_dump") else value for value in results]
 
 
@@ -567,7 +567,7 @@ def recorded(tmp_path: Path, loopback: OpenAILoopback) -> tuple[str, Path, list[
 def test_a_program_that_vcrpy_recorded_replays(
     recorded: tuple[str, Path, list[Any]], loopback: OpenAILoopback, tmp_path: Path
 ) -> None:
-    """What the real vcrpy wrote of the real client imports exactly, and the same program replays on it."""
+    """A recording of the real client by the real vcrpy imports exactly, and the same program replays on it."""
     base_url, source, live = recorded
     report = import_vcr(source, tmp_path / "new.yaml")
     assert set(grades(report)) == {"exact"}, str(report)

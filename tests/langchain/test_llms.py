@@ -26,7 +26,7 @@ QUESTION = "how are you?"
 
 
 class FakeText(BaseLLM):
-    """What the fakes share.
+    """The base of the fakes.
 
     Args:
         world: The world that is reached by each call.
@@ -194,7 +194,7 @@ def test_model_that_takes_no_run_manager(world: World, tmp_path: Path) -> None:
 async def test_stream_and_plain_call_serve_each_other(
     recorded_by: Any, served_to: Any, world: World, tmp_path: Path
 ) -> None:
-    """What was streamed answers a plain call, and the other way round, sync and async."""
+    """A recorded stream serves a plain call, and vice versa, sync and async."""
     path, model = tmp_path / "text.yaml", Native(world=world)
     with use_cassette(path, mode="all"):
         recorded = await recorded_by(model)
@@ -236,7 +236,7 @@ def test_changed_model_misses(changed: dict[str, Any], world: World, tmp_path: P
 
 @pytest.mark.parametrize("cls", [Batching, Native, Simple])
 async def test_parallel_equal_calls_find_their_own(cls: Any, world: World, tmp_path: Path) -> None:
-    """Equal prompts asked at once get each its own answer."""
+    """Concurrent equal prompts each get their own answer."""
     model, path = cls(world=world), tmp_path / "text.yaml"
     with use_cassette(path, mode="all"):
         recorded = await asyncio.gather(*(model.ainvoke(QUESTION) for _ in range(6)))

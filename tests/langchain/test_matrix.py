@@ -38,7 +38,7 @@ pytestmark = [
 PAGE = ROOT / "docs" / "langchain.md"
 HEAD = "| | `tape` | ambient | `TapeMiddleware` | observed, then replayed | `ReplayChatModel` |"
 Outcomes: TypeAlias = dict[tuple[str, str], str]
-"""What a cell says, by row and column."""
+"""The cells, by row and column."""
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -115,7 +115,7 @@ def without(value: Any, *keys: str) -> Any:
 
 
 def verdict(recorded: Any, replayed: Any) -> str:
-    """How equal two results are, in a word for the table."""
+    """The degree of equality of two results, in a word for the table."""
     left, right = seen(recorded), seen(replayed)
     if left == right:
         return "equal"
@@ -130,13 +130,13 @@ def verdict(recorded: Any, replayed: Any) -> str:
 
 @pytest.fixture(scope="module")
 def updating(request: pytest.FixtureRequest) -> bool:
-    """Whether the table is to be written anew."""
+    """True if the table is to be rewritten."""
     return bool(request.config.getoption("update_examples"))
 
 
 @pytest.fixture(scope="module")
 def outcomes(updating: bool) -> Iterator[Outcomes]:
-    """The outcomes of the cells; written to the page when that was asked for."""
+    """The outcomes of the cells; written to the page on request."""
     outcomes: Outcomes = {}
     yield outcomes
     if updating:
@@ -153,7 +153,7 @@ def table(page: str) -> list[str]:
 
 
 def documented() -> Outcomes:
-    """What the page says of each cell."""
+    """The cells on the page."""
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table(PAGE.read_text(encoding="utf-8"))]
     return {(row[0], column): cell for row in cells[2:] for column, cell in zip(COLUMNS, row[1:], strict=True)}
 
@@ -163,7 +163,7 @@ def documented() -> Outcomes:
 async def test_cell(
     row: str, column: str, *, loopback: OpenAILoopback, outcomes: Outcomes, updating: bool, tmp_path: Path
 ) -> None:
-    """What the caller saw while recording comes back without the service, as equal as the page says."""
+    """The results of a recording come back without the service, as equal as the page says."""
     way, (shape, prepare) = COLUMNS[column], ROWS[row]
 
     def chat(**options: Any) -> ChatOpenAI:

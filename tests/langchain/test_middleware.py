@@ -98,7 +98,7 @@ async def test_streams_as_without(mode: str, read: Callable[..., Any], tmp_path:
 
 
 async def test_custom_streams_of_tools_are_written_again(world: World, tmp_path: Path) -> None:
-    """What a tool writes to the stream is there while recording, and again when it is served."""
+    """Parts that a tool writes to the stream appear while recording, and again when it is served."""
     agent = agent_of(world, TapeMiddleware())
     path = tmp_path / "agent.yaml"
     with use_cassette(path, mode="all", ambient=False):
@@ -125,7 +125,7 @@ async def test_only_this_agent_takes_part(is_async: bool, ambient: bool, world: 
 
 
 class Verdict(BaseModel):
-    """What an agent concludes."""
+    """The conclusion of an agent."""
 
     good: bool
     why: str
@@ -266,7 +266,7 @@ def test_unknown_tools(world: World, tmp_path: Path) -> None:
 
 
 def test_order(world: World, tmp_path: Path) -> None:
-    """Where it matters, a middleware behind `TapeMiddleware` gives a warning that says what to do."""
+    """If the order matters, a middleware behind `TapeMiddleware` gives a warning with a remedy."""
     agent = agent_of(world, TapeMiddleware(), ModelRetryMiddleware(max_retries=1))
     agent.invoke(QUESTION)
     with use_cassette(tmp_path / "ambient.yaml", mode="all"):

@@ -75,7 +75,7 @@ async def test_changed_prompt(shape: str, path: Path, world: World) -> None:
 
 
 def test_command_that_records(path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the mode was not given in code, the command that records is named."""
+    """If the mode was not given in code, the command that records is named."""
     monkeypatch.delenv("AGENTTAPE_MODE", raising=False)
     miss = pytest.raises(CassetteMissError, match=r"AGENTTAPE_MODE=all pytest .*test_command_that_records")
     with miss, use_cassette(path):
@@ -120,7 +120,7 @@ def test_changed_conversation(world: World, tmp_path: Path) -> None:
 
 
 def test_changed_tool_arguments(world: World, tmp_path: Path) -> None:
-    """A tool that is asked with other arguments: the message names them."""
+    """A tool called with other arguments: the message names them."""
     path = tmp_path / "weather.yaml"
     weather = weather_tool(world)
     with use_cassette(path, mode="all"):
@@ -151,7 +151,7 @@ def test_missing_cassette(world: World, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_unused_recording(path: Path, world: World) -> None:
-    """A recording that nobody asked for fails the session at its end, by name; as a warning, or not, on request."""
+    """An unused recording fails the session at its end, by name; on request it is a warning, or ignored."""
     with pytest.raises(UnusedInteractionsError, match=r"1 of 1 recorded .*\n.*NativeChat"), use_cassette(path):
         pass
     with pytest.warns(match="1 of 1 recorded"), use_cassette(path, unused="warn"):
@@ -162,7 +162,7 @@ def test_unused_recording(path: Path, world: World) -> None:
 
 
 def test_error_of_the_body_comes_first(path: Path) -> None:
-    """What the test itself complains about is not hidden behind unused recordings."""
+    """An error of the test itself is not hidden behind unused recordings."""
     with pytest.raises(ZeroDivisionError), use_cassette(path):
         _ = 1 / 0
 
@@ -202,7 +202,7 @@ def tool_graph(world: World) -> Any:
 
 
 def asked(city: str) -> dict[str, Any]:
-    """What a tool node gets."""
+    """The input of a tool node."""
     return {"messages": [calling(("get_weather", {"city": city}), number=1)]}
 
 
@@ -298,7 +298,7 @@ def test_caught_miss_fails_the_session(caught: type[BaseException], path: Path, 
 
 
 def test_miss_in_a_thread(path: Path, world: World) -> None:
-    """A miss in a worker thread whose result nobody looks at fails the session too."""
+    """A miss in a worker thread whose result is ignored fails the session, too."""
     seen: list[BaseException] = []
 
     def work() -> None:

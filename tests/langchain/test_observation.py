@@ -146,7 +146,7 @@ def test_what_is_noise_or_secret_is_left_out(world: World, handler: TapeCallback
 
 
 def test_durations_first_token_and_usage(world: World, handler: TapeCallbackHandler) -> None:
-    """How long everything took, when each chunk came and how many tokens it cost is known."""
+    """Durations, the times of chunks and token counts are recorded."""
     chain = RunnableLambda(lambda x: x) | StreamingChat(world=world)
     list(chain.stream("Hi", {"callbacks": [handler]}))
     cassette = open_cassette(handler.path)
@@ -203,7 +203,7 @@ def test_everything_that_callbacks_tell(world: World, handler: TapeCallbackHandl
 
 
 async def test_asynchronous_runs(world: World, handler: TapeCallbackHandler) -> None:
-    """One handler is right below asynchronous managers, too: events keep their place, nothing is told twice."""
+    """One handler works below asynchronous managers, too: events keep their place, and none is recorded twice."""
 
     async def busy(value: Any) -> Any:
         await adispatch_custom_event("before", value)

@@ -43,7 +43,7 @@ def ask(world: World, text: str) -> str:
 
 
 def asked(path: Path | str) -> list[str]:
-    """What the models of a cassette were asked, shortened."""
+    """The requests of the models in a cassette, shortened."""
     return [i.request["messages"][-1]["content"][:8] for i in open_cassette(path).interactions()]
 
 
@@ -104,7 +104,7 @@ def test_the_end_of_a_program_writes_the_file(tmp_path: Path, end: str) -> None:
 
 
 def test_flush_while_a_run_is_open(world: World, tmp_path: Path) -> None:
-    """Told to write during a run, the handler does so when it has ended, and not in the middle of its calls."""
+    """A flush during a run writes when the run has ended, and not in the middle of its calls."""
     handler = TapeCallbackHandler(tmp_path / "seen.jsonl")
     observe(handler, world, LONG)
 
@@ -119,7 +119,7 @@ def test_flush_while_a_run_is_open(world: World, tmp_path: Path) -> None:
 
 
 def test_close_cuts_open_runs_off(world: World, tmp_path: Path) -> None:
-    """What is open when the handler is closed is in the file as open; what comes later is an error that is kept."""
+    """A run that is open when the handler is closed is in the file as open; a later one is an error that is kept."""
     handler = TapeCallbackHandler(tmp_path / "seen.yaml")
 
     def closing(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What callbacks cannot show is marked in the cassette, and a strict replay says so instead of guessing."""
+"""Facts that callbacks do not receive are marked in the cassette; a strict replay names them and does not guess."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def missing(handler: TapeCallbackHandler) -> list[Step]:
 
 
 def notes(handler: TapeCallbackHandler) -> list[str]:
-    """Why each interaction is not exact."""
+    """The reasons why interactions are not exact."""
     return [interaction.fidelity_note for interaction in open_cassette(handler.path).interactions()]
 
 
@@ -42,7 +42,7 @@ def notes(handler: TapeCallbackHandler) -> list[str]:
 
 
 def test_answers_of_a_cache(world: World, handler: TapeCallbackHandler) -> None:
-    """What a cache answered reached no provider: it is a step. The program replays; without its cache it is told."""
+    """A cached answer reached no provider, so it is a step. The program replays; without its cache a miss says why."""
 
     def ask_twice(*, cached: bool, config: Any = None) -> list[AIMessage]:
         model = PlainChat(world=world, cache=InMemoryCache() if cached else False)
@@ -88,7 +88,7 @@ async def test_cancelled_calls(world: World, handler: TapeCallbackHandler) -> No
 
 
 async def test_calls_that_never_ended(world: World, handler: TapeCallbackHandler) -> None:
-    """A tool that was cancelled is never said to have ended; with the run it belongs to, it is given up."""
+    """The end of a cancelled tool is never reported; it is given up with the run that it belongs to."""
 
     @tool
     async def wait_for_ever() -> str:
@@ -132,7 +132,7 @@ def test_values_that_cannot_be_recorded(world: World, handler: TapeCallbackHandl
 
 
 def test_a_stream_with_a_hole_is_none(world: World, handler: TapeCallbackHandler) -> None:
-    """When one chunk cannot be kept, the others are not taken for the whole."""
+    """If one chunk cannot be kept, the others are not taken for the whole."""
 
     class Odd(StreamingChat):
         def chunks(self, messages: Any) -> Iterator[ChatGenerationChunk]:
@@ -160,7 +160,7 @@ class Numbers(Embeddings):
 
 
 def test_calls_that_nobody_tells_of(world: World, handler: TapeCallbackHandler) -> None:
-    """LangChain tells callbacks of no embedding. A replay that comes to one learns that it was never seen."""
+    """LangChain fires no callbacks for embeddings. A replay that comes to one learns that it was never observed."""
     embed = RunnableLambda(lambda text: Numbers(world).embed_query(text))
     embed.invoke("Hi", {"callbacks": [handler]})
     world.gone = True
@@ -218,7 +218,7 @@ def test_text_models_that_keep_their_chunks_to_themselves(world: World, handler:
 
 
 def test_artifacts_of_calls_by_hand(world: World, handler: TapeCallbackHandler) -> None:
-    """The artifact of a tool is shown where a model asked for the call, and else it is not."""
+    """Callbacks receive the artifact of a tool only for the tool call of a model."""
 
     @tool(response_format="content_and_artifact")
     def draw(city: str) -> tuple[str, dict[str, int]]:

@@ -41,7 +41,7 @@ class Clockwork(pacing.Waiter):
 
 @pytest.fixture
 def clockwork(monkeypatch: pytest.MonkeyPatch) -> Clockwork:
-    """What replays wait with, instead of really waiting."""
+    """A replacement of the sleeps of replays, which notes them."""
     clockwork = Clockwork()
     monkeypatch.setattr(pacing, "waiter", clockwork)
     return clockwork
@@ -196,7 +196,7 @@ async def test_cancellation(world: World, returned: Path) -> None:
 
 @pytest.mark.parametrize("call", [invoke, ainvoke, stream, astream])
 async def test_stand_in_models(call: Any, world: World, streamed: Path, clockwork: Clockwork) -> None:
-    """`ReplayChatModel` takes the recorded time too, when it is told to."""
+    """`ReplayChatModel` takes the recorded time, too, with the option for it."""
     await call(ReplayChatModel(streamed))
     assert clockwork.waits == []
     await call(ReplayChatModel(streamed, pace=0.5))
@@ -214,6 +214,6 @@ def test_unknown_times(world: World, streamed: Path, clockwork: Clockwork) -> No
 
 @pytest.mark.parametrize("pace", ["fast", -1, float("nan"), float("inf"), True, [1]])
 def test_no_pace(pace: Any, streamed: Path) -> None:
-    """What is no pace is refused, and the message says what is one."""
+    """An invalid pace is refused, and the message lists the valid ones."""
     with pytest.raises(ConfigurationError, match="expected 'none', 'recorded', or a number"):
         use_cassette(streamed, pace=pace).__enter__()

@@ -47,7 +47,7 @@ class Refusing(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def service() -> Iterator[Any]:
-    """A running service that refuses everything; it notes what it was asked."""
+    """A running service that refuses every request, and notes it."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         server.asked = []  # type: ignore[attr-defined]
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -67,7 +67,7 @@ def of_anthropic(base: str) -> Any:
 
 
 class Watching(BaseCallbackHandler):
-    """Keeps the response that callbacks are told of an error: what tracers show of it."""
+    """Keeps the response of an error that callbacks receive, as tracers show it."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -78,7 +78,7 @@ class Watching(BaseCallbackHandler):
 
 
 def seen_of(error: Any) -> dict[str, Any]:
-    """What programs look at in an error of an SDK."""
+    """The attributes of an SDK's error that programs read."""
     response = error.response
     return {
         "type": type(error),
@@ -99,7 +99,7 @@ def seen_of(error: Any) -> dict[str, Any]:
 async def test_errors(
     is_async: bool, provider: Callable[[str], Any], status: int, service: Any, tmp_path: Path
 ) -> None:
-    """An SDK's error is raised again with all that can be read of it, and tracers are told the same."""
+    """An SDK's error is raised again with all its attributes, and tracers receive the same."""
     model = provider(f"http://127.0.0.1:{service.server_port}/{status}")
     path = tmp_path / "errors.yaml"
 

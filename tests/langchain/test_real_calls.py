@@ -31,7 +31,7 @@ NOT_A_CHAT_MODEL = {"langchain_openai_embeddings_equivalent_to_raw"}
 
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_equal_recorded_requests(name: str, real_exchanges: Start) -> None:
-    """Each recorded exchange is asked for once, as recorded, and comes as one message or as several chunks."""
+    """Each recorded exchange is requested once, as recorded, and comes as one message or as several chunks."""
     service = real_exchanges(name)
     results = CALLS[name](partial(ChatOpenAI, base_url=service.base_url, api_key="x"))
     assert service.stats() == {"served": len(service.exchanges), "missed": 0}
@@ -81,7 +81,7 @@ def test_recorded_calls_replay_without_the_service(
 
 @pytest.mark.parametrize("name", CALLS)
 def test_observed_calls_replay_without_the_service(name: str, real_exchanges: Start, tmp_path: Path) -> None:
-    """What a handler saw of real calls gives the same results, with all ids: to a session, and to a stand-in model."""
+    """Observed real calls replay with the same results, with all ids: in a session, and by a stand-in model."""
     service = real_exchanges(name)
     calls = RunnableLambda(lambda _: CALLS[name](partial(ChatOpenAI, base_url=service.base_url, api_key="x")))
     handler = TapeCallbackHandler(tmp_path / f"{name}.yaml")

@@ -58,7 +58,7 @@ def get_weather(city: str) -> str:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the cassette is."""
+    """The path of the cassette."""
     return tmp_path / "chats.yaml"
 
 
@@ -69,7 +69,7 @@ def chat(loopback: OpenAILoopback) -> ChatOpenAI:
 
 
 def recorded(path: Path, run: Callable[[], Any], mode: str = "once") -> Any:
-    """What a run gave while it was recorded with real ids: the stand-in has no frozen ones."""
+    """The results of a run that was recorded with real ids: the stand-in has no frozen ones."""
     with use_cassette(path, mode=mode, freeze=()):
         return run()
 
@@ -104,7 +104,7 @@ def test_every_way_of_calling_gives_the_recorded_answer(chat: ChatOpenAI, path: 
 
 
 def test_stream_and_invoke_serve_each_other(chat: ChatOpenAI, path: Path) -> None:
-    """What was recorded as a stream answers a plain call, and what was recorded plain can be streamed."""
+    """A recorded stream serves a plain call, and a plain recording can be streamed."""
     streamed, plain = recorded(path, lambda: (list(chat.stream("one")), chat.invoke("two")))
     replay = ReplayChatModel(path)
     assert replay.invoke("one").content == reduce(add, streamed).content
@@ -224,7 +224,7 @@ def test_structured_output(
 
 
 def test_methods_are_told_apart(chat: ChatOpenAI, path: Path) -> None:
-    """Where a cassette holds one question asked in two ways, `method` says which answer is meant."""
+    """If a cassette holds a question by two methods, `method` selects the answer."""
     by_tool, by_format = recorded(
         path,
         lambda: [
@@ -299,7 +299,7 @@ WITHOUT_PROVIDER = """
 
 
 def test_no_provider_package_is_needed(chat: ChatOpenAI, path: Path) -> None:
-    """Where neither `langchain_openai` nor `openai` can be imported, the agent runs all the same, key-less."""
+    """The agent runs without a key even if neither `langchain_openai` nor `openai` can be imported."""
     agent = create_agent(chat, [get_weather])
     expected = recorded(path, lambda: agent.invoke({"messages": [("user", "Paris?")]}))
     command = [sys.executable, "-c", textwrap.dedent(WITHOUT_PROVIDER), str(path)]
@@ -311,7 +311,7 @@ def test_no_provider_package_is_needed(chat: ChatOpenAI, path: Path) -> None:
 
 
 def test_models_are_told_apart_by_name(loopback: OpenAILoopback, path: Path) -> None:
-    """Of a cassette with two models, `model=` picks one; without it, whichever was asked answers, in their order."""
+    """With two models in a cassette, `model=` selects one; without it, their recordings answer in order."""
 
     def ask(name: str) -> str:
         return str(ChatOpenAI(model=name, base_url=loopback.base_url, api_key="x").invoke("Hi").text)
@@ -364,7 +364,7 @@ def test_changed_prompt_is_explained(chat: ChatOpenAI, path: Path) -> None:
 
 @pytest.mark.parametrize(("exhausted", "answers"), [("last", "1 2 2 2 2"), ("cycle", "1 2 1 2 1")])
 def test_exhausted_recordings(path: Path, exhausted: Any, answers: str) -> None:
-    """Asked more often than recorded, it gives the last answer again, or all of them anew."""
+    """Called more often than recorded, it gives the last answer again, or all of them from the start."""
     model = PlainChat(world=World(), reply=lambda _, number: AIMessage(f"{number}"))
     recorded(path, lambda: [model.invoke("Hi"), model.invoke("Hi")])
     replay = ReplayChatModel(path, exhausted=exhausted)
@@ -448,7 +448,7 @@ def test_cassette_without_chats(path: Path) -> None:
 
 
 def test_unknown_model_lists_the_known(path: Path) -> None:
-    """Asked to be a model that was not recorded, it names those that were."""
+    """For a model that was not recorded, the error names those that were."""
     recorded(path, lambda: PlainChat(world=World(), model_name="fake-7").invoke("Hi"))
     with pytest.raises(ConfigurationError, match=r"no chat of the model 'gpt-5'.*'fake-7'"):
         ReplayChatModel(path, model="gpt-5")
@@ -511,7 +511,7 @@ async def test_a_miss_gets_out_of_async_calls(tmp_path: Path) -> None:
 
 
 def test_settings_of_the_project_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    """A stand-in finds recordings and repeats them as the project says, unless it is told otherwise itself."""
+    """A stand-in finds and repeats recordings by the settings of the project, unless its own options differ."""
     monkeypatch.chdir(tmp_path)
     recorded(tmp_path / "one.yaml", lambda: PlainChat(world=world).invoke("Hi"))
     settings = '[tool.agenttape]\nmatch_on = ["exact", "request", "address"]\nexhausted = "last"\n'

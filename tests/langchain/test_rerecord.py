@@ -222,7 +222,7 @@ def test_connection_error(loopback: OpenAILoopback, tmp_path: Path) -> None:
 
 
 def test_error_where_the_provider_is_not_loaded(loopback: OpenAILoopback, tmp_path: Path) -> None:
-    """Where the provider's package is not even imported, an error that says what it stands for takes its place."""
+    """If the provider's package is not imported, an error that names the original takes its place."""
     import openai
 
     path = tmp_path / "chat.yaml"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class FakeRetriever(BaseRetriever):
-    """What the fakes share: they find `k` documents, no two alike."""
+    """The base of the fakes: they find `k` documents, no two alike."""
 
     world: Any
     k: int = 2
@@ -87,7 +87,7 @@ FAKES = [Plain, Bare, Configurable, Native]
 
 
 async def every_call(retriever: Any) -> list[Any]:
-    """What the ways of searching give."""
+    """The results of the ways of searching."""
     return [
         retriever.invoke("a"),
         await retriever.ainvoke("b"),
@@ -100,7 +100,7 @@ async def every_call(retriever: Any) -> list[Any]:
 @pytest.mark.parametrize("way", ["ambient", "taped", "both"])
 @pytest.mark.parametrize("cls", FAKES)
 async def test_retriever_replays(cls: Any, way: str, world: World, tmp_path: Path) -> None:
-    """However it is asked, the documents come back with ids and metadata, and nothing is searched."""
+    """However it is called, the documents come back with ids and metadata, and nothing is searched."""
     real = cls(world=world)
     retriever, ambient = (real if way == "ambient" else tape(real)), way != "taped"
     path = tmp_path / "found.yaml"
@@ -210,7 +210,7 @@ def test_errors_are_recorded(tmp_path: Path) -> None:
 
 
 def test_served_documents_are_fresh(world: World, tmp_path: Path) -> None:
-    """Who changes a document changes nobody else's."""
+    """Changing a document changes no other result."""
     path, retriever = tmp_path / "found.yaml", Plain(world=world)
     with use_cassette(path, mode="all"):
         recorded = retriever.invoke("a")
@@ -245,7 +245,7 @@ def test_taped_retriever_is_what_it_was(world: World) -> None:
 
 
 def test_class_defined_inside_a_session_is_whole(world: World, tmp_path: Path) -> None:
-    """What the framework derives from the signature of a new class is right for a class that is met at once."""
+    """The framework reads the right signature of a class that is defined inside a session."""
     with use_cassette(tmp_path / "found.yaml", mode="all") as recording:
 
         class Late(FakeRetriever):

@@ -53,7 +53,7 @@ def chain(world: World) -> Runnable[Any, Any]:
 
 
 class State(TypedDict):
-    """What the graph works on."""
+    """The state of the graph."""
 
     seen: Annotated[list[str], operator.add]
 
@@ -80,7 +80,7 @@ RUNNABLES: dict[str, tuple[Callable[[World], Any], Any]] = {
 
 
 async def every_call(runnable: Any, value: Any) -> list[Any]:
-    """What the ways of calling give."""
+    """The results of the ways of calling."""
     return [
         runnable.invoke(value),
         await runnable.ainvoke(value),
@@ -134,7 +134,7 @@ def test_runnable_that_begins_no_run(world: World, tmp_path: Path) -> None:
 
 
 def test_calls_inside_are_children(world: World, tmp_path: Path) -> None:
-    """What is inside is recorded below, and a replay neither asks for it nor misses it."""
+    """Calls inside are recorded below, and a replay neither needs nor misses them."""
     path, taped = tmp_path / "call.yaml", tape(chain(world))
     with use_cassette(path, mode="all") as recording:
         recorded = taped.invoke({"text": "a"})
@@ -365,7 +365,7 @@ WRAPPERS: dict[str, Callable[[Any], Runnable[Any, Any]]] = {
 
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_model_inside_is_taped(name: str, world: World, tmp_path: Path) -> None:
-    """What LangChain wraps around a model stays; the model inside is taped, and the original is left as it is."""
+    """The wrapping of LangChain around a model stays; the model inside is taped, and the original is unchanged."""
     path, original = tmp_path / "call.yaml", WRAPPERS[name](PlainChat(world=world))
     taped = tape(original)
     assert type(taped) is type(original)
@@ -408,7 +408,7 @@ def test_fallback_is_taped(world: World, tmp_path: Path) -> None:
 
 
 def test_binding_around_a_chain_is_taped_as_a_whole(world: World, tmp_path: Path) -> None:
-    """Where no model, tool or retriever is the core, the whole is one call."""
+    """A runnable without a model, tool or retriever at its core is one call."""
     taped = tape(chain(world).with_retry().with_config(run_name="answering"))
     with use_cassette(tmp_path / "call.yaml", mode="all", ambient=False) as recording:
         taped.invoke({"text": "a"})

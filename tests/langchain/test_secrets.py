@@ -74,7 +74,7 @@ class SecretChat(StreamingChat):
     """Streams its answer in pieces of three characters, so that every secret is cut."""
 
     def chunks(self, messages: Any) -> Any:
-        """What `_stream` yields."""
+        """The chunks of `_stream`."""
         from langchain_core.messages import AIMessageChunk
         from langchain_core.outputs import ChatGenerationChunk
 
@@ -84,7 +84,7 @@ class SecretChat(StreamingChat):
 
 
 def echoing(messages: Sequence[Any], number: int) -> AIMessage:
-    """Repeat what was asked."""
+    """Repeat the request."""
     return AIMessage(f"You said in call {number}: {messages[-1].text}")
 
 
@@ -199,7 +199,7 @@ def test_misses(secret: str, world: World, tmp_path: Path) -> None:
 
 
 def test_interactions_of_the_session_are_redacted(secret: str, world: World, tmp_path: Path) -> None:
-    """What a session shows of its interactions is what is on disk."""
+    """The interactions that a session shows are those on disk."""
     with use_cassette(tmp_path / "chat.yaml", mode="all") as session:
         NativeChat(world=world, reply=echoing).invoke(said(secret))
         assert secret not in repr(session.interactions)

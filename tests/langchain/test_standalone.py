@@ -61,24 +61,24 @@ STAND_INS: dict[str, Callable[..., Any]] = {
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the cassette is."""
+    """The path of the cassette."""
     return tmp_path / "run.yaml"
 
 
 async def search(retriever: Any) -> list[Any]:
-    """What the ways of searching give."""
+    """The results of the ways of searching."""
     return [retriever.invoke("a"), await retriever.ainvoke("b"), retriever.batch(["c", "d"])]
 
 
 async def complete(model: Any) -> list[Any]:
-    """What the ways of asking a text model give."""
+    """The results of the ways of calling a text model."""
     streamed = [list(model.stream("c")), [chunk async for chunk in model.astream("d")]]
     asked = [model.invoke("a", stop=["."]), await model.ainvoke("b"), await model.abatch(["e", "f"])]
     return [*asked, *streamed]
 
 
 async def compress(compressor: Any) -> list[Any]:
-    """What the ways of compressing give."""
+    """The results of the ways of compressing."""
     return [compressor.compress_documents(DOCUMENTS, "a"), await compressor.acompress_documents(DOCUMENTS, "b")]
 
 
@@ -120,7 +120,7 @@ def test_cassette_without_such_calls_is_refused(part: str, world: World, path: P
 
 @pytest.mark.parametrize("exhausted", ["fail", "last", "cycle"])
 def test_exhausted(exhausted: Any, world: World, path: Path) -> None:
-    """What is asked more often than it was recorded fails, or gets the last answer, or starts over."""
+    """More calls than were recorded fail, or get the last answer, or start over."""
     with use_cassette(path, mode="all"):
         first, second = (PlainEmbeddings(world).embed_query("a") for _ in range(2))
     stand_in = ReplayEmbeddings(path, exhausted=exhausted)
@@ -133,7 +133,7 @@ def test_exhausted(exhausted: Any, world: World, path: Path) -> None:
 
 
 def test_exhausted_request_of_one_of_several_models(world: World, path: Path) -> None:
-    """What only one of several models was asked is answered by that one, also again."""
+    """A request that only one of several models got is answered by that one, also again."""
     with use_cassette(path, mode="all"):
         PlainEmbeddings(world, model="embed-1").embed_query("a")
         recorded = PlainEmbeddings(world, model="embed-2").embed_query("b")
@@ -142,7 +142,7 @@ def test_exhausted_request_of_one_of_several_models(world: World, path: Path) ->
 
 
 def test_model_is_chosen(world: World, path: Path) -> None:
-    """Where a cassette holds several models, one may be named; one that it does not hold is refused."""
+    """If a cassette holds several models, one may be named; one that it does not hold is refused."""
     with use_cassette(path, mode="all"):
         vectors = [PlainEmbeddings(world, model=f"embed-{n}").embed_query("a") for n in range(2)]
         texts = [Batching(world=world, model_name=f"text-{n}").invoke("a") for n in range(2)]
@@ -155,7 +155,7 @@ def test_model_is_chosen(world: World, path: Path) -> None:
 
 
 def test_name_and_conversation_are_chosen(world: World, path: Path) -> None:
-    """Where a cassette holds several stores or retrievers, one is chosen by its name; a history by its conversation."""
+    """If a cassette holds several stores or retrievers, a name selects one; a conversation selects a history."""
     with use_cassette(path, mode="all"):
         Plain(world=world).invoke("a")
         found = Configurable(world=world).invoke("a")
@@ -244,7 +244,7 @@ async def test_whole_agent_without_its_parts(world: World, path: Path) -> None:
 
 
 def test_tool_that_no_chat_describes(path: Path) -> None:
-    """Without a chat that was told of the tool its description must be given."""
+    """Without a chat that has the tool, its description must be given."""
     with use_cassette(path, mode="all"):
         recorded = find.invoke({"city": "Rome", "days": 2})
     with pytest.raises(ConfigurationError, match=r"description=\.\.\., args_schema=\.\.\."):

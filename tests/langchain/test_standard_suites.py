@@ -39,7 +39,7 @@ def outcome_of(run: str, folder: Path) -> str:
 
 
 def counts_of(run: str, folder: Path) -> Any:
-    """How many interactions each test recorded or was served."""
+    """The number of interactions that each test recorded or was served."""
     return json.loads((folder / f"{run}.json").read_text(encoding="utf-8"))
 
 

@@ -54,7 +54,7 @@ class Native(RemoteStore):
 
 
 async def every_call(store: Any) -> list[Any]:
-    """What the methods of the interface give."""
+    """The results of the methods of the interface."""
     return [
         store.mset([("a", b"\x00\xff"), ("b", b"text")]),
         store.mget(["a", "missing"]),
@@ -134,7 +134,7 @@ async def test_parallel_equal_reads_find_their_own(cls: Any, world: World, tmp_p
 
 
 def test_other_namespace_or_value_misses(world: World, tmp_path: Path) -> None:
-    """What was written to one place is not served for another, nor for another value."""
+    """A write to one place is not served for another, nor for another value."""
     path = tmp_path / "store.yaml"
     with use_cassette(path, mode="all"):
         RemoteStore(world).mset([("a", b"1")])

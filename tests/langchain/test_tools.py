@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Place(BaseModel):
-    """What a tool may be asked for, and what it may give."""
+    """Arguments and results of a tool."""
 
     city: str
     population: int = 0
@@ -55,7 +55,7 @@ class Mood(Enum):
 
 
 def call(name: str, **args: Any) -> ToolCall:
-    """What a model asks of a tool."""
+    """The tool call of a model."""
     return ToolCall(name=name, args=args, id="call_1", type="tool_call")
 
 
@@ -304,7 +304,7 @@ def test_complex_arguments(world: World, tmp_path: Path) -> None:
 
 
 def test_injected_config_is_not_asked(world: World, tmp_path: Path) -> None:
-    """What the framework injects is no part of the request: another user's config finds the same recording."""
+    """Injected arguments are not part of the request: another user's config finds the same recording."""
 
     @tool
     def who(config: RunnableConfig) -> str:
@@ -395,7 +395,7 @@ def test_validation_is_the_frameworks_own(world: World, tmp_path: Path) -> None:
 
 
 def test_called_past_its_run(world: World, tmp_path: Path) -> None:
-    """A taped tool whose work is called by hand, inside another run, is asked for its own arguments."""
+    """The request of a taped tool that is called by hand inside another run has its own arguments."""
     inner = tape(decorated(world))
 
     @tool
@@ -411,7 +411,7 @@ def test_called_past_its_run(world: World, tmp_path: Path) -> None:
 
 
 def test_model_in_a_bare_thread_of_a_tool(world: World, tmp_path: Path) -> None:
-    """What a tool asks from threads that know nothing of the session is recorded inside it too."""
+    """Calls that a tool makes in threads without a context are recorded inside it, too."""
     model = NativeChat(world=world)
 
     @tool
@@ -433,7 +433,7 @@ def test_model_in_a_bare_thread_of_a_tool(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["ambient", "taped"])
 async def test_model_inside_a_tool(way: str, world: World, tmp_path: Path) -> None:
-    """What a tool asks of a model and of tools is recorded below it, and lies inside it when the tool is served."""
+    """Calls of models and tools inside a tool are recorded below it, and are part of it when it is served."""
     ambient = way == "ambient"
     model, inner = NativeChat(world=world), decorated(world)
     if not ambient:

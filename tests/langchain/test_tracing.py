@@ -1,4 +1,4 @@
-"""A replay reports nothing to LangSmith unless it is told to, and is marked there when it does."""
+"""A replay reports to LangSmith only if it is traced, and is then marked there."""
 
 # ruff: noqa: D103 - what is no test says by its name what it does
 
@@ -45,7 +45,7 @@ class FakeClient(langsmith.Client):
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
-    """What all tracing goes to that names no client of its own."""
+    """The client of all tracing that names none of its own."""
     client = FakeClient()
     monkeypatch.setattr(run_trees, "_CLIENT", client)
     return client
@@ -214,7 +214,7 @@ async def test_outside_of_the_session(world: World, path: Path, client: FakeClie
 
 
 async def test_local_handlers_stay(world: World, path: Path, client: FakeClient) -> None:
-    """What collects runs within the process works in a replay as ever."""
+    """Handlers that collect runs within the process work in a replay as usual."""
     collector = RunCollectorCallbackHandler()
     with use_cassette(path):
         await AsyncChat(world=world).ainvoke("hi", config={"callbacks": [collector]})
@@ -280,7 +280,7 @@ def collecting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.parametrize("tracing", [True, False])
 def test_over_the_network(tracing: bool, world: World, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client's thread reaches LangSmith through the guard, with what is asked for and what came before."""
+    """The client's thread reaches LangSmith through the guard, with traced runs and with earlier ones."""
     with collecting(monkeypatch) as server:
         by_environment(monkeypatch, AsyncChat(world=World()))
         with use_cassette(path, tracing=tracing) as replay:

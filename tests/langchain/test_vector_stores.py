@@ -81,7 +81,7 @@ class DocumentStore(RemoteStore):
 
 
 async def every_call(store: Any) -> list[Any]:
-    """What the methods of the interface give."""
+    """The results of the methods of the interface."""
     return [
         store.add_texts(iter(["a", "b"])),
         store.add_documents([Document("c", metadata={"x": 1}), Document("d")]),
@@ -154,7 +154,7 @@ def test_request_names_method_arguments_and_collection(world: World, tmp_path: P
 
 
 def test_other_collection_or_document_misses(world: World, tmp_path: Path) -> None:
-    """What was read from or written to one collection is not served for another."""
+    """Recordings of one collection are not served for another."""
     path = tmp_path / "store.yaml"
     with use_cassette(path, mode="all"):
         RemoteStore(world).similarity_search("q")
@@ -194,7 +194,7 @@ async def test_store_of_the_framework(world: World, tmp_path: Path) -> None:
 
 
 def test_store_made_of_texts(world: World, tmp_path: Path) -> None:
-    """What a class method adds to the store that it makes is served too."""
+    """Texts that a class method adds to the store it makes are served, too."""
     path = tmp_path / "store.yaml"
 
     def run() -> Any:

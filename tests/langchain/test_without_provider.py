@@ -1,4 +1,4 @@
-"""What a handler observed in one process is replayed in another that has no provider's package."""
+"""A run that was observed in one process is replayed in another that has no provider's package."""
 
 from __future__ import annotations
 

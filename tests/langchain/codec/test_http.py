@@ -43,7 +43,7 @@ def test_responses_answer_as_recorded(library: Any, values: ValueCodec) -> None:
 
 @LIBRARIES
 def test_openai_errors_can_be_made_of_them(library: Any, values: ValueCodec) -> None:
-    """What SDKs read of a response to build their error must be there."""
+    """The parts of a response from which SDKs build their error must be there."""
     found = values.decode(values.encode(rate_limited(library)))
     assert found.headers.get("x-request-id") == "req_1"
     with pytest.raises(library.HTTPStatusError):

@@ -55,7 +55,7 @@ def test_each_class_comes_back_as_itself(message: lc.BaseMessage, survives: Surv
 
 @pytest.mark.parametrize("message", EVERY_CLASS, ids=lambda message: type(message).__name__)
 def test_model_dump_is_unchanged(message: lc.BaseMessage, values: ValueCodec) -> None:
-    """What the framework dumps of a message must be the same, in the same order, after the trip."""
+    """The framework's dump of a message must be the same, in the same order, after the trip."""
     assert repr(values.decode(values.encode(message)).model_dump()) == repr(message.model_dump())
 
 
@@ -69,7 +69,7 @@ def test_only_what_differs_is_written() -> None:
 
 
 def test_fields_are_in_reading_order(survives: Survives) -> None:
-    """What was said must come first, and what the provider adds last."""
+    """The content must come first, and the provider's additions last."""
     message = lc.AIMessage(
         usage_metadata=USAGE,
         id="m",
@@ -153,7 +153,7 @@ def test_malformed_call_chunks_survive(survives: Survives) -> None:
     ids=repr,
 )
 def test_artifacts_keep_their_types(artifact: Any, survives: Survives) -> None:
-    """What a tool keeps from the model must come back with its Python types."""
+    """An artifact that a tool keeps from the model must come back with its Python types."""
     survives(lc.ToolMessage("done", tool_call_id="1", artifact=artifact, status="error"))
 
 

@@ -69,7 +69,7 @@ def test_real_answers_survive(exchange: Any, survives: Survives) -> None:
 
 
 def test_the_response_of_a_real_error_survives(values: ValueCodec) -> None:
-    """What retry middleware reads of an SDK's error must be readable after the trip."""
+    """The attributes of an SDK's error that retry middleware reads must survive the trip."""
     body = '{"error": {"message": "slow down", "code": "rate_limit"}}'
     exchange = {"path": "/v1/responses", "status": 429, "content_type": "application/json", "body": body}
     with pytest.raises(RateLimitError) as raised:

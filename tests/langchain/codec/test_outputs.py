@@ -106,7 +106,7 @@ def test_results_of_any_length_survive(survives: Survives) -> None:
 
 
 def test_llm_results_survive(survives: Survives, values: ValueCodec) -> None:
-    """What callbacks see must come back, run ids included."""
+    """The results that callbacks see must come back, including run ids."""
     result = LLMResult(
         generations=[[Generation(text="a")], [ChatGeneration(message=AIMessage("b"))], []],
         llm_output={"token_usage": {}},

@@ -52,7 +52,7 @@ def test_a_model_whose_class_is_gone_comes_back_as_its_data(values: ValueCodec) 
 
 @pytest.mark.parametrize("parsed", [None, {"a": 1}, {"$parsed": 1}, {"$model": {"type": "x"}}, [1], FORMAT_VERSION])
 def test_other_parsed_values_are_plain(parsed: Any, survives: Survives) -> None:
-    """What providers leave that is no model must come back as it is."""
+    """A parsed value of a provider that is no model must come back as it is."""
     survives(message_with(parsed))
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the providers share."""
+"""Helpers of the tests of providers."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ JSON: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Answer:
-    """What goes back over the wire.
+    """An answer that goes back over the wire.
 
     Args:
         parts: The body, part by part; each goes out as one HTTP chunk.
@@ -62,7 +62,7 @@ class Loopback:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Its address."""
         return f"http://127.0.0.1:{self._http.server_port}"
 
     def fail_next(self, status: int, message: str) -> None:

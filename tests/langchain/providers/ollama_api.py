@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OllamaWire:
-    """Thinks where it is told to, calls the tools that were not called yet, then answers."""
+    """Thinks on request, calls the tools that were not called yet, then answers."""
 
     def answer(self, path: str, body: JSON, number: int) -> Answer:
         """Answer `/api/chat` or `/api/embed`."""
@@ -42,7 +42,7 @@ class OllamaWire:
 
 
 def _said(body: JSON, number: int) -> list[JSON]:
-    """What each line of the answer adds."""
+    """The addition of each line of the answer."""
     thoughts = [{"thinking": word} for word in ("Hm, ", f"thought {number}.")] if body.get("think") else []
     tools = body.get("tools") or []
     if tools and not any(message["role"] == "tool" for message in body["messages"]):

@@ -37,14 +37,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def run(request: pytest.FixtureRequest) -> str:
-    """Which run this is."""
+    """The name of this run."""
     named: str = request.config.getoption("--suite-run")
     return named
 
 
 @pytest.fixture(scope="session")
 def counts(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """What each test executed and was served; written when the run ends."""
+    """The numbers of executed and served calls of each test; written when the run ends."""
     counts: dict[str, Any] = {}
     yield counts
     named = f"{request.config.getoption('--suite-run')}.json"

@@ -1,4 +1,4 @@
-"""What the suites tape, and which methods of it reach the world."""
+"""The objects that the suites tape, and their methods that reach the world."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from langchain_tests.integration_tests.vectorstores import DeterministicFakeEmbedding
 
 GONE = "http://127.0.0.1:9/v1"
-"""Where no service is: the port of the discard protocol."""
+"""An address without a service: the port of the discard protocol."""
 
 
 class World:
-    """What lies outside: the tools and the retriever of the suites ask it."""
+    """The world outside, which the tools and the retriever of the suites reach."""
 
     gone: ClassVar[bool] = False
 
@@ -44,7 +44,7 @@ class Asking(BaseTool):
 
 
 class Shelves(BaseRetriever):
-    """A retriever that finds as many documents as it is asked for."""
+    """A retriever that finds the requested number of documents."""
 
     k: int = 2
 

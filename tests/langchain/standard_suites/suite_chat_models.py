@@ -25,7 +25,7 @@ pytestmark = [  # what langchain-openai says to what the suites ask of it
 
 
 class OfOpenAI:
-    """What the suites ask about the model."""
+    """The suites' facts about the model."""
 
     ambient = True
 
@@ -56,7 +56,7 @@ class Taped(OfOpenAI):
 
 
 class OfOpenAIAlone(OfOpenAI):
-    """What the unit suite asks besides; it calls no service."""
+    """Further facts for the unit suite, which calls no service."""
 
     @property
     def chat_model_params(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class OfOpenAIAlone(OfOpenAI):
 
 
 class OfOpenAIWithEverything(OfOpenAI):
-    """What the integration suite asks besides."""
+    """Further facts for the integration suite."""
 
     @property
     def supports_json_mode(self) -> bool:

@@ -42,7 +42,7 @@ class InlineHandler(BaseCallbackHandler):
 
     @property
     def run_inline(self) -> bool:  # type: ignore[override]
-        """Whether to be called in the context of the run; see the class."""
+        """Return whether to be called in the context of the run; see the class."""
         frame = sys._getframe(1)
         if frame.f_code.co_name == "<listcomp>" and frame.f_back is not None:  # a frame of its own before Python 3.12
             frame = frame.f_back
@@ -192,7 +192,7 @@ def configured_model(cls: Any, model: Any, config: Any, tape: Callable[[Any], An
 
 
 def refused_arguments(error: BaseException) -> bool:
-    """Whether a tool raised while it checked its arguments, before its own code ran.
+    """Return whether a tool raised while it checked its arguments, before its own code ran.
 
     `BaseTool.run` checks them in `_to_args_and_kwargs`; the traceback of the error begins in `run` itself.
     """
@@ -201,7 +201,7 @@ def refused_arguments(error: BaseException) -> bool:
 
 
 def came_from_cache(result: LLMResult) -> bool:
-    """Whether a result came from a model's cache, and not from a provider.
+    """Return whether a result came from a model's cache, and not from a provider.
 
     `BaseChatModel._convert_cached_generations` sets the cost of cached generations to 0. A text model fires no
     callbacks for a call that its cache answers.
@@ -212,7 +212,7 @@ def came_from_cache(result: LLMResult) -> bool:
 
 
 def returns_artifact() -> bool:
-    """Whether the tool that is firing `on_tool_start` returns an artifact.
+    """Return whether the tool that is firing `on_tool_start` returns an artifact.
 
     `BaseTool.run` and `arun` pass everything but that; their frame has the tool as `self`.
     """
@@ -289,7 +289,7 @@ BACKOFFS = {
 
 
 def wraps_more_middleware(handler: Callable[..., Any]) -> bool:
-    """Whether the handler of a middleware is another middleware, and not the model or the tool.
+    """Return whether the handler of a middleware is another middleware, and not the model or the tool.
 
     `create_agent` composes its middleware in functions named `_chain_model_call_handlers`,
     `_chain_async_tool_call_wrappers` and so on. Under other names a chain is not recognized.

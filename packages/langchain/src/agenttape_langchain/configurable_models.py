@@ -15,7 +15,7 @@ _OPERATIONS = frozenset({"bind_tools", "with_structured_output"})
 
 
 def is_configurable_model(value: object) -> bool:
-    """Whether an object is a configurable model."""
+    """Return whether an object is a configurable model."""
     cls = configurable_model_class()
     return cls is not None and isinstance(value, cls)
 

@@ -110,7 +110,7 @@ def request_of_run(config: RunnableConfig | None) -> dict[str, Any]:
 
 
 def depends_on_run(outcomes: Sequence[Outcome]) -> bool:
-    """Whether an outcome of a request may depend on what `request_of_run` returns."""
+    """Return whether an outcome of a request may depend on what `request_of_run` returns."""
     return any(effects.depends(outcomes) for effects in _registered if effects.request is not _no_request)
 
 

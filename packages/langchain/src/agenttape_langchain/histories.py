@@ -43,7 +43,7 @@ def refuse_history_in_process(obj: object) -> None:
 
 
 def _is_elsewhere(cls: type) -> bool:
-    """Whether reading the messages is a call."""
+    """Return whether reading the messages is a call."""
     return isinstance(getattr(cls, "messages", None), property)
 
 

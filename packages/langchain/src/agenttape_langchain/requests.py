@@ -187,7 +187,7 @@ def _role(message: BaseMessage) -> str:
 
 
 def _is_sent(key: str, value: Any, message: BaseMessage) -> bool:
-    """Whether an additional field is sent to the provider: not the parsed twin, nor the raw twin of tool calls."""
+    """Return whether an additional field is sent: neither the parsed twin nor the raw twin of tool calls is."""
     twin = key == "parsed" or (key == "tool_calls" and bool(getattr(message, "tool_calls", None)))
     return value is not None and not twin
 

@@ -48,7 +48,7 @@ class Run:
 
 
 class ChainFacts(NamedTuple):
-    """What the framework says about a chain that begins.
+    """Facts about a chain that begins, from the framework.
 
     Args:
         name: Its name.

@@ -76,7 +76,7 @@ def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
 
 
 def _was_observed(session: Session) -> bool:
-    """Whether the cassette was written by an observer, which cannot see everything."""
+    """Return whether the cassette was written by an observer, which cannot see everything."""
     found: bool = session.keepsake(
         "langchain.was_observed", lambda: any(step.kind == "gap" for step in session.source.steps())
     )

@@ -102,6 +102,6 @@ def _documents(plain: Any) -> Any:
 
 
 def _is_whole(error: Mapping[str, Any]) -> bool:
-    """Whether an error is a built-in one that has only its message."""
+    """Return whether an error is a built-in one that has only its message."""
     made = f"{error.get('type')}({error.get('message')!r})"
     return error.get("module") == "builtins" and error.get("repr") == made and not error.get("attrs")

@@ -73,5 +73,5 @@ def _call_and_answer(
 
 
 def sends_results(exchanges: Sequence[Exchange]) -> bool:
-    """Whether results of tools were sent: their names in LangChain, and whether they are errors, were not."""
+    """Return whether results of tools were sent: their names in LangChain, and whether they are errors, were not."""
     return any(mark in exchange.request_body for exchange in exchanges for mark in _RESULTS)

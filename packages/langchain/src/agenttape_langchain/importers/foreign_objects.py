@@ -63,7 +63,7 @@ def _read_message(plain: Any) -> BaseMessage:
 
 
 def is_message(plain: Any) -> bool:
-    """Whether a value looks like a written message of LangChain."""
+    """Return whether a value looks like a written message of LangChain."""
     if is_serialized(plain):
         return str(plain["id"][-1]) in _BY_NAME
     return isinstance(plain, dict) and str(plain.get("type")) in _BY_TYPE and "content" in plain
@@ -90,7 +90,7 @@ def read_document(plain: Any) -> Document:
 
 
 def is_serialized(plain: Any) -> bool:
-    """Whether a value is an object in the form of LangChain's `dumpd`."""
+    """Return whether a value is an object in the form of LangChain's `dumpd`."""
     return isinstance(plain, dict) and plain.get("type") == "constructor" and _has_id(plain)
 
 
@@ -99,7 +99,7 @@ def _has_id(plain: dict[str, Any]) -> bool:
 
 
 def holds_unwritten(plain: Any) -> bool:
-    """Whether a part of a value is lost: of an object that it cannot write, LangChain's `dumpd` leaves the `repr`."""
+    """Return whether a part of a value is lost: LangChain's `dumpd` leaves only the `repr` of unknown objects."""
     waiting = [plain]
     while waiting:
         value = waiting.pop()
@@ -113,7 +113,7 @@ def holds_unwritten(plain: Any) -> bool:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a value keeps its type when it is written as JSON."""
+    """Return whether a value keeps its type when it is written as JSON."""
     return isinstance(value, _SCALARS)
 
 

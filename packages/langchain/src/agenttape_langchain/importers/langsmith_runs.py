@@ -88,7 +88,7 @@ class ForeignRun:
 
     @property
     def was_streamed(self) -> bool:
-        """Whether its answer came in tokens."""
+        """Return whether its answer came in tokens."""
         return any(_mapping(event).get("name") == "new_token" for event in _items(self.plain.get("events")))
 
     @property

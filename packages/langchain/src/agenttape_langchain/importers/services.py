@@ -110,7 +110,7 @@ def service_of(exchange: Exchange) -> Service | None:
 
 
 def embeds(exchange: Exchange) -> bool:
-    """Whether an exchange is one of OpenAI's embeddings, as every compatible service speaks it."""
+    """Return whether an exchange is one of OpenAI's embeddings, as every compatible service speaks it."""
     return exchange.method == "POST" and exchange.path.endswith("/embeddings")
 
 
