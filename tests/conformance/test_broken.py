@@ -12,6 +12,7 @@ import asyncio
 import re
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -21,8 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from agenttape_core import CassetteMissError, SessionStateError
-from agenttape_core.integration import Boundary, Position, current_session, executing, intercept, task_branch
-from agenttape_core.session import context
+from agenttape_core.integration import Boundary, Position, Slot, current_session, executing, intercept, task_branch
+from agenttape_core.session.session import SCOPES
 from agenttape_core.testing import IntegrationConformance, ScriptedError, Shape, run_conformance
 from agenttape_core.testing.running import checks_of
 
@@ -242,6 +243,10 @@ class HealsStreams(TapedClient):
 # -- sequences -----------------------------------------------------------------------------------------------------
 
 
+_ANSWERS: Slot[defaultdict[int, dict[str, Any]]] = Slot(lambda _: defaultdict(dict))
+"""The answers that a client has had in a session."""
+
+
 @breaks("test_equal_questions_get_their_answers_in_order")
 class RemembersWhileRecording(TapedClient):
     """A question that was asked in this session is not asked again."""
@@ -250,7 +255,7 @@ class RemembersWhileRecording(TapedClient):
         session = current_session()
         if session is None or replaying():
             return super().ask(question)
-        answers = session.keepsake(f"answers {id(self.__dict__)}", dict)
+        answers = session.extension(_ANSWERS)[id(self.__dict__)]
         if question not in answers:
             answers[question] = super().ask(question)
         return answers[question]
@@ -262,7 +267,7 @@ class ServesTheLastAgain(TapedClient):
 
     def ask(self, question: str) -> Answer:
         session = current_session()
-        answers = session.keepsake(f"answers {id(self.__dict__)}", dict) if session is not None else {}
+        answers = session.extension(_ANSWERS)[id(self.__dict__)] if session is not None else {}
         try:
             answers[question] = super().ask(question)
         except CassetteMissError:
@@ -407,7 +412,7 @@ class TakesTheLatestSession(TapedClient):
     """The session that was opened last, wherever it was, is taken."""
 
     def session(self) -> Session | None:
-        return context._open[-1] if context._open else None
+        return SCOPES._open[-1] if SCOPES._open else None
 
 
 @breaks("test_unused_interactions_are_reported")

@@ -34,7 +34,7 @@ from agenttape_core.integration import (
     original_of,
     plain,
     register_codecs,
-    register_place,
+    register_position,
     wrapping,
 )
 from agenttape_core.integration.stand_ins import StandIn
@@ -235,14 +235,14 @@ def test_pools_are_forked_once(tmp_path: Path) -> None:
     assert addresses[0] == addresses[1] == ["one", "one~1", "one~2"]
 
 
-def test_innermost_place_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the places that integrations know the innermost is where a call stands."""
+def test_innermost_position_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the positions that integrations know the innermost is where a call stands."""
     from agenttape_core.session import positions
 
-    monkeypatch.setattr(positions, "_places", [])
+    monkeypatch.setattr(positions, "_positions", [])
     tree: list[Position] = []
-    register_place(lambda _: tree[0] if tree else None)
-    register_place(lambda _: tree[1] if tree else None)
+    register_position(lambda _: tree[0] if tree else None)
+    register_position(lambda _: tree[1] if tree else None)
     with use_cassette(tmp_path / "c.yaml", mode="all") as cassette:
         outer = cassette.root.child("agent")
         tree[:] = [outer, outer.child("tool")]

@@ -35,7 +35,7 @@ def test_nodes(tmp_path: Path, mode: str) -> None:
         run()
     before = path.read_bytes()
     with use_cassette(path, mode=mode) as session:
-        session.watch_steps()
+        session.ledger.watch_steps()
         run()
         cassette = TestCassette(session, "test", "pytest")
         cassette.assert_nodes(["plan", "act", "act"])

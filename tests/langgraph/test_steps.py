@@ -71,7 +71,7 @@ def test_an_agent(world: World, tmp_path: Path) -> None:
     assert graph.output == {"messages": {"$changed": {"items": 4, "kept": 0}}}
     assert (first.kind, first.name, first.input) == ("node", "say", {"messages": {"$changed": {"items": 1, "kept": 0}}})
     (said,) = first.output["messages"]
-    assert said["$message"]["content"] == {"$said": {"at": "LangGraph/say@1/PlainChat", "chars": len(LONG)}}
+    assert said["$message"]["content"] == {"$ref": {"at": "LangGraph/say@1/PlainChat", "chars": len(LONG)}}
     assert first.data == {"route": ["tools"]}
     assert tools.input == {"messages": {"$changed": {"items": 2, "kept": 1}}}
     assert tools.data == {"route": ["say"]}

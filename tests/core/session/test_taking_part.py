@@ -13,14 +13,13 @@ from agenttape_core import CassetteMissError, open_cassette, use_cassette
 from agenttape_core.integration import (
     Boundary,
     StepEvent,
-    Texts,
     current_session,
     intercept,
     record_step,
     register_address_reader,
     taking_part,
 )
-from agenttape_core.session import positions
+from agenttape_core.session import miss
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +53,7 @@ def test_inside_of_what_takes_part(tmp_path: Path) -> None:
 
 def test_an_address_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A miss says what an integration calls the place, where one has words for it."""
-    monkeypatch.setattr(positions, "_readers", [])
+    monkeypatch.setattr(miss, "_readers", [])
     register_address_reader(lambda address: "the second room" if address.endswith("#2") else None)
     path = tmp_path / "c.yaml"
     with use_cassette(path, mode="all") as session:
@@ -66,17 +65,17 @@ def test_an_address_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_texts_that_interactions_hold(tmp_path: Path) -> None:
-    """A step that retells names the long texts of interactions; short ones, others and other steps stay as they are."""
+    """A step that repeats texts refers to the long ones of interactions; what else there is stays as it is."""
     path = tmp_path / "c.yaml"
     output = {"said": [LONG, "short", LONG + "?"]}
     with use_cassette(path, mode="all") as session:
         assert current_session() is session
-        session.texts = Texts()
+        session.ledger.refer_to_texts()
         intercept(session.cross(Boundary("call"), "ask", {"n": 1}), lambda: {"answer": [LONG, "short"]})
-        for retells in (True, False):
+        for repeats in (True, False):
             place = session.root.child("node")
-            event = StepEvent("node", "n", place.address, place.order, perf_counter(), output=output, retells=retells)
+            event = StepEvent("node", "n", place.address, place.order, perf_counter(), output=output, repeats=repeats)
             record_step(session, event)
     named, whole = [step.output for step in open_cassette(path).steps()]
-    assert named == {"said": [{"$said": {"at": "ask", "chars": len(LONG)}}, "short", LONG + "?"]}
+    assert named == {"said": [{"$ref": {"at": "ask", "chars": len(LONG)}}, "short", LONG + "?"]}
     assert whole == output

@@ -61,7 +61,8 @@ def keeping(path: Path, mode: str, run: Callable[[], Awaitable[Any]], *, keeps: 
 
     async def main() -> Any:
         with use_cassette(path, mode=mode) as session:
-            session.turns.are_kept = keeps
+            if keeps:
+                session.turns.keep()
             return await run()
 
     return asyncio.run(main())

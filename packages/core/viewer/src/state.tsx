@@ -23,7 +23,7 @@ export function Given({ title, value, ...telling }: Telling & { title: string; v
 /** A value of a state: messages as such, channels by name, what was said elsewhere by where. */
 function Told({ value, other, below, ...telling }: Telling & { value: Plain; below?: boolean }) {
   if (isMessage(value)) return <Message message={value} other={other} side={telling.which} />;
-  const said = isMapping(value) ? value["$said"] : undefined;
+  const said = isMapping(value) ? value["$ref"] : undefined;
   if (isMapping(said)) return <Said at={String(said["at"])} chars={Number(said["chars"])} {...telling} />;
   const change = isMapping(value) ? value["$changed"] : undefined;
   if (isMapping(change)) return <Changed change={change} {...telling} />;

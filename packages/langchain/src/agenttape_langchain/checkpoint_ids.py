@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
-from agenttape_core.integration import Session, current_session, register_seam
+from agenttape_core.integration import Session, Slot, current_session, register_seam
 from agenttape_langchain._compat import CHECKPOINT_SEAMS, LatestNoting
 
 Place = tuple[str, str]
@@ -63,9 +63,12 @@ def _made_at(checkpoint_id: str) -> int | None:
     return max(0, ticks - _GREGORIAN_OFFSET) // _TICKS_PER_MILLISECOND
 
 
+_LINEAGES = Slot(lambda _: _Lineages())
+
+
 def _lineages() -> _Lineages | None:
     session: Session | None = current_session()
-    return session.keepsake("langgraph.checkpoints", _Lineages) if session is not None else None
+    return session.extension(_LINEAGES) if session is not None else None
 
 
 def _place(config: Mapping[str, Any] | None) -> Place | None:

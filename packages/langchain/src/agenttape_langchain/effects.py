@@ -17,7 +17,7 @@ from langchain_core.callbacks.manager import BaseRunManager
 from langchain_core.runnables import RunnableConfig
 
 from agenttape_core import ConfigurationError
-from agenttape_core.integration import Crossing, Outcome
+from agenttape_core.integration import ExecutedCrossing, Outcome
 from agenttape_langchain._compat import InlineHandler, current_config, in_config
 
 NoteEffect = Callable[[str, Any], None]
@@ -33,7 +33,7 @@ def _no_request(_: RunnableConfig) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _unwatched(_: Crossing, __: NoteEffect) -> Iterator[None]:
+def _unwatched(_: ExecutedCrossing, __: NoteEffect) -> Iterator[None]:
     yield
 
 
@@ -53,7 +53,7 @@ class Effects:
     apply: Mapping[str, Callable[[Any], object]]
     aapply: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     watch: Callable[[Any, NoteEffect], Any] = _unchanged
-    around: Callable[[Crossing, NoteEffect], Any] = _unwatched
+    around: Callable[[ExecutedCrossing, NoteEffect], Any] = _unwatched
     request: Callable[[RunnableConfig], Mapping[str, Any]] = _no_request
     depends: Callable[[Sequence[Outcome]], bool] = lambda _: True
 
@@ -71,7 +71,7 @@ def register_effects(effects: Effects) -> None:
 
 
 @contextmanager
-def noting_effects(crossing: Crossing) -> Iterator[Callable[[Any], Any]]:
+def noting_effects(crossing: ExecutedCrossing) -> Iterator[Callable[[Any], Any]]:
     """Note on a crossing the effects of the real call that runs inside.
 
     Yields:

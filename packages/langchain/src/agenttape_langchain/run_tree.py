@@ -16,9 +16,10 @@ from agenttape_core.integration import (
     Branch,
     Position,
     Session,
+    Slot,
     current_session,
     register_address_reader,
-    register_place,
+    register_position,
     task_branch,
 )
 from agenttape_langchain._compat import InlineHandler, enclosing_run_id
@@ -292,10 +293,12 @@ def _tagged(kwargs: dict[str, Any]) -> tuple[Any, Any]:
 _followers: list[Callable[[Session], Follower | None]] = []
 
 
+_TREE: Slot[RunTree] = Slot(lambda session: RunTree(session.root, _Followers(session)))
+
+
 def tree_of(session: Session) -> RunTree:
     """Return the run tree of a session, made for its first run."""
-    tree: RunTree = session.keepsake("langchain.run_tree", lambda: RunTree(session.root, _Followers(session)))
-    return tree
+    return session.extension(_TREE)
 
 
 def register_follower(make: Callable[[Session], Follower | None]) -> None:
@@ -364,5 +367,5 @@ def _place(session: Session) -> Position | None:
     return max(places, key=lambda position: len(position.order), default=None)
 
 
-register_place(_place)
+register_position(_place)
 register_address_reader(place_in_words)

@@ -21,7 +21,9 @@ from agenttape_core.integration import (
     Crossing,
     Family,
     Leaf,
+    RefusedCrossing,
     Session,
+    Slot,
     coroutine,
     plain,
     session_of_call,
@@ -75,6 +77,9 @@ def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
     return body if not outcomes or depends_on_run(outcomes) else seen
 
 
+_WAS_OBSERVED = Slot(lambda session: any(step.kind == "gap" for step in session.source.steps()))
+
+
 def _was_observed(session: Session) -> bool:
     """Return whether the cassette was written by an observer, which cannot see everything."""
     found: bool = session.keepsake(
@@ -89,7 +94,7 @@ def finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
         return value
     if isinstance(value, ToolMessage):
         return value, value.artifact
-    return (value, None) if crossing.drift is not None else value
+    return (value, None) if isinstance(crossing, RefusedCrossing) else value
 
 
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:

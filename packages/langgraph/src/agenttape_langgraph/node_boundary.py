@@ -42,7 +42,8 @@ def cross_node(session: Session, name: str, given: Any, config: RunnableConfig |
     body = {**runnable_body(given, _options(config)), **request_of_run(config)}
     ids = tuple(_ids(given, graph_of(config)[0]))
     crossing = session.cross(NODE, name, body, position=below(session, name), ids=ids)
-    crossing.drops_ids = True
+    if not crossing.is_served:
+        crossing.drops_ids = True
     return crossing
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.integration import Session, Texts, executing, plain_value, record_step
+from agenttape_core.integration import Session, executing, plain_value, record_step
 from agenttape_langchain.integration import ObservedRun, register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
 from agenttape_langgraph.stable_ids import stable_ids
@@ -64,7 +64,7 @@ class GraphSteps:
         self._session = session
         self._deltas = StateDeltas(_plain)
         self._stable_ids = stable_ids(session)
-        session.texts = Texts()
+        session.ledger.refer_to_texts()
         self._open: dict[UUID, ObservedRun] = {}
         self._nodes: dict[UUID, _Node] = {}
         self._graphs: set[UUID] = set()
@@ -109,7 +109,7 @@ class GraphSteps:
         if run is None or not self._session.ambient:
             return
         if node is not None:
-            self._record(run, input=node.input, retells=True, **self._written(node))
+            self._record(run, input=node.input, repeats=True, **self._written(node))
         elif run_id in self._graphs:
             self._graphs.discard(run_id)
             place = ("", run.run.position.address)

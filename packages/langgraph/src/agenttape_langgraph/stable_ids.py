@@ -16,7 +16,7 @@ from typing import Any
 from langgraph.errors import GraphInterrupt, ParentCommand
 from langgraph.types import Interrupt
 
-from agenttape_core.integration import Session
+from agenttape_core.integration import BaseSession, Slot
 from agenttape_core.integration.cassettes import IdMap
 
 _TASK = "<task>"
@@ -52,10 +52,12 @@ class StableIds:
         return IdMap(list(known), list(known.values())).value(plain)
 
 
-def stable_ids(session: Session) -> StableIds:
+_STABLE_IDS = Slot(lambda _: StableIds())
+
+
+def stable_ids(session: BaseSession) -> StableIds:
     """Return the stable ids of a session."""
-    found: StableIds = session.keepsake("langgraph.stable_ids", StableIds)
-    return found
+    return session.extension(_STABLE_IDS)
 
 
 def interrupts_of(error: BaseException | None) -> list[Interrupt]:

@@ -14,7 +14,7 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from agenttape_core.integration import current_session, executing
+from agenttape_core.integration import Slot, current_session, executing
 from agenttape_llamaindex._compat import is_retry, scheduled
 
 _STEP_NS = 1_000_000
@@ -146,8 +146,7 @@ class OrderedTime(ModuleType):
         session = current_session()
         if _frozen_clock() is None or session is None:
             return int(self._real.time_ns())
-        last: _LastMoment = session.keepsake("llamaindex.chat_store_moment", _LastMoment)
-        return last.after(int(self._real.time_ns()))
+        return session.extension(_LAST_MOMENT).after(int(self._real.time_ns()))
 
 
 class _LastMoment:
@@ -159,3 +158,6 @@ class _LastMoment:
         with self._lock:
             self._moment = max(moment, self._moment + _STEP_NS)
             return self._moment
+
+
+_LAST_MOMENT = Slot(lambda _: _LastMoment())

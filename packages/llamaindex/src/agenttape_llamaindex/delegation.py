@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from agenttape_core.integration import Crossing, executing
+from agenttape_core.integration import Crossing, ExecutedCrossing, ServedCrossing, executing
 
 DELEGATED_BY = "delegated_by"
 """The key under which the metadata of an interaction list the methods that have delegated."""
@@ -34,7 +34,7 @@ class LeafCall:
     crossing: Crossing
     methods: tuple[str, ...]
     is_delegated: bool = False
-    _executing: Crossing | None = None
+    _executing: ExecutedCrossing | None = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -55,8 +55,8 @@ class LeafCall:
             with self.running():
                 yield
         except Exception as error:
-            if self.is_recorded:
-                self.crossing.raised(error)
+            if (recorded := self.recorded) is not None:
+                recorded.raised(error)
             raise
 
     @contextmanager
@@ -66,14 +66,14 @@ class LeafCall:
             with self.running():
                 yield
         except Exception as error:
-            if self.is_recorded:
-                self.crossing.streamed([], "raised", error)
+            if (recorded := self.recorded) is not None:
+                recorded.streamed([], "raised", error)
             raise
 
     @property
-    def is_recorded(self) -> bool:
-        """True if the outcome of the method itself is to be recorded."""
-        return not (self.is_delegated or self.crossing.is_served)
+    def recorded(self) -> ExecutedCrossing | None:
+        """The crossing to record the outcome of the method on; `None` if another method records it."""
+        return None if self.is_delegated or self.crossing.is_served else self.crossing
 
     def take_over(self) -> Crossing:
         """Return the crossing for the method that the call is delegated to."""
@@ -125,7 +125,7 @@ def running_call(crossing: Crossing, method: str) -> LeafCall | None:
 
 
 def _delegated_by(crossing: Crossing) -> list[Any]:
-    if crossing.found is None:
+    if not isinstance(crossing, ServedCrossing):
         return []
     methods = crossing.session.source.interaction(crossing.found.number).metadata.get(DELEGATED_BY, [])
     return methods if isinstance(methods, list) else []

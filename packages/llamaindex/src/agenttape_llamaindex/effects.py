@@ -18,7 +18,7 @@ from llama_index.core.workflow import Context
 from workflows.errors import WorkflowRuntimeError
 
 from agenttape_core import AgentTapeError
-from agenttape_core.integration import loaded_class
+from agenttape_core.integration import Crossing, loaded_class
 from agenttape_llamaindex._compat import belongs_to_run, resolved_waits, run_of
 from agenttape_llamaindex.state_changes import apply_changes
 
@@ -61,7 +61,7 @@ class Effects:
         return resolved_waits()
 
     @contextmanager
-    def noted(self, call: NotedCall) -> Iterator[None]:
+    def noted(self, call: NotedCall | Crossing) -> Iterator[None]:
         """Note the effects of a call on the context while inside, if the call is executed."""
         if call.is_served or self._context is None:
             yield

@@ -73,7 +73,9 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     boundary = CHAT if is_chat else COMPLETION
     if around is None:
         return begin(boundary, self, type(self).__name__, body, place)
-    session = around.crossing.session  # after a method has delegated its call, another is a call of its own
+    session = around.crossing.session
+    assert isinstance(session, Session)
+    # after a method has delegated its call, another is a call of its own
     position = place(session) or below(session, type(self).__name__)
     return session.cross(boundary, type(self).__name__, body(session), position=position, owner=state_of(self))
 

@@ -17,10 +17,11 @@ from workflows import Workflow
 from agenttape_core.integration import (
     Position,
     Session,
+    Slot,
     current_session,
     executing,
     here,
-    register_place,
+    register_position,
     task_branch,
 )
 from agenttape_llamaindex._compat import current_span_id, span_name
@@ -55,10 +56,13 @@ class Span:
     is_run: bool
 
 
+SPANS: Slot[Spans] = Slot(lambda _: {})
+"""The spans that have begun in a session, by id."""
+
+
 def spans_of(session: Session) -> Spans:
     """Return the spans that have begun in a session, by id."""
-    spans: Spans = session.keepsake("llamaindex.spans", dict)
-    return spans
+    return session.extension(SPANS)
 
 
 def current_span(session: Session) -> Span | None:
@@ -171,4 +175,4 @@ def _place(session: Session) -> Position | None:
     return span.position if span is not None else None
 
 
-register_place(_place)
+register_position(_place)

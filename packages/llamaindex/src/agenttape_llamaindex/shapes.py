@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from contextlib import aclosing
 from typing import Any, cast
 
-from agenttape_core.integration import Call, Crossing, Describe, achunks_of, aserve, chunks_of, serve
+from agenttape_core.integration import Call, Crossing, Describe, ServedCrossing, achunks_of, aserve, chunks_of, serve
 from agenttape_llamaindex.codec.streams import Sort
 from agenttape_llamaindex.delegation import LeafCall, running_call
 
@@ -56,8 +56,8 @@ def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callabl
             return sort.converted(serve(crossing))
         with running.calling():
             response = call.real()
-        if running.is_recorded:
-            crossing.returned(response)
+        if (recorded := running.recorded) is not None:
+            recorded.returned(response)
         return response
 
     return _marked(method)
@@ -78,8 +78,8 @@ def coroutine(real: Callable[..., Any], describe: Describe, leaf: Method) -> Cal
             return sort.converted(await aserve(crossing))
         with running.calling():
             response = await call.real()
-        if running.is_recorded:
-            crossing.returned(response)
+        if (recorded := running.recorded) is not None:
+            recorded.returned(response)
         return response
 
     return _marked(method)
@@ -143,8 +143,7 @@ async def aserved(crossing: Crossing, sort: Sort) -> AsyncGenerator[Any, None]:
 
 
 def _raised_at_once(crossing: Crossing) -> bool:
-    found = crossing.found
-    return found is not None and crossing.session.source.outcome(found.number).status == "raised"
+    return isinstance(crossing, ServedCrossing) and crossing.outcome().status == "raised"
 
 
 def _recording(crossing: Crossing, sort: Sort) -> Call:
@@ -167,8 +166,8 @@ class _Unread:
 
     def _close(self) -> None:
         self.read()
-        if self._call.is_recorded:
-            self._call.crossing.streamed([], "closed")
+        if (recorded := self._call.recorded) is not None:
+            recorded.streamed([], "closed")
 
 
 def _followed(call: LeafCall, responses: Any, sort: Sort) -> Generator[Any, None, None]:
@@ -184,7 +183,7 @@ def _followed(call: LeafCall, responses: Any, sort: Sort) -> Generator[Any, None
         with call.first_step():
             first = next(iterator, _DONE)
         rest = iterator if first is _DONE else _chain(first, iterator)
-        if call.is_recorded:
+        if call.recorded is not None:
             yield from chunks_of(Call(call.crossing, lambda: rest, pack=sort.writer()), call.crossing)
         else:
             yield from _running(call, rest)
@@ -225,7 +224,7 @@ def _afollowed(call: LeafCall, responses: Any, sort: Sort) -> AsyncGenerator[Any
         with call.first_step():
             first = await anext(iterator, _DONE)
         rest = iterator if first is _DONE else _achain(first, iterator)
-        if call.is_recorded:
+        if call.recorded is not None:
             chunks: Any = achunks_of(Call(call.crossing, lambda: rest, pack=sort.writer()), call.crossing)
         else:
             chunks = _arunning(call, rest)

@@ -14,7 +14,7 @@ from llama_index_instrumentation.span_handlers import NullSpanHandler
 from workflows import Workflow
 
 from agenttape_core import AgentTapeError
-from agenttape_core.integration import Session, StepEvent, current_session, plain_value, record_step
+from agenttape_core.integration import Session, Slot, StepEvent, current_session, plain_value, record_step
 from agenttape_core.integration.observing import output_facts
 from agenttape_llamaindex._compat import current_span_id, span_name
 from agenttape_llamaindex.callbacks.runs import kind_of_workflow, readable
@@ -94,9 +94,11 @@ class SessionSteps(NullSpanHandler):
         _ended(id_, error=err)
 
 
+_BEGUN: Slot[dict[str, _Begun]] = Slot(lambda _: {})
+
+
 def _begun_in(session: Session) -> dict[str, _Begun]:
-    begun: dict[str, _Begun] = session.keepsake("llamaindex.steps", dict)
-    return begun
+    return session.extension(_BEGUN)
 
 
 def _ended(id_: str, *, result: Any = None, error: BaseException | None = None) -> None:
@@ -124,6 +126,9 @@ def _ended(id_: str, *, result: Any = None, error: BaseException | None = None) 
 # -- ticks -----------------------------------------------------------------------------------------------------------
 
 
+_RUN_RECORDS: Slot[dict[str, RunRecord]] = Slot(lambda _: {})
+
+
 class _TapedRuns:
     """Records the ticks of workflows on a `TapeRuntime` in the session in force."""
 
@@ -132,7 +137,7 @@ class _TapedRuns:
         session = current_session()
         if session is None or not session.records:
             return None
-        records: dict[str, RunRecord] = session.keepsake("llamaindex.runs", dict)
+        records = session.extension(_RUN_RECORDS)
         if run_id not in records:
             span = spans_of(session).get(current_span_id() or "")
             if span is None or not span.is_run:

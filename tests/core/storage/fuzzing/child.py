@@ -29,8 +29,7 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError
 from agenttape_core.matching import NOTHING, Candidate, recorded_request
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing, class_name
-from agenttape_core.session import Boundary, Session
-from agenttape_core.session.crossing import Crossing
+from agenttape_core.session import Boundary, ServedCrossing, Session, Setup
 from agenttape_core.storage import Journal, open_cassette, recover, write_cassette
 from agenttape_core.storage.cassette import LAYOUTS, Cassette
 from agenttape_core.storage.files import pack
@@ -116,13 +115,9 @@ class Reader:
 
     def _replay(self, cassette: Cassette, interactions: list[Interaction]) -> None:
         """Serve each recording: its value, the error it holds, or an error of ours."""
+        policy = Policy(Mode.NONE, recorded=True)
         session = Session(
-            cassette.path,
-            policy=Policy(Mode.NONE, recorded=True),
-            redactor=Redactor(new_key()),
-            source=cassette,
-            sink=None,
-            remedy=list,
+            Setup(path=cassette.path, policy=policy, redactor=Redactor(new_key()), source=cassette, remedy=list)
         )
         for item in interactions:
             for stream in (False, True):
@@ -140,13 +135,13 @@ class Reader:
         session.find_unused()
         session.used_numbers()
 
-    def _served(self, session: Session, item: Interaction) -> Crossing:
+    def _served(self, session: Session, item: Interaction) -> ServedCrossing:
         """A call that a recording answers, with other run-specific ids than it was recorded with."""
         asked = recorded_request(item.kind, item.name, item.request, NOTHING)
         request = dataclasses.replace(asked, ids=(uuid.UUID(int=1).hex, "call_1"))
         position = session.root.child(item.name)
         boundary = Boundary("call", split=lambda value: [value])
-        return Crossing(session, boundary, request, position, number=1, found=Candidate(item.number, "exact"))
+        return ServedCrossing(session, boundary, request, position, owner=None, found=Candidate(item.number, "exact"))
 
     def _written(self, cassette: Cassette, records: list[Interaction | Step], index: int) -> None:
         """What was read can be written, in either layout, and read again."""

@@ -26,7 +26,7 @@ makes the usual one, `chunks_of` and `achunks_of` the stream of one. `begin` beg
 **Requests.** `request_value` makes plain data of anything, `Keyed` marks items that are compared by a key, and
 `model_of` and `settings_of` read an object's `EMBEDDING_SETTINGS`, `SEARCH_SETTINGS` and `STORE_SETTINGS`.
 
-**Places.** A `Position` is where a call stands in the run; `here` and `below` find it. `register_place`,
+**Places.** A `Position` is where a call stands in the run; `here` and `below` find it. `register_position`,
 `register_scope` and `register_address_reader` connect the framework's own tree. A `Branch` tells concurrent work
 apart: `current_branch`, `enter_branch`, `task_branch`, and `forking_pools` for thread pools.
 
@@ -91,11 +91,15 @@ from agenttape_core.matching import Branch, Keyed, Position, current_branch, ent
 from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.schema.readers import CallPiece, register_reader
 from agenttape_core.session import (
+    BaseSession,
     Boundary,
     Crossing,
+    ExecutedCrossing,
+    RefusedCrossing,
+    ServedCrossing,
     Session,
+    Slot,
     StepEvent,
-    Texts,
     aintercept,
     aintercept_stream,
     aserve,
@@ -112,7 +116,7 @@ from agenttape_core.session import (
     record_step,
     register_address_reader,
     register_codecs,
-    register_place,
+    register_position,
     register_scope,
     serve,
     serve_stream,
@@ -124,6 +128,7 @@ __all__ = [
     "EMBEDDING_SETTINGS",
     "SEARCH_SETTINGS",
     "STORE_SETTINGS",
+    "BaseSession",
     "Boundary",
     "Branch",
     "Call",
@@ -132,16 +137,19 @@ __all__ = [
     "Crossing",
     "Describe",
     "DescribeLeaf",
+    "ExecutedCrossing",
     "Family",
     "Keyed",
     "Leaf",
     "Outcome",
     "Plain",
     "Position",
+    "RefusedCrossing",
+    "ServedCrossing",
     "Session",
     "Shape",
+    "Slot",
     "StepEvent",
-    "Texts",
     "TypeCodec",
     "Usage",
     "achunks_of",
@@ -183,7 +191,7 @@ __all__ = [
     "register_backoff",
     "register_codecs",
     "register_packages",
-    "register_place",
+    "register_position",
     "register_reader",
     "register_result_attribute",
     "register_scope",

@@ -38,9 +38,9 @@ def _settle(opened: Opened, journal: Journal, failed: BaseException | None) -> N
     if _has_nothing_to_write(opened, journal):
         journal.abandon(keep=False)
     elif failed is None or opened.prepared.settings.on_error == "keep":
+        unreadable = put_aside(journal.target, kept_in=journal.path) if opened.prepared.is_broken else None
         _commit(opened.prepared, session, journal)
-        session.source = open_cassette(journal.target)
-        session.written = journal.target
+        session.completed(open_cassette(journal.target), journal.target, unreadable)
         for superseded in leftover_journals(journal.target):
             superseded.unlink(missing_ok=True)
     else:
@@ -59,8 +59,6 @@ def _has_nothing_to_write(opened: Opened, journal: Journal) -> bool:
 
 def _commit(prepared: Prepared, session: Session, journal: Journal) -> None:
     before = prepared.cassette
-    if prepared.is_broken:
-        session.put_aside = put_aside(journal.target, kept_in=journal.path)
     header = _header(prepared, session)
     if before is None:
         journal.commit(finished_header(header, {}))
@@ -99,7 +97,7 @@ def _as_compared(source: Source, record: Interaction | Step) -> Interaction | St
 
 def _carry_over(prepared: Prepared, session: Session, journal: Journal) -> None:
     """Put what was served beside what was executed, each at its place in this run."""
-    timings, orders = prepared.timings(), dict(session.served_at)
+    timings, orders = prepared.timings(), dict(session.ledger.served_at)
     for number in session.used_numbers():
         item = session.source.interaction(number)
         if number not in orders:  # inside a recording that was served, where this run asked for nothing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from agenttape_core.errors import ConfigurationError
@@ -14,41 +14,13 @@ from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.schema import (
     Freeze,
     Header,
-    IndexRow,
-    Interaction,
-    Outcome,
     Redaction,
-    Step,
     StepTiming,
     Timing,
     Volatile,
 )
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Location, stem_of
-
-
-class _Empty:
-    """The recordings of a cassette that does not exist yet."""
-
-    entries: Sequence[IndexRow] = ()
-
-    def outcome(self, number: int) -> Outcome:
-        raise LookupError(number)
-
-    def ids(self, number: int) -> Sequence[str]:
-        raise LookupError(number)
-
-    def interaction(self, number: int) -> Interaction:
-        raise LookupError(number)
-
-    def fidelity_note(self, number: int) -> str:
-        raise LookupError(number)
-
-    def steps(self) -> Iterator[Step]:
-        return iter(())
-
-
-EMPTY = _Empty()
 
 
 def redactor_for(

@@ -17,9 +17,8 @@ from agenttape_core.lifecycle.open_session import prepare, start
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
-from agenttape_core.schema import Fidelity
-from agenttape_core.session import Boundary, Crossing, StepEvent, record_step
-from agenttape_core.session.steps import GAP
+from agenttape_core.schema import GAP, Fidelity
+from agenttape_core.session import Boundary, ExecutedCrossing, StepEvent, record_step
 from agenttape_core.settings import explicit
 from agenttape_core.storage import Location, open_cassette
 
@@ -113,7 +112,7 @@ class CallFacts:
     """
 
     position: Position | None = None
-    parent: Crossing | None = None
+    parent: ExecutedCrossing | None = None
     ids: tuple[str, ...] = ()
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -211,7 +210,7 @@ class Importing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> Literal[False]:
-        self._session.closed = True
+        self._session.close()
         try:
             if error is None and self._opened.journal is not None:
                 self._opened.journal.commit(finished_header(self._opened.prepared.header, {}))

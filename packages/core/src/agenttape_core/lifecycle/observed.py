@@ -132,7 +132,7 @@ class Observation:
         if opened is None or opened.journal is None:
             return
         journal = opened.journal
-        opened.session.closed = True
+        opened.session.close()
         try:
             before = self._written.read() if self._written is not None else None
             keep: list[Interaction | Step] = list(before.records()) if before is not None else []

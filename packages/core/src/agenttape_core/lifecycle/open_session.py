@@ -11,13 +11,13 @@ from time import perf_counter
 from agenttape_core.engine import Mode, Policy, parse_mode
 from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError
 from agenttape_core.freeze import Environment, Frozen
-from agenttape_core.lifecycle.header import EMPTY, new_header, redactor_for
+from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.project import Project, this_project
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, unchanged
-from agenttape_core.matching import Ignored
+from agenttape_core.matching import Ignored, Position
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, Outcome, Timing
-from agenttape_core.session import Edited, Session, Source, Tempo, Turns, compared_by, current_scope
+from agenttape_core.session import EMPTY, Edited, Session, Setup, Source, Tempo, Turns, compared_by, current_scope
 from agenttape_core.settings import Settings
 from agenttape_core.storage import (
     Cassette,
@@ -203,29 +203,29 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
     request, settings, policy, header = prepared.request, prepared.settings, prepared.policy, prepared.header
     derivation, recorded = request.derivation, prepared.cassette is not None
     ignored = Ignored.of(header.ignore)
-    session = Session(
-        prepared.shown,
-        policy=policy,
-        redactor=prepared.redactor,
-        source=_source(prepared, ignored, derivation),
-        sink=journal,
-        revise=derivation.revise if derivation is not None else unchanged,
-        # Not looked for on the disk: a cassette at a URL is out of reach in a replay.
-        remedy=lambda: request.remedy(recorded),
-        ambient=request.ambient and request.is_current,
-        ignored=ignored,
-        opaque=settings.opaque == "keep",
-        pace=Tempo(settings.pace, prepared.timings()) if settings.pace else None,
-        tracing=settings.tracing or policy.records,
+    root = Position()
+    return Session(
+        Setup(
+            path=prepared.shown,
+            policy=policy,
+            redactor=prepared.redactor,
+            source=_source(prepared, ignored, derivation),
+            sink=journal,
+            # Not looked for on the disk: a cassette at a URL is out of reach in a replay.
+            remedy=lambda: request.remedy(recorded),
+            ambient=request.ambient and request.is_current,
+            ignored=ignored,
+            opaque=settings.opaque == "keep",
+            pace=Tempo(settings.pace, prepared.timings()) if settings.pace else None,
+            tracing=settings.tracing or policy.records,
+            frozen=_frozen(prepared),
+            timings=prepared.timings,
+            turns=Turns(header.volatile.turns if request.is_current and not policy.replaces else ()),
+            root=root.child(f"process {request.process}") if request.process else root,
+            began=prepared.began,
+            revise=derivation.revise if derivation is not None else unchanged,
+        )
     )
-    session.began = prepared.began
-    session.timings = prepared.timings
-    session.frozen = _frozen(prepared)
-    if request.is_current and not policy.replaces:
-        session.turns = Turns(header.volatile.turns)
-    if request.process:
-        session.root = session.root.child(f"process {request.process}")
-    return session
 
 
 def _source(prepared: Prepared, ignored: Ignored, derivation: Derivation | None) -> Source:

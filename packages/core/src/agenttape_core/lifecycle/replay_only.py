@@ -120,4 +120,4 @@ class Recording:
 
     def _end(self) -> None:
         self._is_closed = True
-        self.session.closed = True
+        self.session.close()

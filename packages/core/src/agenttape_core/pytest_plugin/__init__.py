@@ -96,7 +96,7 @@ def cassette(request: pytest.FixtureRequest, _cassette_of_the_test: TestCassette
     Without a marker, it is opened here. A project may have a fixture of this name of its own; then this one is not.
     """
     for opened in [_cassette_of_the_test] if _cassette_of_the_test is not None else _opened(request):
-        opened.session.watch_steps()
+        opened.session.ledger.watch_steps()
         yield opened
 
 

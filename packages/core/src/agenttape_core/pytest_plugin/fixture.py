@@ -94,7 +94,7 @@ class TestCassette:
     @property
     def nodes(self) -> list[str]:
         """The nodes of graphs that have run, in the order of their steps."""
-        return [step.name for step in self.session.steps_taken("node")]
+        return [step.name for step in self.session.ledger.steps_taken("node")]
 
     @property
     def final_output(self) -> str:

@@ -6,11 +6,12 @@ from agenttape_core.schema.interaction import KINDS, Fidelity, Interaction, Kind
 from agenttape_core.schema.opaque import OPAQUE, Opaque
 from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
 from agenttape_core.schema.python_types import PYTHON_VALUES, class_name, loaded_class
-from agenttape_core.schema.step import Step, StepTiming
+from agenttape_core.schema.step import GAP, Step, StepTiming, is_gap_of
 from agenttape_core.schema.values import Plain, TypeCodec, ValueCodec
 
 __all__ = [
     "FORMAT_VERSION",
+    "GAP",
     "KINDS",
     "OPAQUE",
     "PYTHON_VALUES",
@@ -34,5 +35,6 @@ __all__ = [
     "ValueCodec",
     "Volatile",
     "class_name",
+    "is_gap_of",
     "loaded_class",
 ]

@@ -49,3 +49,12 @@ class StepTiming(Record):
     start_ms: float
     """The start, in milliseconds after that of the recording."""
     duration_ms: float
+
+
+GAP = "gap"
+"""The kind of a step for what nobody could see: its data lists kinds of calls."""
+
+
+def is_gap_of(step: Step, kind: str) -> bool:
+    """Whether a step says that no call of a kind could be seen."""
+    return step.kind == GAP and isinstance(step.data, list) and kind in step.data

@@ -1,15 +1,11 @@
 """One use of one cassette: the current session, what happens on a call, the latch and the report."""
 
-from agenttape_core.session.codecs import register_codecs, value_codec
-from agenttape_core.session.context import (
-    as_observed,
-    context_session,
-    current_session,
-    executing,
-    taking_part,
-    watch_crossings,
-)
-from agenttape_core.session.crossing import Boundary, Crossing, redacted_effects
+from agenttape_core.session.base_session import BaseSession, Slot
+from agenttape_core.session.boundary import Boundary, RefusedCrossing
+from agenttape_core.session.codecs import plain_value, register_codecs, value_codec
+from agenttape_core.session.context import as_observed, context_session, current_session
+from agenttape_core.session.crossing import Crossing, watch_crossings
+from agenttape_core.session.executed_crossing import ExecutedCrossing, executing, redacted_effects
 from agenttape_core.session.intercept import (
     aintercept,
     aintercept_stream,
@@ -20,36 +16,38 @@ from agenttape_core.session.intercept import (
     serve,
     serve_stream,
 )
+from agenttape_core.session.miss import register_address_reader
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
-from agenttape_core.session.positions import (
-    below,
-    current_scope,
-    here,
-    register_address_reader,
-    register_place,
-    register_scope,
-)
+from agenttape_core.session.positions import below, current_scope, here, register_position, register_scope
 from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.report import Crossed, Report
+from agenttape_core.session.scopes import taking_part
+from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.session import Session
-from agenttape_core.session.shared_texts import Texts
-from agenttape_core.session.sources import Edited, compared_by
-from agenttape_core.session.steps import StepEvent, plain_value, record_step
+from agenttape_core.session.setup import Setup
+from agenttape_core.session.sources import EMPTY, Edited, compared_by
+from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.turns import Turns
 
 __all__ = [
+    "EMPTY",
+    "BaseSession",
     "Boundary",
     "Crossed",
     "Crossing",
     "Edited",
+    "ExecutedCrossing",
+    "RefusedCrossing",
     "Report",
+    "ServedCrossing",
     "Session",
+    "Setup",
     "Sink",
+    "Slot",
     "Source",
     "StepEvent",
     "Tempo",
-    "Texts",
     "Turns",
     "aintercept",
     "aintercept_stream",
@@ -71,7 +69,7 @@ __all__ = [
     "redacted_effects",
     "register_address_reader",
     "register_codecs",
-    "register_place",
+    "register_position",
     "register_scope",
     "serve",
     "serve_stream",

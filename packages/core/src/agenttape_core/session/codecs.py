@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
+from typing import Any
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.schema import OPAQUE, PYTHON_VALUES, TypeCodec, ValueCodec
+from agenttape_core.redaction import Redactor
+from agenttape_core.schema import OPAQUE, PYTHON_VALUES, Plain, TypeCodec, ValueCodec
 
 _lock = Lock()
 _codec = PYTHON_VALUES
@@ -42,3 +44,19 @@ def register_codecs(codecs: Sequence[TypeCodec]) -> None:
         _known.update((codec.tag, codec) for codec in new)
         _codec = _codec.extended(new)
         _lenient = _codec.lenient(OPAQUE)
+
+
+def plain_value(value: Any) -> Plain:
+    """Return any value as plain data, what has no codec as an opaque value: for readers, not to be served."""
+    return value_codec(lenient=True).encode(value)
+
+
+def plain_tags(tags: Sequence[str], redactor: Redactor) -> list[str]:
+    """Return tags redacted."""
+    return [redactor.text(str(tag)) for tag in tags]
+
+
+def plain_metadata(metadata: Mapping[str, Any], redactor: Redactor) -> dict[str, Plain]:
+    """Return metadata as plain, redacted data."""
+    plain: dict[str, Plain] = redactor.value({str(key): plain_value(item) for key, item in metadata.items()})
+    return plain

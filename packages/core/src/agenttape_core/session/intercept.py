@@ -10,12 +10,14 @@ from typing import Any, Literal
 
 from agenttape_core.schema import Plain, Usage
 from agenttape_core.session.crossing import Crossing
+from agenttape_core.session.executed_crossing import ExecutedCrossing
 
 Ended = Literal["exhausted", "closed", "raised"]
 Apply = Callable[[Any], object]
 """Does again what a served call did besides returning: it gets one effect at a time, in order."""
 AsyncApply = Callable[[Any], Awaitable[object]]
 _DONE = object()
+_EXECUTED = "this call is to be executed: only one that `is_served` can be served"
 
 
 def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
@@ -25,6 +27,7 @@ def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
         crossing: The call.
         apply: Does again what else the call did. What it raises takes the place of the answer.
     """
+    assert crossing.is_served, _EXECUTED
     paced = crossing.paced()
     if paced is not None:
         paced.wait()
@@ -39,6 +42,7 @@ def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
 
 async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
     """Like `serve`, for a coroutine."""
+    assert crossing.is_served, _EXECUTED
     paced = crossing.paced()
     if paced is not None:
         await paced.await_()
@@ -54,6 +58,7 @@ async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
 
 def serve_stream(crossing: Crossing, apply: Apply | None = None) -> Iterator[Any]:
     """Like `serve`, for a generator: each chunk comes when it is due, and effects where they were between chunks."""
+    assert crossing.is_served, _EXECUTED
     chunks, paced = crossing.replay_chunks(), crossing.paced()
     try:
         if paced is None and apply is None:
@@ -75,6 +80,7 @@ def serve_stream(crossing: Crossing, apply: Apply | None = None) -> Iterator[Any
 
 async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> AsyncGenerator[Any, None]:
     """Like `serve_stream`, for an async generator."""
+    assert crossing.is_served, _EXECUTED
     chunks, paced = crossing.replay_chunks(), crossing.paced()
     try:
         for number in count():
@@ -135,7 +141,7 @@ class _Stream:
     chunk was handed to it, leaves a closed stream behind; so does one that still waits when the session ends.
     """
 
-    def __init__(self, crossing: Crossing) -> None:
+    def __init__(self, crossing: ExecutedCrossing) -> None:
         self._crossing = crossing
         self._chunks: list[Plain] = []
         self._open = True

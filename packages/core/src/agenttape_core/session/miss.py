@@ -1,4 +1,4 @@
-"""What is said of a miss below its first line: the nearest recording, what is known to be missing, what to do."""
+"""The words of a miss: the reason, the nearest recording, what is known to be missing, and what to do."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from collections.abc import Callable, Sequence
 from agenttape_core.engine import Refuse
 from agenttape_core.errors import CassetteError
 from agenttape_core.matching import CanonicalRequest, Ignored, nearest
+from agenttape_core.schema import is_gap_of
 from agenttape_core.session.ports import Source
-from agenttape_core.session.positions import in_words
-from agenttape_core.session.steps import is_gap_of
+
+_readers: list[Callable[[str], str | None]] = []
+
+
+def register_address_reader(reader: Callable[[str], str | None]) -> None:
+    """Register how an integration reads an address in the words of its framework, for a miss.
+
+    Args:
+        reader: Returns the words for an address, or `None` for one that is not of its framework.
+    """
+    _readers.append(reader)
 
 
 def refusal_reason(refusal: Refuse, known: int, *, frozen: bool) -> str:
@@ -39,19 +49,19 @@ def explanation(
     *,
     lossy: bool,
 ) -> list[str]:
-    """Return the lines.
+    """Return the lines of a miss below the first.
 
     Args:
         source: The recordings.
-        request: What was asked.
-        address: Where.
-        ignored: What of requests is not compared.
-        remedy: Says how to record what is missing, a line each.
+        request: The request of the call.
+        address: Where the call was made.
+        ignored: The request paths that are not compared.
+        remedy: Returns how to record what is missing, a line each.
         lossy: Whether there is a recording, which may not be served because it is lossy.
     """
     if lossy:
         return _to_fix(['accept what was recorded:  use_cassette(..., lossy="serve")', *remedy()[:1]])
-    words = in_words(address)
+    words = next((words for reader in _readers if (words := reader(address)) is not None), None)
     return [
         *([f"{'place':<10}{words}"] if words is not None else []),
         *_nearest(source, request, address, ignored),

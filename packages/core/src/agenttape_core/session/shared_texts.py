@@ -1,44 +1,44 @@
-"""Long texts that interactions hold, which the steps around them name and do not repeat.
+"""Long texts of interactions, to which the steps around them refer instead of repeating them.
 
-What a model or a tool said is said again by the node that it was called in. Of such a step, a text of a hundred
-characters or more that an earlier interaction came to is told as `{"$said": {"at": ADDRESS, "chars": 1200}}`.
+The answer of a model or a tool stands once more in the output of the node that called it. In such a step, a text of a
+hundred characters or more that is part of the answer of an earlier interaction is replaced by a reference:
+`{"$ref": {"at": ADDRESS, "chars": 1200}}`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from agenttape_core.schema import Interaction, Plain
+from agenttape_core.schema import Interaction, Plain
 
-TEXT = "$said"
-"""The tag of a text that an interaction holds."""
+REFERENCE = "$ref"
+"""The tag of a reference to a text of an interaction."""
 
 _LONG = 100
 _DEEP = 12
 
 
-class Texts:
-    """The long texts of the interactions of one session, and where they were said first."""
+class SharedTexts:
+    """The long texts of the interactions of one session, each with the address where it stood first."""
 
     def __init__(self) -> None:
-        self._said: dict[str, str] = {}
+        self._addresses: dict[str, str] = {}
 
     def note(self, interaction: Interaction) -> None:
-        """Note what an interaction came to."""
+        """Note the texts of an interaction's answer."""
         for text in _long_texts(interaction.outcome.value, _DEEP):
-            self._said.setdefault(text, interaction.address)
+            self._addresses.setdefault(text, interaction.address)
 
-    def named(self, value: Plain) -> Plain:
-        """Return plain data with the long texts of interactions named; what has none of them as it is."""
+    def referred_to(self, value: Plain) -> Plain:
+        """Return plain data with references in the place of long texts of interactions."""
         if isinstance(value, str):
-            at = self._said.get(value) if len(value) >= _LONG else None
-            return {TEXT: {"at": at, "chars": len(value)}} if at is not None else value
+            at = self._addresses.get(value) if len(value) >= _LONG else None
+            return {REFERENCE: {"at": at, "chars": len(value)}} if at is not None else value
         if isinstance(value, dict):
-            return {key: self.named(item) for key, item in value.items()}
+            return {key: self.referred_to(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.named(item) for item in value]
+            return [self.referred_to(item) for item in value]
         return value
 
 

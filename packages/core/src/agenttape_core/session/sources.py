@@ -1,4 +1,4 @@
-"""The recordings of a cassette under other ignored paths than it was recorded with."""
+"""Sources of recordings other than a cassette as it is: none, other fingerprints, other outcomes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,66 @@ from agenttape_core.matching import CanonicalRequest, Ignored, recorded_request
 from agenttape_core.schema import IndexRow, Interaction, Outcome, Step
 from agenttape_core.session.ports import Source
 
+EDITED = "edited"
+"""The tag of an interaction whose answer is not what came back, but what somebody wanted to come back."""
 
-class Refingerprinted:
+
+class _Empty:
+    """The recordings of a cassette that does not exist yet."""
+
+    entries: Sequence[IndexRow] = ()
+
+    def outcome(self, number: int) -> Outcome:
+        raise LookupError(number)
+
+    def ids(self, number: int) -> Sequence[str]:
+        raise LookupError(number)
+
+    def interaction(self, number: int) -> Interaction:
+        raise LookupError(number)
+
+    def fidelity_note(self, number: int) -> str:
+        raise LookupError(number)
+
+    def steps(self) -> Iterator[Step]:
+        return iter(())
+
+
+EMPTY: Source = _Empty()
+
+
+class _Changed:
+    """The recordings of another source; a subclass changes some of what is read.
+
+    Args:
+        source: The recordings.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def outcome(self, number: int) -> Outcome:
+        """Read what came back."""
+        return self._source.outcome(number)
+
+    def ids(self, number: int) -> Sequence[str]:
+        """Read the run-specific ids of the request."""
+        return self._source.ids(number)
+
+    def interaction(self, number: int) -> Interaction:
+        """Read all of it."""
+        return self._source.interaction(number)
+
+    def fidelity_note(self, number: int) -> str:
+        """Read why it is not exact; empty if it is."""
+        return self._source.fidelity_note(number)
+
+    def steps(self) -> Iterator[Step]:
+        """Read the steps of the run."""
+        return self._source.steps()
+
+
+class Refingerprinted(_Changed):
     """A source whose fingerprints are made anew. It reads every recording once, so opening it takes longer.
 
     Args:
@@ -20,7 +78,7 @@ class Refingerprinted:
     """
 
     def __init__(self, source: Source, recorded: Ignored, ignored: Ignored) -> None:
-        self._source = source
+        super().__init__(source)
         self._recorded = recorded
         self._ignored = ignored
 
@@ -28,10 +86,6 @@ class Refingerprinted:
     def entries(self) -> Sequence[IndexRow]:
         """An index row for each recording, in the order of the file."""
         return [row._replace(fingerprint=self._request(row.number).fingerprint) for row in self._source.entries]
-
-    def outcome(self, number: int) -> Outcome:
-        """Read what came back."""
-        return self._source.outcome(number)
 
     def ids(self, number: int) -> Sequence[str]:
         """Read the run-specific ids of the request that are not ignored, and those of the call."""
@@ -41,17 +95,8 @@ class Refingerprinted:
 
     def interaction(self, number: int) -> Interaction:
         """Read all of it."""
-        request = self._request(number)
-        update = {"fingerprint": request.fingerprint, "ids": list(self.ids(number))}
+        update = {"fingerprint": self._request(number).fingerprint, "ids": list(self.ids(number))}
         return self._source.interaction(number).model_copy(update=update)
-
-    def fidelity_note(self, number: int) -> str:
-        """Read why it is not exact."""
-        return self._source.fidelity_note(number)
-
-    def steps(self) -> Iterator[Step]:
-        """Read the steps of the run."""
-        return self._source.steps()
 
     def _request(self, number: int) -> CanonicalRequest:
         item = self._source.interaction(number)
@@ -63,12 +108,8 @@ def compared_by(source: Source, recorded: Ignored, ignored: Ignored) -> Source:
     return source if recorded.spelled == ignored.spelled else Refingerprinted(source, recorded, ignored)
 
 
-EDITED = "edited"
-"""The tag of an interaction whose answer is not what came back, but what somebody wanted to come back."""
-
-
-class Edited:
-    """A source in which some calls get another outcome; the interactions say so with a tag.
+class Edited(_Changed):
+    """A source in which some calls get another outcome; their interactions are tagged as edited.
 
     Args:
         source: The recordings.
@@ -77,13 +118,13 @@ class Edited:
     """
 
     def __init__(self, source: Source, outcomes: Mapping[int, Outcome], on_served: Callable[[], None]) -> None:
-        self._source = source
-        self._on_served = on_served
+        super().__init__(source)
         self._outcomes = outcomes
+        self._on_served = on_served
 
     @property
     def entries(self) -> Sequence[IndexRow]:
-        """An index row for each recording, in the order of the file; what was called inside an edited one is gone."""
+        """An index row for each recording, in the order of the file, without the calls inside of an edited one."""
         return [row for row in self._source.entries if row.parent not in self._outcomes]
 
     def outcome(self, number: int) -> Outcome:
@@ -92,10 +133,6 @@ class Edited:
             return self._source.outcome(number)
         self._on_served()
         return self._outcomes[number]
-
-    def ids(self, number: int) -> Sequence[str]:
-        """Read the run-specific ids of the request."""
-        return self._source.ids(number)
 
     def interaction(self, number: int) -> Interaction:
         """Read all of it, with the outcome that it is to have."""
@@ -109,7 +146,3 @@ class Edited:
     def fidelity_note(self, number: int) -> str:
         """Read why it is not exact; an answer that was chosen is."""
         return "" if number in self._outcomes else self._source.fidelity_note(number)
-
-    def steps(self) -> Iterator[Step]:
-        """Read the steps of the run."""
-        return self._source.steps()

@@ -1,26 +1,23 @@
-"""What is no boundary but gives a run its shape: how an integration that observes records it."""
+"""Steps: what is no boundary but gives a run its shape. An integration that observes records them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from agenttape_core.matching import IdMap
+from agenttape_core.matching import IdMap, Order
+from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain, RecordedError, Step, StepTiming
-from agenttape_core.session.codecs import value_codec
+from agenttape_core.session.base_session import BaseSession
+from agenttape_core.session.codecs import plain_metadata, plain_tags, value_codec
 from agenttape_core.session.recorded_errors import record_error
-
-if TYPE_CHECKING:
-    from agenttape_core.matching import Order
-    from agenttape_core.redaction import Redactor
-    from agenttape_core.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
-    """A step that has ended, as it is handed in; it is redacted when it is recorded.
+    """A step that has ended, as an integration hands it in; it is redacted when it is recorded.
 
     Args:
         kind: What sort of thing happened: a word of the glossary.
@@ -35,9 +32,9 @@ class StepEvent:
         error_ids: Ids in the error that differ in each recording, and what is to stand for them.
         missing: For a call that no interaction could be made of: why.
         input: What it was given, for the outermost of a run, as plain data: `plain_value` at the time it was given.
-        output: What it gave, likewise.
-        data: What an event says, likewise.
-        retells: Whether its input and output may say again what interactions hold: their long texts are only named.
+        output: What it returned, as plain data.
+        data: What an event says, as plain data.
+        repeats: Whether its input and output may repeat the long texts of interactions; it then only refers to them.
     """
 
     kind: str
@@ -54,19 +51,30 @@ class StepEvent:
     input: Plain = None
     output: Plain = None
     data: Plain = None
-    retells: bool = False
+    repeats: bool = False
 
 
-def record_step(session: Session, event: StepEvent) -> None:
+def record_step(session: BaseSession, event: StepEvent) -> None:
     """Record a step in a session that records. Thread-safe.
 
     Raises:
         UnrecordableValueError: If a value is not plain data, or nested deeper than any file could hold.
         CassetteWriteError: If it cannot be written.
     """
-    redactor = session.redactor
-    named = session.texts.named if event.retells and session.texts is not None else _as_it_is
-    step = Step(
+    start = (event.began - session.began) * 1000
+    duration = (perf_counter() - event.began) * 1000
+    timing = StepTiming(start_ms=start, duration_ms=duration)
+    session.ledger.keep_step(_step(session, event), timing, event.order, written=session.writes_steps)
+
+
+def _step(session: BaseSession, event: StepEvent) -> Step:
+    redactor, texts = session.redactor, session.ledger.texts
+
+    def shown(value: Plain) -> Plain:
+        plain = redactor.value(value)
+        return texts.referred_to(plain) if event.repeats and texts is not None else plain
+
+    return Step(
         number=0,  # steps are numbered when the cassette is written
         kind=event.kind,
         name=event.name,
@@ -77,42 +85,10 @@ def record_step(session: Session, event: StepEvent) -> None:
         error=_plain_error(event.error, redactor, event.error_ids),
         fidelity="missing" if event.missing else "exact",
         fidelity_note=redactor.text(event.missing),
-        input=named(redactor.value(event.input)),
-        output=named(redactor.value(event.output)),
+        input=shown(event.input),
+        output=shown(event.output),
         data=redactor.value(event.data),
     )
-    start = (event.began - session.began) * 1000
-    duration = (perf_counter() - event.began) * 1000
-    session.keep_step(step, StepTiming(start_ms=start, duration_ms=duration), event.order)
-
-
-def _as_it_is(value: Plain) -> Plain:
-    return value
-
-
-GAP = "gap"
-"""The kind of a step that says what nobody could see: its data lists kinds of calls."""
-
-
-def is_gap_of(step: Step, kind: str) -> bool:
-    """Whether a step says that no call of a kind could be seen."""
-    return step.kind == GAP and isinstance(step.data, list) and kind in step.data
-
-
-def plain_value(value: Any) -> Plain:
-    """Return any value as plain data, what has no codec as an opaque value: for readers, not to be served."""
-    return value_codec(lenient=True).encode(value)
-
-
-def plain_tags(tags: Sequence[str], redactor: Redactor) -> list[str]:
-    """Return tags redacted."""
-    return [redactor.text(str(tag)) for tag in tags]
-
-
-def plain_metadata(metadata: Mapping[str, Any], redactor: Redactor) -> dict[str, Plain]:
-    """Return metadata as plain, redacted data."""
-    plain: dict[str, Plain] = redactor.value({str(key): plain_value(item) for key, item in metadata.items()})
-    return plain
 
 
 def _plain_error(error: BaseException | None, redactor: Redactor, ids: Mapping[str, str]) -> RecordedError | None:

@@ -27,8 +27,7 @@ class Turns:
     """
 
     def __init__(self, recorded: Iterable[Sequence[str]] = ()) -> None:
-        self.are_kept = False
-        """Whether the turns of what is executed are recorded: where the order of answers is known to matter."""
+        self._are_kept = False
         self._groups = [list(group) for group in recorded]
         self._place = {address: (group, at) for group in self._groups for at, address in enumerate(group)}
         self._passed: set[str] = set()
@@ -38,6 +37,10 @@ class Turns:
 
     # -- recording ---------------------------------------------------------------------------------------------
 
+    def keep(self) -> None:
+        """Record the turns of what is executed from now on: the order of answers matters to the program."""
+        self._are_kept = True
+
     def ended(self, address: str, began: float, ended: float) -> None:
         """Note a call that was executed.
 
@@ -46,7 +49,7 @@ class Turns:
             began: When it began, in seconds of a clock that runs.
             ended: When it ended.
         """
-        if self.are_kept:
+        if self._are_kept:
             with self._lock:
                 self._ended.append((began, ended, address))
         self.passed(address)

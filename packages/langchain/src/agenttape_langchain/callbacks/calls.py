@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult, GenerationChunk, LLMResult
 
-from agenttape_core.integration import Crossing
+from agenttape_core.integration import ExecutedCrossing
 from agenttape_core.integration.observing import HOLE, ObservedCall, ObservedStream, Unrecorded
 from agenttape_langchain._compat import came_from_cache, refused_arguments, returns_artifact
 
@@ -30,7 +30,7 @@ class ObservedTool(ObservedCall):
     A formatted message is recorded as it is: when it is served, the tool returns it unchanged.
     """
 
-    def __init__(self, crossing: Crossing) -> None:
+    def __init__(self, crossing: ExecutedCrossing) -> None:
         super().__init__(crossing)
         self._lacks_artifact = not crossing.request.extra and returns_artifact()
 
@@ -49,7 +49,7 @@ class ObservedTool(ObservedCall):
 class ObservedModel(ObservedStream):
     """A call of a chat model."""
 
-    def __init__(self, crossing: Crossing) -> None:
+    def __init__(self, crossing: ExecutedCrossing) -> None:
         super().__init__(crossing)
         self._has_events = False
 
@@ -105,7 +105,7 @@ class ObservedCompletion(ObservedModel):
         runs: The runs of its prompts, in order.
     """
 
-    def __init__(self, crossing: Crossing, runs: list[UUID]) -> None:
+    def __init__(self, crossing: ExecutedCrossing, runs: list[UUID]) -> None:
         super().__init__(crossing)
         self._waiting = dict.fromkeys(runs)
         self._answers: dict[UUID, LLMResult] = {}

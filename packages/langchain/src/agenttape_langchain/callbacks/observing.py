@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import Rule
-from agenttape_core.integration import Boundary, Crossing, Position
+from agenttape_core.integration import Boundary, ExecutedCrossing, Position
 from agenttape_core.integration.observing import Observer, Unseen
 from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.run_tree import Run, RunTree
@@ -93,10 +93,11 @@ class Observing(RunTree, Observer[ObservedRun]):
 
     # -- recording ---------------------------------------------------------------------------------------------
 
-    def _crossing(self, run: ObservedRun, boundary: Boundary, name: str, body: Any) -> Crossing:
+    def _crossing(self, run: ObservedRun, boundary: Boundary, name: str, body: Any) -> ExecutedCrossing:
         ids = (run.run.tool_call_id,) if run.run.tool_call_id is not None else ()
         crossing = self.session().cross(
             boundary, name, body, position=run.run.position, ids=ids, parent=run.crossing_around
         )
+        assert not crossing.is_served  # nothing is served to an observer
         crossing.tags, crossing.metadata = run.own_tags, run.own_metadata
         return crossing

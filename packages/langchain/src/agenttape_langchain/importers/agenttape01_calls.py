@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from agenttape_core.integration import Crossing
+from agenttape_core.integration import ExecutedCrossing
 from agenttape_core.integration.importing import CallFacts, Importing
 from agenttape_langchain.importers.agenttape01_traffic import PLACEHOLDER, REDACTED, latency_of
 from agenttape_langchain.importers.foreign_objects import (
@@ -56,7 +56,7 @@ def import_call(importing: Importing, plain: Mapping[str, Any]) -> str:
     return loss
 
 
-def _crossing(importing: Importing, plain: Mapping[str, Any], value: Any, loss: str) -> Crossing:
+def _crossing(importing: Importing, plain: Mapping[str, Any], value: Any, loss: str) -> ExecutedCrossing:
     request = plain["request"]
     listed = plain.get("tags")
     tags = [str(tag) for tag in listed] if isinstance(listed, list) else []

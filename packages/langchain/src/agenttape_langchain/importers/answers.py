@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.integration import Crossing, value_codec
+from agenttape_core.integration import ExecutedCrossing, value_codec
 from agenttape_langchain._compat import invocation_params
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.codec import join_chunks
@@ -42,7 +42,7 @@ class Answer:
     error: Exception | None = None
     loss: str = ""
 
-    def record(self, crossing: Crossing) -> None:
+    def record(self, crossing: ExecutedCrossing) -> None:
         """Record it as the outcome of a crossing."""
         if self.chunks is not None and (self.chunks or self.error is None):
             usage = CHAT.usage(self.result) if self.result is not None else None

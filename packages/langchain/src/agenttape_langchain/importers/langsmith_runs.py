@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.integration import Crossing, Position
+from agenttape_core.integration import Crossing, ExecutedCrossing, Position
 from agenttape_langchain.address import own_tags, placement
 from agenttape_langchain.importers.foreign_files import expect_list, expect_mapping, malformed
 
@@ -27,7 +27,7 @@ class ForeignRun:
     plain: Mapping[str, Any]
     above: ForeignRun | None = None
     position: Position = field(default_factory=Position)
-    crossing: Crossing | None = None
+    crossing: ExecutedCrossing | None = None
 
     @property
     def place(self) -> str:

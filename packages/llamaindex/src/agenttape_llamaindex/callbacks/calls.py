@@ -8,7 +8,7 @@ from typing import Any
 from llama_index.core.tools import ToolOutput
 
 from agenttape_core import AgentTapeError
-from agenttape_core.integration import Crossing
+from agenttape_core.integration import ExecutedCrossing
 from agenttape_core.integration.codecs import packed
 from agenttape_core.integration.observing import ObservedCall, ObservedStream, Unrecorded
 from agenttape_llamaindex.codec.streams import Sort
@@ -28,7 +28,7 @@ class ObservedEmbedding(ObservedCall):
         method: The leaf method.
     """
 
-    def __init__(self, crossing: Crossing, method: str) -> None:
+    def __init__(self, crossing: ExecutedCrossing, method: str) -> None:
         super().__init__(crossing)
         self._is_single = method.endswith(("_text_embedding", "_image_embedding"))
 
@@ -49,7 +49,7 @@ class ObservedFunction(ObservedCall):
 
     is_served = False
 
-    def __init__(self, crossing: Crossing, effects: Effects) -> None:
+    def __init__(self, crossing: ExecutedCrossing, effects: Effects) -> None:
         super().__init__(crossing)
         self._noting = ExitStack()
         self._noting.enter_context(effects.noted(self))
@@ -80,7 +80,7 @@ class ObservedResponses(ObservedStream):
         sort: The sort of its responses.
     """
 
-    def __init__(self, crossing: Crossing, sort: Sort) -> None:
+    def __init__(self, crossing: ExecutedCrossing, sort: Sort) -> None:
         super().__init__(crossing)
         self._chunk_of = sort.writer()
         self._last: Any = None

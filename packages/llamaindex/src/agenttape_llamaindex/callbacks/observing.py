@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -21,7 +21,7 @@ from llama_index.core.tools import FunctionTool
 from workflows import Workflow
 
 from agenttape_core import Rule
-from agenttape_core.integration import Crossing, Leaf
+from agenttape_core.integration import ExecutedCrossing, Leaf
 from agenttape_core.integration.observing import CANCELLED, ObservedCall, Observer, Unseen, as_observed, output_facts
 from agenttape_llamaindex._compat import current_span_id, reports_chunks, span_name, unmarked
 from agenttape_llamaindex.callbacks.calls import (
@@ -37,7 +37,7 @@ from agenttape_llamaindex.callbacks.runs import HiddenLeaf, OpenSpan, kind_of, r
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.delegation import apart
 from agenttape_llamaindex.effects import effects_of
-from agenttape_llamaindex.run_tree import LEAVES, span_label
+from agenttape_llamaindex.run_tree import LEAVES, SPANS, Spans, span_label
 from agenttape_llamaindex.workflows import RunRecord
 
 _UNSEEN = Unseen(
@@ -188,15 +188,18 @@ class Observing(Observer[OpenSpan]):
         elif span.lost == "" and method in LEAVES:
             span.take_over(method, lambda crossing: _call_of(crossing, span.instance, method, kwargs))
 
-    def _cross(self, span: OpenSpan, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    def _cross(
+        self, span: OpenSpan, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> ExecutedCrossing | None:
         """Begin the crossing of a leaf call, as a session would; `None` if it is part of a call of the same object."""
         session = self.session()
-        session.keepsake("llamaindex.spans", lambda: self.open_runs)
+        session.extend(SPANS, cast("Spans", self.open_runs))
         if isinstance(span.instance, BaseEmbedding) and any(above.hidden is not None for above in span.around()):
             return None  # an embedding model that embeds by another one
         with as_observed(session, span.crossing_around), apart():
             crossing = leaf.cross(span.instance, args, dict(kwargs))
         if crossing is not None:
+            assert not crossing.is_served  # nothing is served to an observer
             crossing.metadata = span.own_metadata
         return crossing
 
@@ -282,7 +285,7 @@ class Observing(Observer[OpenSpan]):
         self.happened(self._span(span_id), "event", name, data)
 
 
-def _call_of(crossing: Crossing, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:
+def _call_of(crossing: ExecutedCrossing, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:
     if method in LEAVES and "stream" in method:
         return ObservedResponses(crossing, CHATS if LEAVES[method] == "chat" else TEXTS)
     if crossing.boundary.kind == "embeddings":

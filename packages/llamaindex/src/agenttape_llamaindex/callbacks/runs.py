@@ -12,7 +12,7 @@ from llama_index.core.tools import BaseTool
 from workflows import Workflow
 from workflows.events import Event
 
-from agenttape_core.integration import Crossing, Leaf, Position, state_of
+from agenttape_core.integration import ExecutedCrossing, Leaf, Position, state_of
 from agenttape_core.integration.observing import ObservedCall, OpenRun
 from agenttape_llamaindex.delegation import DELEGATED_BY
 from agenttape_llamaindex.run_tree import LEAVES
@@ -102,7 +102,7 @@ class OpenSpan(OpenRun):
         """True if no call is to be recorded of it: there is none, or another span has taken it over."""
         return self.has_delegated or (self.call is None and self.lost == "")
 
-    def take_over(self, method: str, call: Callable[[Crossing], ObservedCall]) -> None:
+    def take_over(self, method: str, call: Callable[[ExecutedCrossing], ObservedCall]) -> None:
         """Take over the leaf call directly around this one, if it is of the same object; see `delegation`.
 
         Args:

@@ -32,7 +32,7 @@ def ending_streams(real: Callable[..., Any]) -> Callable[..., Any]:
     async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         session = current_session()
         if session is not None:
-            session.turns.are_kept = True  # steps get events in the order in which others ended
+            session.turns.keep()  # steps get events in the order in which others ended
         try:
             return await real(self, *args, **kwargs)
         except AgentTapeHalt as halt:

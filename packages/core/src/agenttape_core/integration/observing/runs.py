@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from agenttape_core.matching import Position
 from agenttape_core.schema import Plain
-from agenttape_core.session import Crossing, StepEvent, plain_value, value_codec
+from agenttape_core.session import ExecutedCrossing, StepEvent, plain_value, value_codec
 
 CANCELLED = "it was cancelled before it had an outcome"
 HOLE = "a chunk of its stream could not be recorded, and a stream with a hole is none"
@@ -51,7 +51,7 @@ class ObservedCall:
         crossing: Its crossing.
     """
 
-    def __init__(self, crossing: Crossing) -> None:
+    def __init__(self, crossing: ExecutedCrossing) -> None:
         self.crossing = crossing
 
     def returned(self, value: Any) -> Unrecorded | None:
@@ -74,7 +74,7 @@ class ObservedStream(ObservedCall):
         crossing: Its crossing.
     """
 
-    def __init__(self, crossing: Crossing) -> None:
+    def __init__(self, crossing: ExecutedCrossing) -> None:
         super().__init__(crossing)
         self.chunks: list[Plain] = []
         self.is_whole = True
@@ -156,7 +156,7 @@ class OpenRun:
         return self if self.above is None else self.above.outermost
 
     @property
-    def crossing_around(self) -> Crossing | None:
+    def crossing_around(self) -> ExecutedCrossing | None:
         """The innermost call that this run is part of."""
         return next((run.call.crossing for run in self.around() if run.call is not None), None)
 

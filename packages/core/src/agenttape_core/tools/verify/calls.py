@@ -8,7 +8,7 @@ from typing import Any
 
 from agenttape_core.matching import canonical_json
 from agenttape_core.schema import Plain
-from agenttape_core.session import Crossing, Session
+from agenttape_core.session import Crossing, ServedCrossing
 
 _MAX_REQUEST = 1000
 """Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
@@ -27,7 +27,7 @@ class Calls:
         request, address, branch = crossing.request, crossing.position.address, _branch()
         request_text = _shortened(canonical_json(request.body))
         served = "not served"
-        if crossing.found is not None:
+        if isinstance(crossing, ServedCrossing):
             served = f"served by interaction {crossing.found.number} ({crossing.found.rung})"
         with self._lock:
             calls = self._calls.setdefault(crossing.session, {})

@@ -1,0 +1,172 @@
+"""What the calls of one session share: its recordings, its redactor, its ledger, its latch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import RLock
+from typing import Any, Generic, NoReturn, TypeVar
+
+from agenttape_core.engine import Mode, Policy
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, DriftError, counted, shown_path
+from agenttape_core.matching import Canonicaliser, CanonicalRequest, Position, RecordingIndex
+from agenttape_core.schema import ValueCodec
+from agenttape_core.session.codecs import value_codec
+from agenttape_core.session.failure import FirstFailure
+from agenttape_core.session.ledger import Ledger
+from agenttape_core.session.miss import explanation
+from agenttape_core.session.report import Report
+from agenttape_core.session.setup import Setup
+
+T = TypeVar("T")
+
+
+class Slot(Generic[T]):
+    """A typed place for what an integration keeps with each session. Define one as a constant of a module.
+
+    Args:
+        make: Makes what is kept with a session, given the session, when it is first asked for.
+    """
+
+    __slots__ = ("make",)
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self.make = make
+
+
+class BaseSession:
+    """What the calls and steps of one session know of it; `Session` decides what happens on a call.
+
+    Args:
+        setup: All that it is made of.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self.path: Path | str = setup.path
+        self.policy: Policy = setup.policy
+        self.redactor = setup.redactor
+        self.source = setup.source
+        self.root: Position = setup.root
+        self.pace = setup.pace
+        self.frozen = setup.frozen
+        self.tracing = setup.tracing
+        self.turns = setup.turns
+        self.began = setup.began
+        self.report = Report()
+        self.ledger = Ledger(setup.sink, setup.revise)
+        self._setup = setup
+        self._failure = FirstFailure()
+        self._extensions: dict[Slot[Any], Any] = {}
+        self._extensions_lock = RLock()  # to make one extension may need another
+        self._unfinished: set[Callable[[], None]] = set()
+        note = setup.source.fidelity_note if setup.policy.lossy == "refuse" else None
+        self._recordings = RecordingIndex(
+            setup.source.entries, setup.policy.match_on, setup.source.interaction, fidelity_note=note
+        )
+        self._canonical = Canonicaliser(lambda value: setup.redactor.value(self.codec.encode(value)), setup.ignored)
+
+    @property
+    def mode(self) -> Mode:
+        """The mode the session was opened in."""
+        return self.policy.mode
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session has ended: it serves and executes nothing more."""
+        return self.ledger.is_closed
+
+    @property
+    def codec(self) -> ValueCodec:
+        """Writes and reads the values of this session."""
+        return value_codec(lenient=self._setup.opaque)
+
+    @property
+    def records(self) -> bool:
+        """Whether anything of the run may be written: executed calls, and its steps."""
+        return self.ledger.writes
+
+    @property
+    def keeps_steps(self) -> bool:
+        """Whether the steps of this run are kept: because they are watched, or because they are written."""
+        return self.ledger.watches_steps or self.writes_steps
+
+    @property
+    def writes_steps(self) -> bool:
+        """Whether steps are written: not beside those of an earlier run, and not where nothing is written."""
+        return self.ledger.writes and (self.policy.replaces or not self.policy.records)
+
+    @property
+    def is_one_run(self) -> bool:
+        """Whether executed calls are not added to a recording of another run, where their times would mean nothing."""
+        return self.policy.replaces or not self.policy.recorded or not self.policy.records
+
+    def seconds_of(self, number: int) -> float:
+        """Return how long a recorded call took, as far as that is known."""
+        timing = self._setup.timings().get(number)
+        return timing.duration_ms / 1000 if timing is not None else 0.0
+
+    # -- extensions --------------------------------------------------------------------------------------------
+
+    def extension(self, slot: Slot[T]) -> T:
+        """Return what an integration keeps in a slot of this session, made on first use."""
+        if slot not in self._extensions:
+            with self._extensions_lock:
+                if slot not in self._extensions:
+                    self._extensions[slot] = slot.make(self)
+        found: T = self._extensions[slot]
+        return found
+
+    def extend(self, slot: Slot[T], value: T) -> None:
+        """Keep a value in a slot, unless there is one already."""
+        with self._extensions_lock:
+            self._extensions.setdefault(slot, value)
+
+    # -- unfinished streams ------------------------------------------------------------------------------------
+
+    def watch(self, close: Callable[[], None]) -> None:
+        """Call this when the session ends, unless `unwatch` comes first.
+
+        An async stream that its reader abandons needs it: the event loop closes it at some later time.
+        """
+        self._unfinished.add(close)
+
+    def unwatch(self, close: Callable[[], None]) -> None:
+        """Undo `watch`."""
+        self._unfinished.discard(close)
+
+    # -- failures ----------------------------------------------------------------------------------------------
+
+    @property
+    def failure(self) -> AgentTapeError | AgentTapeHalt | None:
+        """The first failure, whether or not user code caught it."""
+        return self._failure.error
+
+    def latch(self, failure: AgentTapeError | AgentTapeHalt) -> None:
+        """Remember the first failure, so that the session fails even if user code caught it."""
+        self._failure.latch(failure)
+
+    def latching(self) -> FirstFailure:
+        """Latch our own errors of a block: an agent that eats them must not end green."""
+        return self._failure
+
+    def miss(self, request: CanonicalRequest, position: Position, reason: str, *, lossy: bool = False) -> DriftError:
+        """Raise the miss, or return the error that stands for it where the run is to live on."""
+        what = "no exact recording" if lossy else "no recording"
+        summary = f"{what} for {request.kind} {request.name} at {position.address}: {reason}"
+        if self.policy.on_miss == "raise":
+            self._raise_miss(request, position, summary, lossy=lossy)
+        self.report.add_failure(drift=summary)
+        return DriftError(summary)
+
+    def _raise_miss(self, request: CanonicalRequest, position: Position, summary: str, *, lossy: bool) -> NoReturn:
+        """Raise a miss that explains itself, and remember it even if someone eats it."""
+        held = counted(len(self._recordings), "interaction")
+        ignored, remedy = self._setup.ignored, self._setup.remedy
+        lines = [
+            f"cassette  {shown_path(self.path)} ({held}, mode {self.policy.mode.value})",
+            *explanation(self.source, request, position.address, ignored, remedy, lossy=lossy),
+        ]
+        miss = CassetteMissError(summary, "\n".join(f"  {line}" for line in lines))
+        self.report.add_failure(missed=summary)
+        self.latch(miss)
+        raise miss

@@ -1,0 +1,126 @@
+"""Boundaries, the base of their crossings, and the crossing of a call that may be neither served nor executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NoReturn
+
+from agenttape_core.errors import DriftError
+from agenttape_core.matching import CanonicalRequest, Position
+from agenttape_core.schema import Usage
+from agenttape_core.session.base_session import BaseSession
+
+
+def _no_usage(_: Any) -> Usage | None:
+    return None
+
+
+def _raise_drift(_: RefusedCrossing, drift: DriftError) -> NoReturn:
+    raise drift
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A family of calls that reach outside: its name, and the relation of its streams to its values.
+
+    Args:
+        kind: `chat`, `completion`, `embeddings`, `retrieval`, `tool`, `memory`, `http` or `call`.
+        join: Makes the value of the chunks of an exhausted stream, so that a streamed recording serves a plain call.
+        split: Makes chunks of a value, so that a plain recording serves a stream.
+        usage: Reads the token counts of a value.
+        missed: Makes the error result of a call that has no recording (`on_miss="return"`), as the callers of this
+            family expect one; by default the `DriftError` is raised.
+    """
+
+    kind: str
+    join: Callable[[list[Any]], Any] = list
+    split: Callable[[Any], Sequence[Any]] = list
+    usage: Callable[[Any], Usage | None] = _no_usage
+    missed: Callable[[RefusedCrossing, DriftError], Any] = _raise_drift
+
+
+class BaseCrossing:
+    """A call at a boundary, before anything is said of what happens on it.
+
+    Args:
+        session: The session it belongs to.
+        boundary: The family of the call.
+        request: The request.
+        position: Where the call is made.
+        owner: The object whose call it is; calls that the same object makes inside are part of this one.
+    """
+
+    __slots__ = ("boundary", "owner", "position", "request", "session")
+
+    def __init__(
+        self, session: BaseSession, boundary: Boundary, request: CanonicalRequest, position: Position, *, owner: Any
+    ) -> None:
+        self.session = session
+        self.boundary = boundary
+        self.request = request
+        self.position = position
+        self.owner = owner
+
+
+class AnsweredCrossing(BaseCrossing):
+    """A call that is answered without being executed."""
+
+    __slots__ = ()
+
+    is_served: ClassVar[Literal[True]] = True
+    """Whether the call is answered without being executed."""
+
+    def has_turned(self) -> None:
+        """Note that the call is answered."""
+        self.session.turns.passed(self.position.address)
+
+    def _split(self, value: Any) -> Sequence[Any]:
+        with self.session.latching():
+            return self.boundary.split(value)
+
+
+class RefusedCrossing(AnsweredCrossing):
+    """A call that may be neither served nor executed, in a run that lives on with an error result.
+
+    Args:
+        session: The session it belongs to.
+        boundary: The family of the call.
+        request: The request.
+        position: Where the call is made.
+        owner: The object whose call it is.
+        drift: The error that stands for the miss.
+    """
+
+    __slots__ = ("drift",)
+
+    def __init__(
+        self,
+        session: BaseSession,
+        boundary: Boundary,
+        request: CanonicalRequest,
+        position: Position,
+        *,
+        owner: Any,
+        drift: DriftError,
+    ) -> None:
+        super().__init__(session, boundary, request, position, owner=owner)
+        self.drift = drift
+
+    def paced(self) -> None:
+        """Wait for nothing: no time was recorded."""
+
+    async def await_turn(self) -> None:
+        """Wait for nothing: the call has no place in the recorded order of answers."""
+
+    def effects(self, after: int | None = None) -> list[Any]:  # noqa: ARG002 - as of a served crossing
+        """Return no effects."""
+        return []
+
+    def replay(self) -> Any:
+        """Return the error result of the boundary, or raise the `DriftError`."""
+        return self.boundary.missed(self, self.drift)
+
+    def replay_chunks(self) -> Iterator[Any]:
+        """Yield the error result in chunks."""
+        yield from self._split(self.replay())

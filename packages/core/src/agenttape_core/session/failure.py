@@ -1,0 +1,33 @@
+"""The latch: the first failure of a session, which then fails even if user code caught the error."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt
+
+
+class FirstFailure:
+    """Remembers the first failure. Thread-safe.
+
+    As a context manager it latches our own errors that leave the block. It holds no state of a block, so that one
+    object serves all blocks of a session: every call enters several.
+    """
+
+    __slots__ = ("_lock", "error")
+
+    def __init__(self) -> None:
+        self.error: AgentTapeError | AgentTapeHalt | None = None
+        self._lock = Lock()
+
+    def latch(self, failure: AgentTapeError | AgentTapeHalt) -> None:
+        """Remember a failure, unless there was one before."""
+        with self._lock:
+            self.error = self.error or failure
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, AgentTapeError):
+            self.latch(error)

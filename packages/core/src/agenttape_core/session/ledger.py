@@ -1,0 +1,114 @@
+"""The ledger of one run: the numbers of its calls, and the records that have ended, on their way to the sink."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from threading import Lock
+
+from agenttape_core.matching import Order
+from agenttape_core.schema import Interaction, Step, StepTiming, Timing
+from agenttape_core.session.ports import Sink
+from agenttape_core.session.shared_texts import SharedTexts
+
+
+class Ledger:
+    """Numbers calls by the order of their start, and hands finished records to the sink. Thread-safe.
+
+    Args:
+        sink: Where executed interactions and steps go; `None` if nothing is written.
+        revise: Returns a step as it is to be kept, or `None` for one that is not kept.
+    """
+
+    def __init__(self, sink: Sink | None, revise: Callable[[Step], Step | None]) -> None:
+        self.is_closed = False
+        """Whether the run has ended. What ends after it is not part of it."""
+        self.texts: SharedTexts | None = None
+        """The long texts of its interactions, if steps refer to them."""
+        self.served_at: dict[int, Order] = {}
+        """The place in this run of each recording that was served."""
+        self._sink = sink
+        self._revise = revise
+        self._numbers = itertools.count(1)
+        self._kept: list[tuple[Order, Interaction]] = []
+        self._watched: list[tuple[Order, Step]] | None = None
+        self._lock = Lock()
+
+    def next_number(self) -> int:
+        """Return the number of a call that begins."""
+        return next(self._numbers)
+
+    def close(self) -> None:
+        """End the run."""
+        with self._lock:
+            self.is_closed = True
+
+    # -- interactions ------------------------------------------------------------------------------------------
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is a sink."""
+        return self._sink is not None
+
+    def keep(self, interaction: Interaction, timing: Timing, order: Order) -> None:
+        """Hand a finished interaction to the sink, unless the run has ended before it."""
+        if self._sink is None:
+            return
+        if self.texts is not None:
+            self.texts.note(interaction)
+        with self._lock:
+            if not self.is_closed:
+                self._sink.append(interaction, timing, order)
+                self._kept.append((order, interaction))
+
+    def kept(self) -> list[tuple[Order, Interaction]]:
+        """Return the interactions that were kept, each with its place, in the order in which they ended."""
+        with self._lock:
+            return list(self._kept)
+
+    def forget(self) -> None:
+        """Forget the interactions: they are with the sink, and an observer never looks at them again."""
+        with self._lock:
+            self._kept.clear()
+
+    def refer_to_texts(self) -> None:
+        """Let steps refer to the long texts of the interactions from now on, where they would repeat them."""
+        self.texts = SharedTexts()
+
+    # -- steps -------------------------------------------------------------------------------------------------
+
+    @property
+    def watches_steps(self) -> bool:
+        """Whether the steps of this run are remembered."""
+        return self._watched is not None
+
+    def watch_steps(self) -> None:
+        """Remember the steps of this run from now on, also of a replay, which takes them again."""
+        self._watched = self._watched or []
+
+    def keep_step(self, step: Step, timing: StepTiming, order: Order, *, written: bool) -> None:
+        """Remember a finished step if steps are watched, and hand it to the sink.
+
+        Args:
+            step: The step.
+            timing: Its times.
+            order: Its place.
+            written: Whether steps are written even though they are watched.
+        """
+        with self._lock:
+            if self._watched is not None and not self.is_closed:
+                self._watched.append((order, step))
+        if self._sink is None or (self._watched is not None and not written):
+            return
+        kept = self._revise(step)
+        if kept is None:
+            return
+        with self._lock:
+            if not self.is_closed:
+                self._sink.append_step(kept, timing, order)
+
+    def steps_taken(self, kind: str) -> list[Step]:
+        """Return the watched steps of a kind, in the order of the run."""
+        with self._lock:
+            taken = [(order, step) for order, step in self._watched or () if step.kind == kind]
+        return [step for _, step in sorted(taken, key=lambda item: item[0])]

@@ -1,0 +1,65 @@
+"""The parts that a session is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+from agenttape_core.engine import Policy
+from agenttape_core.freeze import Frozen
+from agenttape_core.matching import NOTHING, Ignored, Position
+from agenttape_core.redaction import Redactor
+from agenttape_core.schema import Step, Timing
+from agenttape_core.session.pacing import Tempo
+from agenttape_core.session.ports import Sink, Source
+from agenttape_core.session.turns import Turns
+
+
+def _unchanged(step: Step) -> Step | None:
+    return step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """All that a session is made of. Nothing is assigned to a session later.
+
+    Args:
+        path: The cassette: its file, or its URL.
+        policy: What the session allows.
+        redactor: Replaces secrets.
+        source: The recordings.
+        sink: Where executed interactions go; `None` when none can be executed.
+        remedy: Returns how to record what is missing, a line each.
+        ambient: Whether integrations tape what the user did not tape.
+        ignored: The request paths that are not compared; the fingerprints of the source leave out the same.
+        opaque: Whether values without a codec are kept as opaque ones.
+        pace: How fast recordings are served; at once if it is `None`.
+        tracing: Whether tracers may report to the outside what the session does.
+        frozen: What is kept fixed for the session, such as its clock; `None` if nothing is.
+        timings: Returns the recorded times by the numbers of their interactions. Called when they are first needed,
+            because most replays never need them.
+        turns: The order in which concurrent calls ended, where one was recorded.
+        root: The position below which the run stands.
+        began: When the recording began, by `time.perf_counter()`; calls and steps are timed from here.
+        revise: Returns a step as it is to be kept, or `None` for one that is not kept.
+    """
+
+    path: Path | str
+    policy: Policy
+    redactor: Redactor
+    source: Source
+    remedy: Callable[[], list[str]]
+    sink: Sink | None = None
+    ambient: bool = True
+    ignored: Ignored = NOTHING
+    opaque: bool = False
+    pace: Tempo | None = None
+    tracing: bool = True
+    frozen: Frozen | None = None
+    timings: Callable[[], Mapping[int, Timing]] = dict
+    turns: Turns = field(default_factory=Turns)
+    root: Position = field(default_factory=Position)
+    began: float = field(default_factory=perf_counter)
+    revise: Callable[[Step], Step | None] = _unchanged
