@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from agenttape_core import CassetteNotFoundError, ConfigurationError, compare_cassettes, use_cassette
 from agenttape_core.integration import Boundary, current_session, intercept
-from agenttape_core.schema import Freeze, Header, Interaction, Outcome, Redaction, Step
+from agenttape_core.schema import Freeze, Header, IndexRow, Interaction, Outcome, Redaction, Step
 from agenttape_core.storage import write_cassette
-from agenttape_core.tools.compare.alignment import Row, aligned
+from agenttape_core.tools.compare.alignment import StepRow, aligned
 
 Records = Sequence[Interaction | Step]
 
@@ -255,33 +255,38 @@ ROWS = st.lists(
         st.sampled_from(["f1", "f2", "f3"]),
     ),
     max_size=12,
-).map(lambda rows: [Row(what, n, kind, "x", at, asked) for n, (what, kind, at, asked) in enumerate(rows)])
+).map(
+    lambda rows: [
+        (StepRow if what == "step" else IndexRow)(n, kind, "x", at, asked)
+        for n, (what, kind, at, asked) in enumerate(rows)
+    ]
+)
 
 
 @given(first=ROWS, other=ROWS)
-def test_every_row_is_aligned_once(first: list[Row], other: list[Row]) -> None:
+def test_every_row_is_aligned_once(first: list[IndexRow], other: list[IndexRow]) -> None:
     """Each row of either file occurs exactly once, those of the first in their order, and with one of its like."""
     pairs = list(aligned(first, other))
     assert [left for left, _ in pairs if left is not None] == first
-    assert sorted(right for _, right in pairs if right is not None) == sorted(other)
-    assert all((left.what, left.kind) == (right.what, right.kind) for left, right in pairs if left and right)
+    assert sorted((right for _, right in pairs if right is not None), key=other.index) == other
+    assert all((type(left), left.kind) == (type(right), right.kind) for left, right in pairs if left and right)
 
 
 @given(first=ROWS, other=ROWS)
-def test_alignment_is_greedy(first: list[Row], other: list[Row]) -> None:
+def test_alignment_is_greedy(first: list[IndexRow], other: list[IndexRow]) -> None:
     """What is left alone on both sides has no counterpart: neither by address nor by fingerprint."""
     pairs = list(aligned(first, other))
     left = [row for row, partner in pairs if row is not None and partner is None]
     right = [row for partner, row in pairs if row is not None and partner is None]
-    assert not {(row.what, row.kind, row.address) for row in left} & {
-        (row.what, row.kind, row.address) for row in right
+    assert not {(type(row), row.kind, row.address) for row in left} & {
+        (type(row), row.kind, row.address) for row in right
     }
     asked = [{(row.kind, row.fingerprint) for row in rows if row.fingerprint} for rows in (left, right)]
     assert not asked[0] & asked[1]
 
 
 @given(rows=ROWS)
-def test_a_run_is_aligned_with_itself(rows: list[Row]) -> None:
+def test_a_run_is_aligned_with_itself(rows: list[IndexRow]) -> None:
     """Each row of a run is its own counterpart."""
     assert list(aligned(rows, list(rows))) == [(row, row) for row in rows]
 

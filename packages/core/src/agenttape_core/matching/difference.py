@@ -1,4 +1,4 @@
-"""Where two requests differ, and how to show only that."""
+"""The differences of two plain values, and how to show only those."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MAX_COMPARED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place where a recorded and an asked request differ.
+    """One place where a recorded request and that of a call differ.
 
     Args:
-        path: Such as `messages[1].content`.
-        recorded: What the recording holds, shortened to the differing words and a little around them.
-        asked: What was asked, shortened likewise.
+        path: The place, for example `messages[1].content`.
+        recorded: The recorded value, shortened to the differing words and a little around them.
+        asked: The value of the call, shortened in the same way.
     """
 
     path: str
@@ -41,7 +41,7 @@ ABSENT = object()
 
 
 def differences(recorded: Plain, asked: Plain, path: str = "") -> Iterator[Difference]:
-    """Yield the differing leaves of two plain values, in the order of the asked one."""
+    """Yield the differing leaves of two plain values, in the order of the second."""
     return (spelled(*leaf) for leaf in differing_leaves(recorded, asked, path))
 
 
@@ -58,8 +58,13 @@ def differing_leaves(recorded: Plain, asked: Plain, path: str = "") -> Iterator[
             old = recorded[index] if index < len(recorded) else ABSENT
             new = asked[index] if index < len(asked) else ABSENT
             yield from differing_leaves(old, new, f"{path}[{index}]")
-    elif recorded != asked:
+    elif not _is_equal(recorded, asked):
         yield path, recorded, asked
+
+
+def _is_equal(recorded: Plain, asked: Plain) -> bool:
+    """Whether two leaves of one type are written alike: a NaN is equal to itself, and `-0.0` is not `0.0`."""
+    return repr(recorded) == repr(asked) if isinstance(asked, float) else bool(recorded == asked)
 
 
 def spelled(path: str, recorded: Plain, asked: Plain) -> Difference:

@@ -1,7 +1,6 @@
 """The comparison of two cassettes, record by record."""
 
-from agenttape_core.tools.compare.alignment import Row
 from agenttape_core.tools.compare.comparison import Compared, Comparison, State, compare_cassettes
 from agenttape_core.tools.compare.opening import named_cassette
 
-__all__ = ["Compared", "Comparison", "Row", "State", "compare_cassettes", "named_cassette"]
+__all__ = ["Compared", "Comparison", "State", "compare_cassettes", "named_cassette"]

@@ -7,59 +7,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+
+from agenttape_core.schema import IndexRow
 
 _COUNT = re.compile(r"#\d+$")
 _SUPERSTEP = re.compile(r"(?<=@)-?\d+")
 
 
-class Row(NamedTuple):
-    """A record, without its content.
+class StepRow(IndexRow):
+    """A step, without its content; its fingerprint is empty, because it has no request."""
 
-    Args:
-        what: `interaction` or `step`.
-        number: Its number among the interactions or the steps.
-        kind: Its kind.
-        name: Its name.
-        address: Its address.
-        fingerprint: The fingerprint of its request; empty for a step.
-    """
-
-    what: str
-    number: int
-    kind: str
-    name: str
-    address: str
-    fingerprint: str = ""
+    __slots__ = ()
 
 
-def _exact(row: Row) -> Hashable:
-    return row.what, row.kind, row.name, row.address, row.fingerprint
+def _exact(row: IndexRow) -> Hashable:
+    return type(row), row.kind, row.name, row.address, row.fingerprint
 
 
-def _among_siblings(row: Row) -> Hashable:
+def _among_siblings(row: IndexRow) -> Hashable:
     """Ignore the count of equal siblings: one more of them shifts those after it."""
-    return row.what, row.kind, row.name, _COUNT.sub("", row.address), row.fingerprint
+    return type(row), row.kind, row.name, _COUNT.sub("", row.address), row.fingerprint
 
 
-def _at_address(row: Row) -> Hashable:
-    return row.what, row.kind, row.address
+def _at_address(row: IndexRow) -> Hashable:
+    return type(row), row.kind, row.address
 
 
-def _request(row: Row) -> Hashable:
-    return row.what, row.kind, row.fingerprint if row.what == "interaction" else None
+def _request(row: IndexRow) -> Hashable:
+    return type(row), row.kind, row.fingerprint
 
 
-def _shifted(row: Row) -> Hashable:
+def _shifted(row: IndexRow) -> Hashable:
     """Ignore supersteps: a run that is one step longer has the same places one step later."""
-    return row.what, row.kind, row.name, _SUPERSTEP.sub("", row.address)
+    return type(row), row.kind, row.name, _SUPERSTEP.sub("", row.address)
 
 
-_KEYS: Sequence[Callable[[Row], Hashable]] = (_exact, _among_siblings, _at_address, _request, _shifted)
+_KEYS: Sequence[Callable[[IndexRow], Hashable]] = (_exact, _among_siblings, _at_address, _request, _shifted)
 """The keys that make two records counterparts, the strongest first."""
 
 
-def aligned(first: Sequence[Row], other: Sequence[Row]) -> Iterator[tuple[Row | None, Row | None]]:
+def aligned(first: Sequence[IndexRow], other: Sequence[IndexRow]) -> Iterator[tuple[IndexRow | None, IndexRow | None]]:
     """Yield each row of both with its counterpart, or with None, in the order of the files.
 
     A row that only one file has keeps its place. Where the orders of both files cross, that of the first counts.
@@ -76,7 +63,7 @@ def aligned(first: Sequence[Row], other: Sequence[Row]) -> Iterator[tuple[Row | 
     yield from ((None, other[n]) for n in range(done + 1, len(other)) if n not in taken)
 
 
-def _partners(first: Sequence[Row], other: Sequence[Row]) -> dict[int, int]:
+def _partners(first: Sequence[IndexRow], other: Sequence[IndexRow]) -> dict[int, int]:
     """Pair the rows off, the n-th of a key with the n-th. Rows that a stronger key has paired stay paired."""
     partners: dict[int, int] = {}
     left, right = list(range(len(first))), list(range(len(other)))

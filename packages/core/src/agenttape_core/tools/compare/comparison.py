@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any, Literal, get_args
 
 from agenttape_core.matching import Difference, Ignored
-from agenttape_core.schema import Plain, Step
+from agenttape_core.schema import IndexRow, Plain, Step
 from agenttape_core.storage import Cassette, Location
-from agenttape_core.tools.compare.alignment import Row, aligned
+from agenttape_core.tools.compare.alignment import StepRow, aligned
 from agenttape_core.tools.compare.opening import named_cassette
 from agenttape_core.tools.compare.sameness import (
     Counterparts,
@@ -198,7 +198,7 @@ class Comparison:
     __str__ = text
 
     @cached_property
-    def _pairs(self) -> list[tuple[Row | None, Row | None]]:
+    def _pairs(self) -> list[tuple[IndexRow | None, IndexRow | None]]:
         return list(aligned(*(_rows(cassette, steps=self._steps) for cassette in (self.first, self.other))))
 
     def _facts(self, ids: Counterparts) -> Iterator[Compared]:
@@ -208,7 +208,7 @@ class Comparison:
             if any(fact not in (None, [], {}) for fact in facts):
                 yield Compared("header", "changed" if found else "same", "header", name, "", differences=found)
 
-    def _compared(self, first: Row | None, other: Row | None, ids: Counterparts) -> Compared:
+    def _compared(self, first: IndexRow | None, other: IndexRow | None, ids: Counterparts) -> Compared:
         row = first or other
         assert row is not None
         if first is None or other is None:
@@ -219,24 +219,28 @@ class Comparison:
             return _of(row, "changed", first, other, tuple(found))
         return _of(row, "same" if first.address == other.address else "moved", first, other)
 
-    def _differences(self, first: Row, other: Row, ids: Counterparts) -> list[Difference]:
-        if first.what == "step":
+    def _differences(self, first: IndexRow, other: IndexRow, ids: Counterparts) -> list[Difference]:
+        if isinstance(first, StepRow):
             steps = self.first.step(first.number), self.other.step(other.number)
             return step_differences(*steps, ids, self._ignored)
         # Records that are written alike need not be parsed: where one continues another request, equal fingerprints
         # say that the whole requests are equal.
-        if first[2:] == other[2:] and self.first.written(first.number) == self.other.written(other.number):
+        if first[1:5] == other[1:5] and self.first.written(first.number) == self.other.written(other.number):
             return []
         both = self.first.interaction(first.number), self.other.interaction(other.number)
         return interaction_differences(*both, ids, self._ignored)
 
 
 def _of(
-    row: Row, state: State, first: Row | None, other: Row | None, differences: tuple[Difference, ...] = ()
+    row: IndexRow,
+    state: State,
+    first: IndexRow | None,
+    other: IndexRow | None,
+    differences: tuple[Difference, ...] = (),
 ) -> Compared:
     moved = other is not None and other.address != row.address
     return Compared(
-        row.what,
+        "step" if isinstance(row, StepRow) else "interaction",
         state,
         row.kind,
         row.name,
@@ -248,11 +252,9 @@ def _of(
     )
 
 
-def _rows(cassette: Cassette, *, steps: bool) -> list[Row]:
+def _rows(cassette: Cassette, *, steps: bool) -> list[IndexRow]:
     return [
-        Row("step", row.number, row.kind, row.name, row.address)
-        if isinstance(row, Step)
-        else Row("interaction", row.number, row.kind, row.name, row.address, row.fingerprint)
+        StepRow(row.number, row.kind, row.name, row.address, "") if isinstance(row, Step) else row
         for row in (cassette.rows() if steps else cassette.entries)
     ]
 

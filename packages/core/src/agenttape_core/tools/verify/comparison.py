@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 
+from agenttape_core.matching import ABSENT, differing_leaves
 from agenttape_core.matching.difference import differing_words
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain
@@ -16,10 +17,11 @@ from agenttape_core.tools.verify.output import Output
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _ID = re.compile(r"\b[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}\b")
+_TAG = re.compile(r"\.\$(?!\$)\w+")
+"""A tag of a value, such as `$tuple`: no step of the path that a reader would take."""
 _MAX_PLACES = 20
 _MAX_SHOWN = 2000
 _MAX_VALUE = 300
-_ABSENT = object()
 _NOTHING = "(nothing)"
 _HIDDEN = "(differs only in what is redacted)"
 
@@ -146,30 +148,31 @@ _ASPECTS: Sequence[tuple[str, Callable[[Output], Plain], _Spell]] = (
 
 
 def _leaves(first: Plain, other: Plain, path: str) -> Iterator[Pair]:
-    """Yield the differing leaves of two plain values; a tag such as `$tuple` is no step of the path."""
-    if _same_shape(first, other, dict):
-        for key in [*first, *(key for key in other if key not in first)]:
-            below = path if key.startswith("$") and len(first) == len(other) == 1 else f"{path}.{key}"
-            yield from _leaves(first.get(key, _ABSENT), other.get(key, _ABSENT), below)
+    """Yield the differing leaves of two plain values, then the mappings whose keys are in another order."""
+    for at, old, new in differing_leaves(first, other, path):
+        what = _TAG.sub("", at)
+        if isinstance(old, str) and isinstance(new, str):
+            yield _texts(what, old, new)
+        else:
+            yield what, _shown(old), _shown(new), ""
+    yield from _key_orders(first, other, path)
+
+
+def _key_orders(first: Plain, other: Plain, path: str) -> Iterator[Pair]:
+    if isinstance(first, dict) and isinstance(other, dict):
         if list(first) != list(other) and set(first) == set(other):
-            yield f"order of keys in the {path}", ", ".join(first)[:_MAX_VALUE], ", ".join(other)[:_MAX_VALUE], ""
-    elif _same_shape(first, other, list):
-        for index, (old, new) in enumerate(zip_longest(first, other, fillvalue=_ABSENT)):
-            yield from _leaves(old, new, f"{path}[{index}]")
-    elif _same_shape(first, other, str):
-        if first != other:
-            yield _texts(path, first, other)
-    elif _ABSENT in (first, other) or not _same(first, other):
-        yield path, _shown(first), _shown(other), ""
-
-
-def _same_shape(first: Plain, other: Plain, shape: type) -> bool:
-    return isinstance(first, shape) and isinstance(other, shape)
+            what = f"order of keys in the {_TAG.sub('', path)}"
+            yield what, ", ".join(first)[:_MAX_VALUE], ", ".join(other)[:_MAX_VALUE], ""
+        for key in filter(other.__contains__, first):
+            yield from _key_orders(first[key], other[key], f"{path}.{key}")
+    elif isinstance(first, list) and isinstance(other, list):
+        for index, (old, new) in enumerate(zip(first, other, strict=False)):
+            yield from _key_orders(old, new, f"{path}[{index}]")
 
 
 def _texts(what: str, first: str | None, other: str | None) -> Pair:
     if not first or not other:
-        return what, _shown(first or _ABSENT), _shown(other or _ABSENT), ""
+        return what, _shown(first or ABSENT), _shown(other or ABSENT), ""
     noise: Noise = ""
     if _ADDRESS.sub("", first) == _ADDRESS.sub("", other):
         noise = "address"
@@ -179,7 +182,7 @@ def _texts(what: str, first: str | None, other: str | None) -> Pair:
 
 
 def _shown(value: Plain) -> str:
-    if value is _ABSENT:
+    if value is ABSENT:
         return _NOTHING
     text = value.replace("\n", "⏎") if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
