@@ -20,7 +20,7 @@ class Execute:
     """Call the real thing."""
 
     live: bool
-    """Whether it is executed because it is named as live, not because it is being recorded."""
+    """True if it is executed because it is named as live, not because it is being recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def decide(policy: Policy, kind: str, name: str, candidate: Candidate | None) ->
     """Decide what happens on a call. Pure: to use up the recording that serves it is the session's business.
 
     Args:
-        policy: What the session allows.
+        policy: The permissions of the session.
         kind: The kind of boundary.
         name: The name of the boundary.
         candidate: The recording that would answer the call, if there is one.

@@ -8,7 +8,7 @@ from agenttape_core.errors import ConfigurationError
 
 
 class Mode(StrEnum):
-    """What a session may do (VCR: https://benoittgt.github.io/vcr/#/record_modes/record_modes)."""
+    """The mode of a session, as in VCR (https://benoittgt.github.io/vcr/#/record_modes/record_modes)."""
 
     NONE = "none"
     """Replay only: everything is served, anything else is a miss."""

@@ -1,4 +1,4 @@
-"""What a session allows: its mode and the options that bend it."""
+"""The policy of a session: its mode, and the options that bend it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.matching import STRICT, WAYS, Exhausted, MatchOn
 
 OnMiss = Literal["raise", "return"]
-"""What a call gets that can be neither served nor executed: the miss, or an error result that the run lives with."""
+"""The answer to a call that can be neither served nor executed: a miss, or an error result that the run lives with."""
 
 Lossy = Literal["refuse", "serve"]
-"""What to do with a recording that is not exactly what came back: treat it as a miss, or serve it all the same."""
+"""The treatment of a recording that is not exactly what came back: a miss, or served all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What one session allows.
+    """The permissions of one session.
 
     Args:
         mode: The mode it was opened in.
         recorded: Whether a cassette was there when it was opened.
         live: Kinds and names that are executed for real in any mode.
         frozen: Kinds and names that are only ever served, in any mode.
-        exhausted: What to do when a sequence of equal requests runs out.
+        exhausted: The answer when a sequence of equal requests runs out.
         match_on: How a recording is found, tried in turn.
-        on_miss: What a call gets that has no recording.
+        on_miss: The answer to a call that has no recording.
         lossy: Whether recordings that are not exact are served.
     """
 
@@ -44,35 +44,35 @@ class Policy:
 
     @property
     def replaces(self) -> bool:
-        """Whether what is executed takes the place of the whole old cassette."""
+        """True if what is executed takes the place of the whole old cassette."""
         return self.mode is Mode.ALL or (self.mode is Mode.ONCE and not self.recorded)
 
     @property
     def records(self) -> bool:
-        """Whether calls without a recording may be executed."""
+        """True if calls without a recording may be executed."""
         return self.replaces or self.mode is Mode.NEW_EPISODES
 
     @property
     def offline(self) -> bool:
-        """Whether nothing at all may be executed."""
+        """True if nothing at all may be executed."""
         return not self.records and not self.live
 
     @property
     def serves(self) -> bool:
-        """Whether anything may be served."""
+        """True if anything may be served."""
         return not self.replaces or (self.recorded and bool(self.frozen))
 
     def may_serve(self, kind: str, name: str) -> bool:
-        """Whether a recording would be served if there is one; else there is no need to look for it."""
+        """True if a recording would be served if there is one; else there is no need to look for it."""
         return self.is_frozen(kind, name) or not (self.replaces or self.is_live(kind, name))
 
     def is_frozen(self, kind: str, name: str) -> bool:
-        """Whether a boundary is only ever served."""
+        """True if a boundary is only ever served."""
         barred = self.executable is not None and not {kind, name} & self.executable
         return barred or kind in self.frozen or name in self.frozen
 
     def is_live(self, kind: str, name: str) -> bool:
-        """Whether a boundary is executed in any mode. What is named as both is frozen."""
+        """True if a boundary is executed in any mode. What is named as both is frozen."""
         return (kind in self.live or name in self.live) and not self.is_frozen(kind, name)
 
 

@@ -1,6 +1,6 @@
-"""Where a call stands in the run: its address, and its place in the order of the file.
+"""The place of a call in its run: its address, and its order in the file.
 
-A position is a node of the run tree. Its address is the path of labels from the root, such as
+A position is a node of the run tree. Its address is the path of labels from the root, for example
 `LangGraph/tools@2~1/get_weather`, where `@2` is a superstep, `~1` the second of several parallel branches, and a
 trailing `#3` the third equal sibling. Addresses depend on the structure of the run and never on which of two parallel
 calls happened to be faster, so they are the same in every run of the same code.
@@ -39,12 +39,12 @@ Order = tuple[Place, ...]
 
 
 class Branch:
-    """One of several concurrent strands of a run, told apart by the order in which they were forked. Thread-safe.
+    """One of several concurrent branches of a run, numbered in the order in which they were forked. Thread-safe.
 
     Args:
         rank: The indices of the branch and of those it came from, outermost first.
-        task: The asyncio task that runs in it, if one does; every other task that asks gets a fork.
-        lent: Whether it is the same strand as another branch of this rank, for a task that is waited for at once.
+        task: The asyncio task that runs in it, if one does; every other task gets a fork.
+        lent: Whether it is another branch of this rank over again, for a task that is awaited at once.
     """
 
     __slots__ = ("_lock", "_task", "lent", "rank")
@@ -59,15 +59,15 @@ class Branch:
 
     @property
     def name(self) -> str:
-        """What tells it from its siblings. The first fork is called like the branch that it came from."""
+        """Its name among its siblings. The first fork has the name of the branch that it came from."""
         return rank_name(self.rank)
 
     def lend(self) -> Branch:
-        """Return this strand for the next task that asks: one that the task of this branch waits for at once."""
+        """Return this branch for the next task to claim: one that the task of this branch awaits at once."""
         return Branch(self.rank, lent=True)
 
     def runs(self, task: asyncio.Task[Any]) -> bool:
-        """Whether the task runs in this branch."""
+        """True if the task runs in this branch."""
         return self._task is not None and self._task() is task
 
     def claim(self, task: asyncio.Task[Any]) -> bool:
@@ -81,7 +81,7 @@ class Branch:
 
 
 def rank_name(rank: tuple[int, ...]) -> str:
-    """Return a rank as text, without the zeros at its end: a strand that is alone has no name."""
+    """Return a rank as text, without the zeros at its end: a branch that is alone has no name."""
     while rank and rank[-1] == 0:
         rank = rank[:-1]
     return ".".join(map(str, rank))
@@ -109,7 +109,7 @@ def task_branch(position: Position) -> Branch | None:
     """Return the branch of this context, forking it if this is another asyncio task than the one it belongs to.
 
     Args:
-        position: What the caller runs below; forks are counted by it.
+        position: The position that the caller runs below; forks are counted by it.
     """
     branch, task = _branch.get(), _current_task()
     if branch is None or task is None or branch.runs(task):
@@ -135,7 +135,7 @@ class Position:
 
     Args:
         address: The path from the root; empty for the root.
-        order: What to sort by.
+        order: The key to sort by.
         branch: The branch in force where the position began.
     """
 
@@ -174,10 +174,10 @@ class Position:
         """Begin a position below this one.
 
         Args:
-            label: What it is: the name of a model, tool, chain or node.
-            at: Its place among its siblings, when the framework says so (a superstep).
+            label: The name of a model, tool, chain or node.
+            at: Its place among its siblings, if the framework knows it (a superstep).
             group: Siblings of one group run concurrently: they share the place of the first of them to start.
-            within: Its place within the group, when the framework says so.
+            within: Its place within the group, if the framework knows it.
             branch: The branch it runs in, which tells it from concurrent siblings unless `at` or `group` do.
         """
         rank = self.rank_of(branch) if at is None and group is None else ()
@@ -206,7 +206,7 @@ class Position:
             self._counts[label] = int(count or 1) - 1
 
     def is_beside(self, other: Position) -> bool:
-        """Whether this position is in the same tree as another one, below the same first step, but not below it."""
+        """True if this position is in the same tree as another one, below the same first step, but not below it."""
         return self.order[:1] == other.order[:1] and self.order[: len(other.order)] != other.order
 
     def moment(self) -> Order:
@@ -214,7 +214,7 @@ class Position:
         return (*self.order, Place(self._started))
 
     def fork(self, branch: Branch, task: asyncio.Task[Any] | None = None) -> Branch:
-        """Return a new branch for a strand that begins below this position.
+        """Return a new branch that begins below this position.
 
         Args:
             branch: The branch that it comes from.
@@ -237,7 +237,7 @@ def places_above(address: str) -> Iterator[str]:
     """Yield the places around an address, the nearest first, and last the empty one around all.
 
     Args:
-        address: The address; nothing is around the empty one.
+        address: The address; there is no place around the empty one.
     """
     while address:
         address = address.rpartition("/")[0]

@@ -63,7 +63,7 @@ def differing_leaves(recorded: Plain, asked: Plain, path: str = "") -> Iterator[
 
 
 def _is_equal(recorded: Plain, asked: Plain) -> bool:
-    """Whether two leaves of one type are written alike: a NaN is equal to itself, and `-0.0` is not `0.0`."""
+    """True if two leaves of one type are written alike: a NaN is equal to itself, and `-0.0` is not `0.0`."""
     return repr(recorded) == repr(asked) if isinstance(asked, float) else bool(recorded == asked)
 
 

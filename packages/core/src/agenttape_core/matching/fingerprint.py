@@ -1,4 +1,4 @@
-"""Requests in canonical form, and the fingerprint of what they ask.
+"""Requests in canonical form, and their fingerprints.
 
 The recipe, which `docs/fingerprint.md` spells out for other implementations:
 
@@ -8,7 +8,7 @@ The recipe, which `docs/fingerprint.md` spells out for other implementations:
    of 32 hex digits) is replaced by `<id>`, and remembered.
 3. A part contributes the line `key digest n n n`: the top-level key (with `[]` for an item of a list), the SHA-256 of
    the text, and for each remembered id its number in order of first appearance in the *whole* request.
-   What the session ignores (`ignoring.py`) is left out before the text is written; a part that is ignored whole
+   What the session ignores (`ignored_paths.py`) is left out before the text is written; a part that is ignored whole
    contributes no line.
 4. The fingerprint is the first 32 hex digits of the SHA-256 of the kind and these lines, by sorted key.
 
@@ -46,7 +46,7 @@ class Keyed(NamedTuple):
     key: Hashable
     """Different whenever the part is."""
     source: Any
-    """What the part is built of."""
+    """The value that the part is built of."""
     build: Callable[[Any], Plain]
     """Builds the part as plain data of its source; called once per distinct key."""
 
@@ -63,12 +63,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class CanonicalRequest:
-    """A request in canonical form: what is asked, free of where and when.
+    """A request in canonical form: free of where and when it was made.
 
     Args:
         kind: The kind of boundary.
         name: The name of the boundary; not part of the fingerprint.
-        fingerprint: The hash of what is asked; see the module docstring.
+        fingerprint: The hash of the request; see the module docstring.
         ids: The run-specific ids of the request in order of first appearance, then those that belong to the call only.
         parts: The parts by top-level key; a list where the value is a list.
         extra: How many of the ids belong to the call only.
@@ -95,7 +95,7 @@ class Canonicaliser:
 
     Args:
         plain: Makes plain, redacted data of a value; called once per distinct part.
-        ignored: What fingerprints leave out.
+        ignored: The paths that fingerprints leave out.
     """
 
     def __init__(self, plain: Callable[[Any], Plain], ignored: Ignored = NOTHING) -> None:
@@ -111,7 +111,7 @@ class Canonicaliser:
             kind: The kind of boundary.
             name: The name of the boundary.
             body: The request. Values may be `Keyed`, also as items of a list.
-            ids: Run-specific ids that belong to the call but are not part of what is asked.
+            ids: Run-specific ids that belong to the call but are not part of the request.
 
         Raises:
             UnrecordableValueError: If a value cannot be written as plain data.
@@ -150,7 +150,7 @@ class Canonicaliser:
 
 
 def _content_key(value: Any) -> bytes | None:
-    """Return bytes that are equal only for equal builtin values, or nothing for other values.
+    """Return bytes that are equal only for equal builtin values, or `None` for other values.
 
     Version 2 of the marshal format is used because later ones encode shared references, which differ between equal
     values: https://docs.python.org/3/library/marshal.html.

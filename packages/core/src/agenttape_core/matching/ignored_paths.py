@@ -17,7 +17,7 @@ Step = str | int
 """A key, an index, or one of the three stars."""
 
 Paths = tuple[tuple[Step, ...], ...]
-"""What is left of the paths below some place; an empty one says that the place itself is ignored."""
+"""The rest of the paths below some place; an empty one means that the place itself is ignored."""
 
 _ANY_KEY, _ANY_ITEM, _ANYTHING = "*", "[*]", "**"
 _STEP = re.compile(r"\[(\d+|\*)\]|(?:(?<=.)\.|^)((?:[^.\[\]\\]|\\.)+)", re.DOTALL)
@@ -60,7 +60,7 @@ def _steps(path: str) -> tuple[Step, ...]:
         match = _STEP.match(path, at)
         if match is None or (at == 0 and match[2] is None):
             raise ConfigurationError(
-                f"ignore={path!r} is not a path of a request: expected such as 'arguments.now', 'messages[*].name' "
+                f"ignore={path!r} is not a path of a request: expected for example 'arguments.now', 'messages[*].name' "
                 "or '**.created_at'"
             )
         index, key = match.groups()
@@ -92,7 +92,7 @@ def below(paths: Paths, step: str | int) -> Paths:
 
 
 def ignores(paths: Paths) -> bool:
-    """Whether the place that these paths are left of is ignored itself."""
+    """True if the place that these paths are left of is ignored itself."""
     return () in paths
 
 

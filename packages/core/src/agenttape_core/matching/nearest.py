@@ -65,7 +65,7 @@ def nearest(
         address: Where the call was made.
         rows: The recordings.
         recorded: Reads the recorded request of a number.
-        ignored: What is left out of the comparison.
+        ignored: The paths left out of the comparison.
     """
 
     def compared(row: IndexRow) -> Plain:

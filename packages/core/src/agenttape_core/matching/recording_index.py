@@ -15,7 +15,7 @@ from agenttape_core.matching.fingerprint import CanonicalRequest
 from agenttape_core.schema import IndexRow, Interaction, Plain
 
 Exhausted = Literal["fail", "last", "cycle"]
-"""What to do when a sequence of equal requests is longer than recorded: fail, repeat the last, start over."""
+"""The end of a sequence of equal requests that is longer than recorded: fail, repeat the last, start over."""
 
 Way = Literal["exact", "request", "address", "ordered"]
 """A way to find a recording: the same request at the same address, the same request elsewhere, another request at the
@@ -24,7 +24,7 @@ same address, or the next one of the same kind and name whatever its request; th
 WAYS: tuple[Way, ...] = get_args(Way)
 
 Rung = Literal["exact", "request", "address", "ordered", "matcher", "repeated"]
-"""How a recording was found: one of the ways, by the user's matcher, or again after exhaustion."""
+"""The way a recording was found: one of the ways above, the user's matcher, or again after exhaustion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class RecordingIndex:
         self._by_fingerprint = _Index()
         self._exact = _Index()
         self._indexed: set[str] = set()
-        """The fingerprints that the exact index covers: it grows with what is asked, so that opening stays quick."""
+        """The fingerprints that the exact index covers: it grows with the requests, so that opening stays quick."""
         self._others: dict[Way, _Index] = {way: _Index() for way in ("address", "ordered") if way in match_on}
         self._parents: dict[int, int] = {}
         self._used: set[int] = set()
@@ -150,7 +150,7 @@ class RecordingIndex:
         Args:
             request: The request of the call.
             address: Where the call is made.
-            exhausted: What to do when all recordings that fit are used.
+            exhausted: The rule for when all recordings that fit are used.
         """
         for way in self._match_on:
             number = self._accepted(way, request, address) if callable(way) else self._free(way, request, address)
@@ -166,7 +166,7 @@ class RecordingIndex:
             self._used.add(candidate.number)
 
     def give_back(self, numbers: Iterable[int]) -> None:
-        """Let recordings be found again: the run goes back to before it asked for them. They count as used."""
+        """Let recordings be found again: the run goes back to before it used them. They count as used."""
         with self.lock:
             again = self._used & set(numbers)
             self._given_back |= again
@@ -188,7 +188,7 @@ class RecordingIndex:
         if way != "exact":
             return self._others[way], _key(way, request.kind, request.name, address)
         fingerprint = request.fingerprint
-        if fingerprint not in self._indexed:  # the first time that this request is asked
+        if fingerprint not in self._indexed:  # the first time that this request is made
             self._indexed.add(fingerprint)
             for number in self._by_fingerprint.numbers.get(fingerprint, ()):
                 self._exact.add((fingerprint, self._rows[number].address), number)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class IndexRow(NamedTuple):
-    """What the first keys of a record say.
+    """The first keys of a record.
 
     A named tuple, because it costs a quarter of a frozen dataclass to make, and opening a cassette makes one for each
     recording.

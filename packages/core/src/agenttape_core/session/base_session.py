@@ -1,4 +1,4 @@
-"""What the calls of one session share: its recordings, its redactor, its ledger, its latch."""
+"""The part of a session that its calls share: recordings, redactor, ledger, latch, extensions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Slot(Generic[T]):
 
 
 class BaseSession:
-    """What the calls and steps of one session know of it; `Session` decides what happens on a call.
+    """A session as its crossings and steps see it; `Session` decides what happens on a call.
 
     Args:
         setup: All that it is made of.
@@ -72,7 +72,7 @@ class BaseSession:
 
     @property
     def closed(self) -> bool:
-        """Whether the session has ended: it serves and executes nothing more."""
+        """True if the session has ended: it serves and executes nothing more."""
         return self.ledger.is_closed
 
     @property
@@ -82,22 +82,22 @@ class BaseSession:
 
     @property
     def records(self) -> bool:
-        """Whether anything of the run may be written: executed calls, and its steps."""
+        """True if anything of the run may be written: executed calls, and its steps."""
         return self.ledger.writes
 
     @property
     def keeps_steps(self) -> bool:
-        """Whether the steps of this run are kept: because they are watched, or because they are written."""
+        """True if the steps of this run are kept: because they are watched, or because they are written."""
         return self.ledger.watches_steps or self.writes_steps
 
     @property
     def writes_steps(self) -> bool:
-        """Whether steps are written: not beside those of an earlier run, and not where nothing is written."""
+        """True if steps are written: not beside those of an earlier run, and not where nothing is written."""
         return self.ledger.writes and (self.policy.replaces or not self.policy.records)
 
     @property
     def is_one_run(self) -> bool:
-        """Whether executed calls are not added to a recording of another run, where their times would mean nothing."""
+        """True if executed calls are not added to a recording of another run, where their times would mean nothing."""
         return self.policy.replaces or not self.policy.recorded or not self.policy.records
 
     def seconds_of(self, number: int) -> float:

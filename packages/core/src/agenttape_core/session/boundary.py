@@ -41,7 +41,7 @@ class Boundary:
 
 
 class BaseCrossing:
-    """A call at a boundary, before anything is said of what happens on it.
+    """The facts that every crossing has, whatever happens on it.
 
     Args:
         session: The session it belongs to.
@@ -69,7 +69,7 @@ class AnsweredCrossing(BaseCrossing):
     __slots__ = ()
 
     is_served: ClassVar[Literal[True]] = True
-    """Whether the call is answered without being executed."""
+    """True if the call is answered without being executed."""
 
     def has_turned(self) -> None:
         """Note that the call is answered."""
@@ -108,10 +108,10 @@ class RefusedCrossing(AnsweredCrossing):
         self.drift = drift
 
     def paced(self) -> None:
-        """Wait for nothing: no time was recorded."""
+        """Return at once: no time was recorded."""
 
     async def await_turn(self) -> None:
-        """Wait for nothing: the call has no place in the recorded order of answers."""
+        """Return at once: the call has no place in the recorded order of answers."""
 
     def effects(self, after: int | None = None) -> list[Any]:  # noqa: ARG002 - as of a served crossing
         """Return no effects."""

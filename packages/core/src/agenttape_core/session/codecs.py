@@ -26,7 +26,7 @@ def value_codec(*, lenient: bool = False) -> ValueCodec:
 
 
 def register_codecs(codecs: Sequence[TypeCodec]) -> None:
-    """Add families of values to what boundaries can carry; later ones are asked first.
+    """Add families of values to what boundaries can carry; later ones win.
 
     Several integrations may register the same codec, one of `agenttape_core.schema.codecs`.
 

@@ -10,7 +10,7 @@ from agenttape_core.session.executed_crossing import ExecutedCrossing
 from agenttape_core.session.served_crossing import ServedCrossing
 
 Crossing = ServedCrossing | RefusedCrossing | ExecutedCrossing
-"""A call at a boundary. `is_served` tells the first two, which are answered, from the one that is executed."""
+"""A call at a boundary. `is_served` is true of the first two, which are answered without being executed."""
 
 C = TypeVar("C", bound=Crossing)
 

@@ -59,7 +59,7 @@ class ExecutedCrossing(BaseCrossing):
     )
 
     is_served: ClassVar[Literal[False]] = False
-    """Whether the call is answered without being executed."""
+    """True if the call is answered without being executed."""
 
     def __init__(
         self,
@@ -78,17 +78,17 @@ class ExecutedCrossing(BaseCrossing):
         self.tags: Sequence[str] = ()
         """Words that the program gave the call, besides its request."""
         self.metadata: Mapping[str, Any] = {}
-        """What else the program said of the call."""
+        """More facts that the program gave about the call."""
         self.fidelity_note = ""
-        """What its recording will lack, and why, where an observer cannot see all of the outcome."""
+        """The reason for a lossy recording, where an observer cannot see all of the outcome; empty if it is exact."""
         self.drops_ids = False
-        """Whether those run-specific ids of the call are recorded as empty that its outcome does not hold.
+        """True if an empty text is recorded for each run-specific id of the call that its outcome does not hold.
 
-        Ids of tasks are meant: they differ in each recording, and nothing else in the cassette names them."""
+        For ids of tasks: they differ in each recording, and nothing else in the cassette names them."""
         self.error_ids: Mapping[str, str] = {}
         """The ids in its error that differ in each recording, and what is recorded in their place."""
         self.duration_ms: float | None = None
-        """How long it took, where another tool has measured it; by default as long as it takes now."""
+        """The duration that another tool has measured; `None` to measure it here."""
         self._offsets: list[float] = []
         self._effects: list[Effect] = []
         self._began = perf_counter()
@@ -112,11 +112,11 @@ class ExecutedCrossing(BaseCrossing):
                 swap_executing(outside)
 
     def is_below(self, other: ExecutedCrossing) -> bool:
-        """Whether this crossing is the other one or was begun inside it."""
+        """True if this crossing is the other one or was begun inside it."""
         return any(crossing is other for crossing in self._outwards())
 
     def is_inside(self, owner: Any) -> bool:
-        """Whether this crossing or one around it belongs to the owner."""
+        """True if this crossing or one around it belongs to the owner."""
         return any(crossing.owner is owner for crossing in self._outwards())
 
     def _outwards(self) -> Iterator[ExecutedCrossing]:
@@ -172,9 +172,9 @@ class ExecutedCrossing(BaseCrossing):
         """Record a stream.
 
         Args:
-            chunks: What arrived, each encoded at the moment of its arrival, before the reader could change it.
+            chunks: The chunks, each encoded at the moment of its arrival, before the reader could change it.
             ended: How it ended.
-            error: What broke it.
+            error: The error that broke it.
             usage: The token counts of the whole.
         """
         with self.session.latching():
@@ -217,7 +217,7 @@ class ExecutedCrossing(BaseCrossing):
         """Return the ids to record.
 
         Ids are found again by their place, so one that is dropped leaves an empty text behind. Only those of the call
-        itself, which stand last, may be dropped: those of the request are part of what was asked.
+        itself, which stand last, may be dropped: the others are part of the request.
         """
         ids, extra = self.request.ids, self.request.extra
         if not self.drops_ids or not extra:
@@ -238,7 +238,7 @@ def _none(_: BaseSession) -> list[ExecutedCrossing]:
 
 
 RUNNING = Slot(_none)
-"""What is being executed for real now in a session, in the order in which it began."""
+"""The crossings of a session that are being executed for real now, in the order in which they began."""
 
 
 def redacted_effects(effects: Sequence[Effect], redactor: Redactor) -> list[Effect]:

@@ -106,7 +106,7 @@ def intercept(crossing: Crossing, execute: Callable[[], Any], apply: Apply | Non
     Args:
         crossing: The call.
         execute: Makes the real call.
-        apply: Does again what else a served call did; the real one tells `Crossing.effected`.
+        apply: Does again what else a served call did; the real call notes it with `ExecutedCrossing.effected`.
     """
     if crossing.is_served:
         return serve(crossing, apply)
@@ -135,7 +135,7 @@ async def aintercept(crossing: Crossing, execute: Callable[[], Awaitable[Any]], 
 
 
 class _Stream:
-    """What arrived on a real stream so far; records it exactly once, however it ends.
+    """The chunks of a real stream so far; records them exactly once, however the stream ends.
 
     Only what the real stream raises is its error. A reader that stops, by closing the stream or by raising where a
     chunk was handed to it, leaves a closed stream behind; so does one that still waits when the session ends.

@@ -22,7 +22,7 @@ class Ledger:
 
     def __init__(self, sink: Sink | None, revise: Callable[[Step], Step | None]) -> None:
         self.is_closed = False
-        """Whether the run has ended. What ends after it is not part of it."""
+        """True if the run has ended. What ends after it is not part of it."""
         self.texts: SharedTexts | None = None
         """The long texts of its interactions, if steps refer to them."""
         self.served_at: dict[int, Order] = {}
@@ -47,7 +47,7 @@ class Ledger:
 
     @property
     def writes(self) -> bool:
-        """Whether there is a sink."""
+        """True if there is a sink."""
         return self._sink is not None
 
     def keep(self, interaction: Interaction, timing: Timing, order: Order) -> None:
@@ -79,7 +79,7 @@ class Ledger:
 
     @property
     def watches_steps(self) -> bool:
-        """Whether the steps of this run are remembered."""
+        """True if the steps of this run are remembered."""
         return self._watched is not None
 
     def watch_steps(self) -> None:

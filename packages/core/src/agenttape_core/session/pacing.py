@@ -1,4 +1,4 @@
-"""How long a replay waits, when it is to take the time that its recording took."""
+"""The waits of a replay that takes as long as its recording took."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Waiter:
 
 
 waiter = Waiter()
-"""What every replay waits with."""
+"""The waiter of every replay; tests put another one in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Tempo:
     """The speed of a replay, and the times that it scales.
 
     Args:
-        scale: What the recorded times are multiplied with: 1 is as it was, 0.5 is twice as fast.
+        scale: The factor of the recorded times: 1 is as it was, 0.5 is twice as fast.
         timings: The recorded times, by the numbers of their interactions.
     """
 

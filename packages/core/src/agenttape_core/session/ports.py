@@ -1,4 +1,4 @@
-"""What a session needs of the world: recordings to read and a place to write them. Storage provides both."""
+"""The ports of a session: recordings to read, and a place to write them. Storage provides both."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Source(Protocol):
 
 
 class Sink(Protocol):
-    """Where finished interactions go."""
+    """The destination of finished interactions and steps."""
 
     def append(self, interaction: Interaction, timing: Timing, order: Order) -> None:
         """Keep a finished interaction so that not even a crash loses it."""
 
     def append_step(self, step: Step, timing: StepTiming, order: Order) -> None:
-        """Keep a finished step likewise."""
+        """Keep a finished step in the same way."""

@@ -48,7 +48,7 @@ def _with_errors(codec: ValueCodec) -> ValueCodec:
 
 
 def _slots(error: BaseException) -> Iterator[tuple[str, Any]]:
-    """Yield what an exception keeps outside its dict and does not get from its arguments, such as a file name."""
+    """Yield what an exception keeps outside its dict and does not get from its arguments, for example a file name."""
     for cls in type(error).__mro__:
         for name, member in vars(cls).items():
             if isinstance(member, MemberDescriptorType) and not name.startswith("__") and name not in _NOT_KEPT:
@@ -90,7 +90,7 @@ def rebuild_error(record: RecordedError, codec: ValueCodec) -> Exception:
 
 
 def _made(cls: type[Exception], args: tuple[Any, ...]) -> Any:
-    """Return an instance as the nearest built-in base makes it, or nothing if that cannot."""
+    """Return an instance as the nearest built-in base makes it, or `None` if that cannot."""
     builtin: Any = next(base for base in cls.__mro__ if base.__module__ == "builtins")
     try:
         error = builtin.__new__(cls, *args)
@@ -117,7 +117,7 @@ def _substitute(record: RecordedError, args: tuple[Any, ...]) -> Exception:
 
 
 def _is_list_of_texts(value: Any) -> bool:
-    """Whether Python can show and add to the notes of an error."""
+    """True if Python can show and add to the notes of an error."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 

@@ -1,4 +1,4 @@
-"""What became of each interaction of a session."""
+"""The report of a session: the fate of each interaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Crossed:
         name: The name of the boundary.
         address: Where it stands in the run.
         number: Its number in the cassette; while recording, the order of its start.
-        rung: How its recording was found; nothing when it was executed or not used at all.
+        rung: How its recording was found; `None` if it was executed or not used at all.
     """
 
     kind: str
@@ -33,7 +33,7 @@ class Crossed:
 
 @dataclass(slots=True)
 class Report:
-    """What a session served, executed, missed and never asked for. Grows while the session is open."""
+    """The interactions that a session served, executed, missed and left unused. Grows while the session is open."""
 
     _served: list[Crossed] = field(default_factory=list)
     _executed: list[Crossed] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Report:
 
     @property
     def served(self) -> tuple[Crossed, ...]:
-        """The interactions answered from the cassette, in the order they were asked."""
+        """The interactions answered from the cassette, in the order of the calls."""
         return tuple(self._served)
 
     @property
@@ -55,7 +55,7 @@ class Report:
 
     @property
     def unused(self) -> tuple[Crossed, ...]:
-        """The recorded interactions that were not asked for; known when the session has ended."""
+        """The recorded interactions that were not used; known when the session has ended."""
         return tuple(self._unused)
 
     @property
@@ -92,7 +92,7 @@ class Report:
                 self._blocked.append(blocked)
 
     def close(self, unused: list[Crossed]) -> None:
-        """Note what was never asked for."""
+        """Note the recordings that were not used."""
         self._unused = unused
 
     def __str__(self) -> str:

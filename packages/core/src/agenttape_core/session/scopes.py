@@ -1,6 +1,6 @@
 """The scopes of sessions: which one a context is in, and which are open in the process.
 
-Generic, because a session enters its scope and everybody asks for the session of theirs: only `session.py` knows both.
+Generic, because this module lies below `session.py`: a session enters and leaves these scopes by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Scoped(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended."""
+        """True if it has ended."""
 
 
 S = TypeVar("S", bound=Scoped)
@@ -76,8 +76,8 @@ _ambient_for: ContextVar[tuple[object, ...]] = ContextVar("agenttape_ambient_for
 def taking_part(session: object) -> Iterator[None]:
     """While inside, integrations tape what the user did not tape, as in a session that is ambient.
 
-    For what an integration tapes as a whole and yet runs on every replay, such as a graph. Hold it only while its code
-    runs, never across a `yield`.
+    For what an integration tapes as a whole and yet runs on every replay, for example a graph. Hold it only while the
+    code of the graph runs, never across a `yield`.
     """
     before = _ambient_for.get()
     _ambient_for.set((*before, session))
@@ -88,5 +88,5 @@ def taking_part(session: object) -> Iterator[None]:
 
 
 def takes_part(session: object) -> bool:
-    """Whether this call is inside of something that takes part in the session."""
+    """True if this call is inside of something that takes part in the session."""
     return session in _ambient_for.get()

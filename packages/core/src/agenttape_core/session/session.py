@@ -47,7 +47,7 @@ class Session(BaseSession):
         self.written: Path | str | None = None
         """The file that was written when the session ended: the cassette, or one derived from it; else `None`."""
         self.put_aside: Path | str | None = None
-        """Where the file was moved that was in its place and could not be read; `None` if there was none."""
+        """The copy of the unreadable file that was in its place; `None` if there was none."""
         self._named = setup.policy.live | setup.policy.frozen
         self._met: set[str] = set()
         self._branch: Branch | None = None
@@ -55,7 +55,7 @@ class Session(BaseSession):
 
     @property
     def ambient(self) -> bool:
-        """Whether integrations tape here what the user did not tape: everywhere, or inside what takes part."""
+        """True if integrations tape here what the user did not tape: everywhere, or inside what takes part."""
         return self._setup.ambient or takes_part(self)
 
     # -- the context -------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class Session(BaseSession):
             body: The request: encodable values, `Keyed` where building them is costly.
             position: Where the call is made; by default below the crossing that executes around it, or the root.
             owner: The object whose call it is.
-            ids: Run-specific ids of the call that are not part of the request, such as the id of a tool call.
+            ids: Run-specific ids of the call that are not part of the request, for example the id of a tool call.
             parent: The crossing that is executing around this one; by default the one of this context.
 
         Raises:
@@ -246,7 +246,7 @@ class Session(BaseSession):
     # -- the end -----------------------------------------------------------------------------------------------
 
     def find_unused(self) -> None:
-        """Put what was never asked for into the report."""
+        """Put the recordings that were not used into the report."""
         if self.policy.replaces:
             return
         rows = {row.number: row for row in self.source.entries}
@@ -259,7 +259,7 @@ class Session(BaseSession):
         Args:
             source: The recordings that the cassette holds now.
             written: The file that was written.
-            put_aside: Where the file was moved that was in its place and could not be read, if there was one.
+            put_aside: The copy of the unreadable file that was in its place, if there was one.
         """
         self.source, self.written, self.put_aside = source, written, put_aside
 
@@ -269,7 +269,7 @@ class Session(BaseSession):
         return sorted(self._named - self._met - recorded - KINDS)
 
     def unused_error(self) -> UnusedInteractionsError | None:
-        """Return the error that names what was never asked for, if anything was not."""
+        """Return the error that names the recordings that were not used; `None` if all were."""
         unused = self.report.unused
         if not unused:
             return None

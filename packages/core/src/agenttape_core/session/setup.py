@@ -27,7 +27,7 @@ class Setup:
 
     Args:
         path: The cassette: its file, or its URL.
-        policy: What the session allows.
+        policy: The permissions of the session.
         redactor: Replaces secrets.
         source: The recordings.
         sink: Where executed interactions go; `None` when none can be executed.
@@ -37,7 +37,7 @@ class Setup:
         opaque: Whether values without a codec are kept as opaque ones.
         pace: How fast recordings are served; at once if it is `None`.
         tracing: Whether tracers may report to the outside what the session does.
-        frozen: What is kept fixed for the session, such as its clock; `None` if nothing is.
+        frozen: The clock, ids and random numbers kept fixed for the session; `None` if nothing is.
         timings: Returns the recorded times by the numbers of their interactions. Called when they are first needed,
             because most replays never need them.
         turns: The order in which concurrent calls ended, where one was recorded.

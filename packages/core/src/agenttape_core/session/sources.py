@@ -73,8 +73,8 @@ class Refingerprinted(_Changed):
 
     Args:
         source: The recordings.
-        recorded: What their own fingerprints leave out.
-        ignored: What is to be left out instead.
+        recorded: The paths that their own fingerprints leave out.
+        ignored: The paths to leave out instead.
     """
 
     def __init__(self, source: Source, recorded: Ignored, ignored: Ignored) -> None:

@@ -20,20 +20,20 @@ class StepEvent:
     """A step that has ended, as an integration hands it in; it is redacted when it is recorded.
 
     Args:
-        kind: What sort of thing happened: a word of the glossary.
+        kind: The kind of step: a word of the glossary.
         name: Which one.
         address: Where in the run tree.
         order: Where in the file: the order of its position, or `Position.moment()` for what has none.
         began: When, by `time.perf_counter()`.
         tags: Words that the program gave it.
-        metadata: What else the program said of it.
+        metadata: More facts that the program gave.
         status: How it ended.
-        error: What it failed with.
+        error: The error that it failed with.
         error_ids: Ids in the error that differ in each recording, and what is to stand for them.
         missing: For a call that no interaction could be made of: why.
-        input: What it was given, for the outermost of a run, as plain data: `plain_value` at the time it was given.
-        output: What it returned, as plain data.
-        data: What an event says, as plain data.
+        input: Its input, for the outermost step of a run, made plain by `plain_value` when it was given.
+        output: Its output, as plain data.
+        data: The content of an event, as plain data.
         repeats: Whether its input and output may repeat the long texts of interactions; it then only refers to them.
     """
 

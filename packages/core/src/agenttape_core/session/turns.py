@@ -1,8 +1,9 @@
-"""In which order concurrent calls ended, so that those who wait for them are answered in the order of the recording.
+"""The order in which concurrent calls ended, so that a replay answers them in the order of the recording.
 
-Some programs do not care who answers first; others, such as the workflows of LlamaIndex, put what they get into the
-order in which it came, and ask with it again. Calls that are awaited and are served end in the recorded order. It is
-kept for calls that overlapped, and for no others: a run in which one call follows the other has no turns.
+To some programs it does not matter which answer comes first. Others, for example the workflows of LlamaIndex, keep
+answers in the order in which they came, and send them along with the next request. Calls that are awaited and are
+served end in the recorded order. It is kept for calls that overlapped, and for no others: a run in which one call
+follows the other has no turns.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Turns:
 
         Args:
             address: Where it stands.
-            seconds: How long it took in the recording. A run that does not ask what was asked then is not waited for.
+            seconds: The time it took in the recording; calls that do not come in this run are waited for no longer.
         """
         missing = self._missing(address)
         if not missing:
