@@ -82,10 +82,7 @@ _WAS_OBSERVED = Slot(lambda session: any(step.kind == "gap" for step in session.
 
 def _was_observed(session: Session) -> bool:
     """Return whether the cassette was written by an observer, which cannot see everything."""
-    found: bool = session.keepsake(
-        "langchain.was_observed", lambda: any(step.kind == "gap" for step in session.source.steps())
-    )
-    return found
+    return session.extension(_WAS_OBSERVED)
 
 
 def finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
@@ -105,6 +102,7 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
 
     @contextmanager
     def executing() -> Iterator[Callable[[], Any]]:
+        assert not crossing.is_served  # a shell executes it
         with noting_effects(crossing) as watched:
             yield lambda: real(self, *map(watched, args), **{key: watched(value) for key, value in kwargs.items()})
 

@@ -175,7 +175,7 @@ class Importing:
 
     def crossing(
         self, boundary: Boundary, name: str, body: Mapping[str, Any], facts: CallFacts | None = None
-    ) -> Crossing:
+    ) -> ExecutedCrossing:
         """Begin an interaction. Its outcome is recorded by `returned`, `raised` or `streamed` of what is returned.
 
         Args:
@@ -190,6 +190,7 @@ class Importing:
         facts = facts or CallFacts()
         position = facts.position or self.root.child(name)
         crossing = self._session.cross(boundary, name, body, position=position, ids=facts.ids, parent=facts.parent)
+        assert not crossing.is_served  # the session of an import serves nothing
         crossing.tags, crossing.metadata = facts.tags, facts.metadata
         crossing.duration_ms = facts.duration_ms
         crossing.fidelity_note = facts.loss

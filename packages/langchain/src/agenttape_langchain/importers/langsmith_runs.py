@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.integration import Crossing, ExecutedCrossing, Position
+from agenttape_core.integration import ExecutedCrossing, Position
 from agenttape_langchain.address import own_tags, placement
 from agenttape_langchain.importers.foreign_files import expect_list, expect_mapping, malformed
 
@@ -98,7 +98,7 @@ class ForeignRun:
         return max((end - start).total_seconds() * 1000, 0.0) if start is not None and end is not None else 0.0
 
     @property
-    def crossing_around(self) -> Crossing | None:
+    def crossing_around(self) -> ExecutedCrossing | None:
         """The innermost interaction that it is part of."""
         above = self.above
         while above is not None and above.crossing is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agenttape_core.matching import canonical_json
 from agenttape_core.schema import Plain
-from agenttape_core.session import Crossing, ServedCrossing
+from agenttape_core.session import BaseSession, Crossing, ServedCrossing
 
 _MAX_REQUEST = 1000
 """Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
@@ -19,8 +19,8 @@ class Calls:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls: dict[Session, dict[str, list[str]]] = {}
-        self._branches: dict[Session, dict[Any, list[str]]] = {}
+        self._calls: dict[BaseSession, dict[str, list[str]]] = {}
+        self._branches: dict[BaseSession, dict[Any, list[str]]] = {}
 
     def note(self, crossing: Crossing) -> None:
         """Note a call when it begins, where it is made."""
