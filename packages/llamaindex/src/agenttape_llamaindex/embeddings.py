@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding
@@ -36,8 +36,6 @@ from agenttape_llamaindex._compat import within_decorators
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
 from agenttape_llamaindex.run_tree import own_span
 
-EmbeddingT = TypeVar("EmbeddingT", BaseEmbedding, BaseSparseEmbedding)
-
 EMBEDDING = Boundary("embeddings")
 
 _TEXTS = {
@@ -57,11 +55,6 @@ _IMAGES = {
 _ARGUMENTS = {**_TEXTS, **_IMAGES}
 _SINGLE = frozenset({"text", "img_file_path"})
 """The arguments of calls that return one vector, recorded as a list of one: a batch of one is the same request."""
-
-
-def tape_embedding(embedding: EmbeddingT) -> EmbeddingT:
-    """Return the taped alias of an embedding model; a taped one is returned as it is."""
-    return (SPARSE_EMBEDDINGS if isinstance(embedding, BaseSparseEmbedding) else EMBEDDINGS).tape(embedding)
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeVar
+from typing import Any
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
@@ -13,14 +13,7 @@ from agenttape_llamaindex.components import is_boundary, spanned
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.retrievers import RETRIEVAL, query_of, search_settings
 
-PostprocessorT = TypeVar("PostprocessorT", bound=BaseNodePostprocessor)
-
 _METHOD = "postprocess_nodes"
-
-
-def tape_postprocessor(postprocessor: PostprocessorT) -> PostprocessorT:
-    """Return the taped alias of a node postprocessor; a taped one is returned as it is."""
-    return POSTPROCESSORS.tape(postprocessor)
 
 
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

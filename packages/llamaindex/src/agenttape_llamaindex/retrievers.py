@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeVar
+from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import QueryBundle
@@ -23,16 +23,9 @@ from agenttape_llamaindex._compat import static
 from agenttape_llamaindex.components import is_boundary, spanned
 from agenttape_llamaindex.requests import retrieval_body
 
-RetrieverT = TypeVar("RetrieverT", bound=BaseRetriever)
-
 RETRIEVAL = Boundary("retrieval")
 
 _SETTINGS = (*SEARCH_SETTINGS, *(f"_{name}" for name in ("similarity_top_k", "sparse_top_k", "hybrid_top_k", "alpha")))
-
-
-def tape_retriever(retriever: RetrieverT) -> RetrieverT:
-    """Return the taped alias of a retriever; a taped one is returned as it is."""
-    return RETRIEVERS.tape(retriever)
 
 
 def search_settings(value: Any) -> dict[str, Any]:

@@ -5,36 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding
 from llama_index.core.base.llms.base import BaseLLM
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.tools import BaseTool
 
 from agenttape_core import ConfigurationError
+from agenttape_core.integration import as_it_is
 from agenttape_core.integration.stand_ins import StandIn
 from agenttape_llamaindex.containers import CONTAINERS, tape_container
-from agenttape_llamaindex.embeddings import tape_embedding
+from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
 from agenttape_llamaindex.llms import tape_llm
-from agenttape_llamaindex.postprocessors import tape_postprocessor
-from agenttape_llamaindex.retrievers import tape_retriever
+from agenttape_llamaindex.postprocessors import POSTPROCESSORS
+from agenttape_llamaindex.retrievers import RETRIEVERS
 from agenttape_llamaindex.stores import STORES, tape_store
-from agenttape_llamaindex.tools import tape_tool
+from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
 
 T = TypeVar("T")
 
+_FAMILIES = (EMBEDDINGS, SPARSE_EMBEDDINGS, FUNCTION_TOOLS, TOOLS, RETRIEVERS, POSTPROCESSORS)
+
 _TAPED_BY: tuple[tuple[type, Callable[[Any], Any]], ...] = (
-    (StandIn, lambda stand_in: stand_in),
+    (StandIn, as_it_is),
     (BaseLLM, tape_llm),
-    (BaseEmbedding, tape_embedding),
-    (BaseSparseEmbedding, tape_embedding),
-    (BaseTool, tape_tool),
-    (BaseRetriever, tape_retriever),
-    (BaseNodePostprocessor, tape_postprocessor),
+    *((family.base, family.tape) for family in _FAMILIES),
     *((family.base, tape_store) for family in STORES),
     *((cls, tape_container) for cls in CONTAINERS),
 )
+"""The ways to tape objects, by their classes; the first class that an object is an instance of counts."""
 
 
 def tape(obj: T) -> T:

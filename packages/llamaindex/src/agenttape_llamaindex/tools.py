@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolOutput
 
@@ -34,8 +34,6 @@ from agenttape_llamaindex.components import is_boundary_but, is_function_of_core
 from agenttape_llamaindex.effects import Effects, effects_of
 from agenttape_llamaindex.requests import tool_body
 
-ToolT = TypeVar("ToolT", bound=BaseTool)
-
 
 def _missed_output(crossing: Crossing, drift: DriftError) -> Any:
     name = crossing.request.name
@@ -46,11 +44,6 @@ FUNCTION = Boundary("tool")
 """The function of a tool. If it has no recording and the run goes on, it raises: its caller makes an output of that."""
 TOOL = Boundary("tool", missed=_missed_output)
 """A whole tool, which makes its output itself."""
-
-
-def tape_tool(tool: ToolT) -> ToolT:
-    """Return the taped alias of a tool; a taped tool is returned as it is."""
-    return (FUNCTION_TOOLS if isinstance(tool, FunctionTool) else TOOLS).tape(tool)
 
 
 def _name(tool: BaseTool) -> str:
