@@ -1,4 +1,4 @@
-"""What importing us costs."""
+"""The cost of importing AgentTape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How things are measured, and the rows of the table."""
+"""The measurements, and the rows of the table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: all of it, or just enough to see that the benchmark works."""
+    """The amount that is measured: all of it, or just enough to see that the benchmark works."""
 
     calls: int = 200
     """Calls in each round."""

@@ -40,7 +40,7 @@ def _graph(saver: BaseCheckpointSaver[Any], replies: list[AIMessage]) -> Any:
 
 
 def _kept(make: Callable[[Path], Any], folder: Path, name: str, steps: int) -> tuple[float, float, float]:
-    """How large the file is in MB, and how long running and reading the history took at least, in ms."""
+    """The size of the file in MB, and the least time for running and for reading the history, in ms."""
     replies, runs, reads, size = _replies(steps), [], [], 0.0
     for attempt in range(_ROUNDS):
         path = folder / f"{name}-{steps}-{attempt}.sqlite"

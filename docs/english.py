@@ -35,7 +35,7 @@ OPENING = Rule(
     re.compile(r"\A(?:What|Where|How|Whether|Who|Whoever|Whose|Which|When|Why)\b"),
     "begin with a verb (Return, Record, Open) or a noun phrase",
 )
-"""How a docstring does not begin."""
+"""The words that no docstring begins with."""
 
 ANYWHERE = (
     Rule(
@@ -49,7 +49,7 @@ ANYWHERE = (
     Rule(re.compile(r"\bit is (?:answered|asked) otherwise\b"), "say what is different"),
     Rule(re.compile(r"\bdo likewise\b|, likewise[.;]"), "say the same, or also"),
 )
-"""What does not stand in a docstring or on a page."""
+"""The patterns that stand in no docstring and on no page."""
 
 _CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - mkdocs loads this file by its path
-"""What mkdocs does to our pages besides rendering them, so that they read well in a repository and on the site.
+"""Hooks of mkdocs that change our pages, so that they read well in a repository and on the site.
 
 The pages link to files beside `docs/`, as a reader of the repository expects. Those that are pages become pages of the
 site. What a fence says to the tests of the docs becomes a title, or is left out.

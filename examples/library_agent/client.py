@@ -65,7 +65,7 @@ class ServiceLLM(FunctionCallingLLM):
 
     @property
     def metadata(self) -> LLMMetadata:
-        """What it is: a chat model that calls functions."""
+        """The properties of the model: a chat model that calls functions."""
         return LLMMetadata(
             model_name=self.model, context_window=128_000, is_chat_model=True, is_function_calling_model=True
         )

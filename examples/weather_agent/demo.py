@@ -172,7 +172,7 @@ def fact(label: str, value: object, verdict: str = "") -> None:
 
 
 def first_difference(left: Any, right: Any, place: str = "") -> str:
-    """Where two runs begin to differ, and how."""
+    """The first difference between two runs."""
     if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
         key = next(key for key in left if left[key] != right[key])
         return first_difference(left[key], right[key], f"{place}.{key}")

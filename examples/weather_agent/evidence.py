@@ -1,4 +1,4 @@
-"""What a caller can see of an agent's run, as plain data that two runs can be compared by."""
+"""The visible result of an agent's run, as plain data by which two runs can be compared."""
 
 from __future__ import annotations
 

@@ -14,19 +14,19 @@ LIFETIME_S = 3600
 
 
 def is_to_speak(body: JSON) -> bool:
-    """Whether a request asks for an answer that can be heard."""
+    """Return True if a request wants a spoken answer."""
     return "audio" in (body.get("modalities") or ())
 
 
 def heard(body: JSON) -> int:
-    """How many characters of sound, in base64, the messages of a request hold."""
+    """Return the number of characters of sound, in base64, in the messages of a request."""
     contents = [message.get("content") for message in body.get("messages") or ()]
     parts = [part for content in contents if isinstance(content, list) for part in content]
     return sum(len(part["input_audio"]["data"]) for part in parts if part.get("type") == "input_audio")
 
 
 def spoken(text: str) -> JSON:
-    """What a message says aloud in place of its text; the sound is the text itself, in place of samples."""
+    """Return the audio of a message in place of its text; instead of samples it holds the text itself."""
     sound = base64.b64encode(text.encode()).decode()
     audio = {
         "id": f"audio_{uuid4().hex}",

@@ -1,4 +1,4 @@
-"""What the pretended model says next: a decision over the conversation, without any HTTP.
+"""The next answer of the pretended model: a decision over the conversation, without any HTTP.
 
 A policy is a callable from a `Turn` to a `Reply`. `UseEveryTool` is the default; `Script` plays given replies,
 for tests that want to decide every word themselves.
@@ -54,7 +54,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the model answers: text, tool calls, or both.
+    """The answer of the model: text, tool calls, or both.
 
     Args:
         text: The content.

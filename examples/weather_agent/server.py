@@ -48,7 +48,7 @@ class OpenAILoopback:
 
     @property
     def base_url(self) -> str:
-        """What a client takes as `base_url`."""
+        """The `base_url` for a client."""
         return f"http://127.0.0.1:{self._http.server_port}/v1"
 
     def fail_next(self, status: int, times: int = 1, message: str = "failing as told") -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WORDS_PER_DELTA = 3
 ARGUMENT_CHARACTERS_PER_DELTA = 8
 REASONING_TOKENS = {"minimal": 0, "low": 64, "medium": 256, "high": 1024}
-"""How much the pretended model thinks before it answers, by `reasoning_effort`."""
+"""The tokens that the pretended model spends on reasoning, by `reasoning_effort`."""
 ERROR_CODES = {
     400: ("invalid_request_error", None),
     401: ("invalid_request_error", "invalid_api_key"),
