@@ -1,4 +1,4 @@
-/* Built from packages/core/viewer by make viewer; do not edit. Sources: sha256-b0eaadb2f05c80bda16e26dfd85043aa97031b7609959767205370de8ef80e01
+/* Built from packages/core/viewer by make viewer; do not edit. Sources: sha256-93807c423bc3b3ef3f25dcb341f2c3b1e6d72ec0a7d57155c99c4488978187b3
 
 The AgentTape viewer holds preact:
 
