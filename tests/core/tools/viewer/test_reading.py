@@ -174,7 +174,7 @@ def test_policy_allows_the_viewer_and_nothing_else(support: Path, tmp_path: Path
         hashes = [f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in run]
         assert f"{directive} {' '.join(hashes)};" in str(policy)
     assert str(policy).startswith("default-src 'none'; ")
-    assert "//" not in str(policy)
+    assert "//" not in re.sub(r"'sha256-[^']*'", "", str(policy))  # a hash may have slashes
 
 
 def test_hostile_text_stays_in_its_element(tmp_path: Path) -> None:
