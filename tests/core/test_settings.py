@@ -100,7 +100,7 @@ def test_nearest_project(tmp_path: Path) -> None:
         ('unused = "never"', r"\[tool.agenttape\] unused: Input should be 'fail', 'warn' or 'ignore'"),
         ('live = "chat"', r"\[tool.agenttape\] live: Input should be a valid tuple"),
         ("mode = 3", r"\[tool.agenttape\] mode: Input should be a valid string"),
-        ('redaction_key = "00"', "redaction_key belongs into the environment, not into a file"),
+        ('redaction_key = "00"', "redaction_key belongs in the environment, not in a file"),
         ("mode = ", "not valid TOML"),
     ],
 )

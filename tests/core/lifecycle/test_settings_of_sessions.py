@@ -21,7 +21,7 @@ import pytest
 from agenttape_core import Session, open_cassette, use_cassette
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.integration.cassettes import deriving
-from agenttape_core.integration.importing import Importing, Told
+from agenttape_core.integration.importing import CallFacts, Importing
 from agenttape_core.integration.observing import Observation
 from agenttape_core.integration.stand_ins import Recording, open_replay
 from agenttape_core.settings import Settings
@@ -88,10 +88,10 @@ def asking(session: Session) -> Ask:
     return lambda answer="executed", **body: intercept(session.cross(TOOL, "t", body), lambda: answer)
 
 
-def recorded(name: str = "c", told: Told | None = None, **body: Any) -> None:
+def recorded(name: str = "c", facts: CallFacts | None = None, **body: Any) -> None:
     """Record a call, as an importer does."""
     with Importing(name, overwrite=True) as importing:
-        importing.crossing(TOOL, "t", body, told).returned("recorded")
+        importing.crossing(TOOL, "t", body, facts).returned("recorded")
 
 
 def outcome(work: Callable[[], Any]) -> Any:
@@ -187,7 +187,7 @@ def opaque(kind: str) -> Any:
 
 
 def lossy(kind: str) -> Any:
-    recorded(told=Told(loss="half of it"), x=1)
+    recorded(facts=CallFacts(loss="half of it"), x=1)
     return replay(kind, {"x": 1})
 
 
@@ -259,7 +259,7 @@ def observed(probe: Callable[[str], Any], kind: str, patch: pytest.MonkeyPatch, 
     folder = Path(setting or "none")
     (folder / "tapes").mkdir(parents=True)
     patch.chdir(folder)
-    recorded(told=Told(duration_ms=10_000), x=1)
+    recorded(facts=CallFacts(duration_ms=10_000), x=1)
     patch.setenv("AGENTTAPE_REDACTION_KEY", KEY)
     recorded("keyed", x=1)
     patch.delenv("AGENTTAPE_REDACTION_KEY")

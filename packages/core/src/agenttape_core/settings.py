@@ -34,7 +34,7 @@ _PACES = {"none": 0.0, "recorded": 1.0}
 
 
 class Settings(BaseModel):
-    """What holds for every session of a project unless the call says otherwise."""
+    """The settings of a project: they hold for each of its sessions, unless a call gives an option in their place."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -51,14 +51,14 @@ class Settings(BaseModel):
     opaque: Opaque = "refuse"
     lossy: Lossy = "refuse"
     pace: float = 0.0
-    """What recorded times are multiplied with; 0 waits for nothing."""
+    """The factor of recorded times; with 0, nothing waits."""
     tracing: bool = False
     freeze: tuple[Kind, ...] = DEFAULT_KINDS
     egress: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     redaction_key: str | None = None
     redaction_rules: tuple[Rule, ...] = ()
-    """What else is secret in this project."""
+    """Rules for secrets of this project, beyond the built-in ones."""
     prices: str | None = None
     """A JSON file with prices of models, in the place of list prices."""
     retirements: str | None = None
@@ -87,11 +87,11 @@ class Settings(BaseModel):
 
     @property
     def judges_unused(self) -> Unused:
-        """What to do about unused recordings: a run that lives on after a miss is expected to leave some."""
+        """The reaction to unused recordings; a run that goes on after a miss is expected to leave some."""
         return self.unused or ("ignore" if self.on_miss == "return" else "fail")
 
     def chosen(self, options: Mapping[str, Any]) -> Settings:
-        """Return these settings with the options that a call gave in their place.
+        """Return these settings with the options of a call in their place.
 
         Raises:
             ConfigurationError: If an option is not valid.
@@ -171,17 +171,17 @@ def _from_pyproject(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
         if path.is_file():
             try:
                 table = _table(path.read_text(encoding="utf-8"))
-            except ValueError as error:  # those of TOML and of UTF-8 are such
+            except ValueError as error:  # the base of the errors of TOML and of UTF-8
                 raise ConfigurationError(f"{path}: not valid TOML: {error}") from None
             if secret := _ENVIRONMENT_ONLY & table.keys():
-                raise ConfigurationError(f"{path}: {', '.join(secret)} belongs into the environment, not into a file")
+                raise ConfigurationError(f"{path}: {', '.join(secret)} belongs in the environment, not in a file")
             return dict(table), {key: f"{path}: [tool.agenttape] {key}" for key in table}
     return {}, {}
 
 
 @functools.lru_cache(maxsize=8)
 def _table(text: str) -> Mapping[str, Any]:
-    """Return our table of a `pyproject.toml`; every session asks, and parsing takes longer than the rest of it."""
+    """Return our table of a `pyproject.toml`. Cached: parsing would be the longest part of opening a session."""
     import tomllib
 
     table: dict[str, Any] = tomllib.loads(text).get("tool", {}).get("agenttape", {})

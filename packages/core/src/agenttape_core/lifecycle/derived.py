@@ -1,4 +1,4 @@
-"""`deriving`: replay a run up to a point, depart from it there, and keep what comes of it as a cassette of its own."""
+"""`deriving`: replay a run up to a point, depart from it there, and write the new run to a cassette of its own."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from agenttape_core.storage import Location, derived_path
 
 
 class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
-    """A replay that departs from its cassette, and writes what comes of it to a *derived* one.
+    """A replay that departs from its cassette, and writes the new run to a *derived* one.
 
-    It begins as a strict replay: all is served, nothing is executed, the network is closed. From the point of departure
-    on, calls without a recording are executed. What was served and what was executed are written together, in the order
-    of this run; of the old run nothing else is. The cassette that is replayed is never touched.
+    It begins as a strict replay: every call is served, none is executed, the network is closed. After the departure,
+    calls without a recording are executed. Served and executed calls are written together, in the order of this run,
+    and nothing else of the old run is. The replayed cassette is never touched.
 
     Args:
-        name_or_path: The cassette that is replayed.
+        name_or_path: The cassette to replay.
         to: The derived cassette; by default `NAME.derived.yaml` beside it.
         origin: A note for its header of what was done: plain data, or a function that returns it at the end. Redacted.
         outcomes: Other outcomes than the recorded ones, by the number of the interaction; their values encoded.
-        on_served: Called when one of them is about to be served; by default that is the point of departure, and
-            `allow_execution` need not be called.
-        live: Whether what is not recorded may be executed from there on, or which kinds and names of boundaries may.
+        on_served: Called when one of them is about to be served; by default it is `allow_execution`, so that the edited
+            outcome is the departure.
+        live: Whether calls without a recording are executed after the departure, or which kinds and names are.
         revise: Returns a step as it is to be kept, or `None` for one that the departure itself broke off.
         match_on: As in `use_cassette`.
         redact: As in `use_cassette`.
@@ -74,7 +74,7 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         self._live = live
 
     def allow_execution(self) -> None:
-        """Let what is not recorded be executed from now on, as far as it may be.
+        """Execute calls without a recording from now on, as far as `live` allows.
 
         Raises:
             SessionStateError: If this is not open.
@@ -87,7 +87,7 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
 
 def _remedy(_: bool) -> list[str]:
     return [
-        "what was recorded is replayed up to the point of departure, and after it what may not be executed:",
+        "every call needs a recording up to the point of departure, and after it those that may not be executed:",
         "undo the change, record the run anew, or let this call be executed (live=True, or its kind or name)",
     ]
 

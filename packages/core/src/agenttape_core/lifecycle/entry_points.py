@@ -30,7 +30,7 @@ class Integrations:
             self._open += 1
 
     def _connect_all(self) -> None:
-        self._waiting.clear()  # what an attempt that failed has left
+        self._waiting.clear()  # of an attempt that failed
         with ExitStack() as stack:
             for point in _installed():
                 if point.name in sys.modules:

@@ -1,4 +1,4 @@
-"""What a recording says of itself: its header, at the start and at the end, and how its secrets are replaced."""
+"""The header of a recording, at its start and at its end, and the redactor that its key and rules make."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def redactor_for(
 
     Args:
         path: The cassette.
-        prior: The header of the recordings that are to match, if any are.
+        prior: The header of the recordings to match; `None` if there are none.
         redact: The user's rules, or whether to redact at all.
-        settings: Those of the project: its own rules, and the key that is held in the environment.
-        key: The key of pseudonyms that are to stay equal; that of the environment goes before it.
+        settings: The settings of the project, with its rules and the key from the environment.
+        key: The key that keeps pseudonyms equal to earlier ones; a key from the environment wins over it.
 
     Raises:
         ConfigurationError: If the cassette was recorded with a key or rules that are not given now.
@@ -56,7 +56,7 @@ def redactor_for(
             raise ConfigurationError(
                 f"{path} was recorded with the redaction rules {sorted(missing)}, which this session does not have\n"
                 "  pass the same redact=[...] as when it was recorded, or keep the rules in [tool.agenttape]\n"
-                "  redaction_rules; otherwise its requests cannot match"
+                "  redaction_rules; without them its requests cannot match"
             )
         if prior.redaction.key is None and key is None:
             raise ConfigurationError(
@@ -111,12 +111,12 @@ def new_header(
 
 
 def with_environment(header: Header, learned: Mapping[str, str | None], redactor: Redactor) -> Header:
-    """Return a header that holds the environment variables that a run read, too.
+    """Return a header with the environment variables that a run read added to it.
 
     Args:
         header: The header.
         learned: The variables with their real values.
-        redactor: Replaces what is secret in them, by what it is or by the name of the variable.
+        redactor: Replaces secrets, which it recognises by the value or by the name of the variable.
     """
     redacted: dict[str, Any] = {}
     for name, value in learned.items():
@@ -138,8 +138,8 @@ def finished_header(
 
     Args:
         header: Its header at the start.
-        timings: Those of the earlier recordings that stay, by their numbers.
-        steps: Those of the earlier steps that stay, by their numbers.
+        timings: The timings of the earlier recordings that stay, by their numbers.
+        steps: The timings of the earlier steps that stay, by their numbers.
     """
     update = {"packages": package_versions(), "timings": dict(timings), "steps": dict(steps or {})}
     return header.model_copy(update={"volatile": header.volatile.model_copy(update=update)})

@@ -1,4 +1,4 @@
-"""Writing a cassette of what another tool has recorded, and the report on what became of it."""
+"""Cassettes made of the recordings of other tools, and the report on such an import."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from agenttape_core.storage import Location, open_cassette
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """What became of one recording of another tool.
+    """The grade of one recording of another tool.
 
     Args:
-        place: Where it stands in the source: `interaction 3`, `run 0198c3…`.
-        what: What was recorded: `POST https://api.openai.com/v1/responses`.
-        fidelity: Whether the cassette holds all of it (`exact`), something like it (`lossy`) or nothing (`missing`).
-        reason: What is lost, and why; or, of an exact one, what the reader should know.
+        place: Its place in the source: `interaction 3`, `run 0198c3…`.
+        what: The recorded call: `POST https://api.openai.com/v1/responses`.
+        fidelity: Whether the cassette holds all of it (`exact`), part of it (`lossy`) or nothing of it (`missing`).
+        reason: The loss and its cause; for an exact recording, a note for the reader.
     """
 
     place: str
@@ -46,7 +46,7 @@ class Graded:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import made of a foreign recording: a grade for each of its interactions. Printable.
+    """The result of an import: a grade for each interaction of the foreign recording. Printable.
 
     Args:
         source: The file that was read.
@@ -60,17 +60,17 @@ class ImportReport:
 
     @property
     def exact(self) -> tuple[Graded, ...]:
-        """What replays as it was."""
+        """The recordings that replay as they were."""
         return self._of("exact")
 
     @property
     def lossy(self) -> tuple[Graded, ...]:
-        """What a replay refuses, unless it is opened with `lossy="serve"`."""
+        """The recordings that a replay refuses, unless it is opened with `lossy="serve"`."""
         return self._of("lossy")
 
     @property
     def missing(self) -> tuple[Graded, ...]:
-        """What the cassette does not hold."""
+        """The recordings that the cassette does not hold."""
         return self._of("missing")
 
     def _of(self, fidelity: Fidelity) -> tuple[Graded, ...]:
@@ -78,19 +78,19 @@ class ImportReport:
 
     def __str__(self) -> str:
         counts = f"{len(self.exact)} exact, {len(self.lossy)} lossy, {len(self.missing)} missing"
-        told = [f"  {line}" for item in self.items if item.reason for line in str(item).splitlines()]
-        return "\n".join([f"{self.source.name} -> {self.target.name}: {counts}", *told])
+        reasons = [f"  {line}" for item in self.items if item.reason for line in str(item).splitlines()]
+        return "\n".join([f"{self.source.name} -> {self.target.name}: {counts}", *reasons])
 
 
 @dataclass(frozen=True, slots=True)
 class Importer:
-    """Makes cassettes of the recordings of one other tool, for the command `agenttape import`.
+    """A maker of cassettes from the recordings of one other tool, for the command `agenttape import`.
 
     A package publishes it as an entry point of the group `agenttape.importers`, under the name of the tool.
 
     Args:
-        recognises: Whether a file is of that tool; a file of any other kind raises nothing.
-        run: Takes the source and the target as `import_vcr` does, and `overwrite`.
+        recognises: Returns whether a file is of that tool; it raises nothing for any other file.
+        run: Imports: takes the source, the target and `overwrite`, as `import_vcr` does.
     """
 
     recognises: Callable[[Path], bool]
@@ -102,13 +102,13 @@ class CallFacts:
     """The facts of a call in a foreign recording besides its request and its outcome.
 
     Args:
-        position: Where in the run tree it was asked; by default below the root.
-        parent: The call that was going on around it.
-        ids: Run-specific ids of the call that are not part of what was asked.
-        tags: Words that the program gave it.
-        metadata: What else the program said of it.
-        duration_ms: How long it took, in milliseconds.
-        loss: What is lost of it, and why; empty if nothing is.
+        position: Its place in the run tree; by default below the root.
+        parent: The call that was executing around it.
+        ids: Run-specific ids of the call that are not part of the request.
+        tags: Tags from the program.
+        metadata: Metadata from the program.
+        duration_ms: Its duration in milliseconds.
+        loss: The loss and its cause; empty if the recording is exact.
     """
 
     position: Position | None = None
@@ -121,7 +121,7 @@ class CallFacts:
 
 
 class Importing:
-    """A cassette that is being made of a foreign recording; a context manager.
+    """A cassette in the making, from a foreign recording; a context manager.
 
     The cassette is written when the block ends, and not at all if it raises.
 
@@ -130,8 +130,8 @@ class Importing:
         overwrite: Whether to replace one that is there already.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
-        ignore: Paths of requests that the foreign recording does not know, so they do not count on replay.
-        clock: The time at which the clock of the recorded program stood still, in seconds since the epoch, if it did.
+        ignore: Paths of requests to ignore on replay, because the foreign recording lacks them.
+        clock: The time at which the clock of the recorded program was frozen, in seconds since the epoch.
 
     Raises:
         CassetteLockedError: If it is being recorded at this moment.
@@ -170,19 +170,19 @@ class Importing:
 
     @property
     def root(self) -> Position:
-        """The position below which the recorded runs stand."""
+        """The position above all recorded runs."""
         return self._session.root
 
     def crossing(
         self, boundary: Boundary, name: str, body: Mapping[str, Any], facts: CallFacts | None = None
     ) -> ExecutedCrossing:
-        """Begin an interaction. Its outcome is recorded by `returned`, `raised` or `streamed` of what is returned.
+        """Begin an interaction. `returned`, `raised` or `streamed` of the crossing ends it.
 
         Args:
             boundary: The family of the call.
-            name: Which one: the class of the model, the name of the tool.
-            body: What was asked: exactly what the integration would ask for the same call.
-            facts: Further facts of the recording.
+            name: The name within the family: the class of the model, the name of the tool.
+            body: The request, exactly as the integration makes it for the same call.
+            facts: The other facts in the recording.
 
         Raises:
             UnrecordableValueError: If the body cannot be written.
@@ -227,5 +227,5 @@ def _refuse_existing(path: Location) -> None:
         except CassetteNotFoundError:
             return
     raise ConfigurationError(
-        f"{path} is there already, and an import would replace it\n  name another target, or pass overwrite=True"
+        f"{path} exists already, and an import would replace it\n  name another target, or pass overwrite=True"
     )

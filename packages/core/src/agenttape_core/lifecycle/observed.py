@@ -1,4 +1,4 @@
-"""The recording of what is only observed: a production run that nobody wrapped into a session."""
+"""The recording of a run that is only observed, such as a production run outside of any session."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from agenttape_core.settings import explicit
 from agenttape_core.storage import Cassette, Location, open_cassette, real_location, recording_process
 
 _SMALL = 64 * 1024
-"""A file of up to so many bytes is written anew after each run; a larger one when it would grow by a share of itself.
+"""The size in bytes up to which a file is rewritten after each run; a larger one is when it would grow by a share.
 
-Writing costs as much as the whole file is long, so writing it after each of many runs would cost their square.
+Writing costs as much as the whole file is long, so rewriting it after each of many runs would cost their square.
 """
 _SHARE = 2
-"""The journal of what is not yet in the file may be as long as the file, divided by this."""
+"""The journal of interactions that are not yet in the file may be as long as the file, divided by this."""
 
 
 class Observation:
-    """The recording of what a handler observes. It starts at the first interaction and is written many times.
+    """The recording of an observer. It starts at the first interaction and is written many times.
 
-    What was observed is in a journal beside the cassette at once, and a crash does not lose it. The cassette is written
+    Each interaction is at once in a journal beside the cassette, so a crash does not lose it. The cassette is written
     by `run_ended`, when there is enough to write, and by `flush` and `close`. Thread-safe.
 
     Args:
-        name_or_path: The cassette; what is there already is replaced when it is first written.
+        name_or_path: The cassette; an earlier one is replaced at the first writing.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
 
@@ -68,7 +68,7 @@ class Observation:
 
     @property
     def session(self) -> Session:
-        """The session that interactions and steps are to be recorded in now.
+        """The session in which interactions and steps are recorded now.
 
         Raises:
             CassetteLockedError: If another recording to the same cassette is going on.
@@ -78,12 +78,12 @@ class Observation:
         with self._lock:
             if self._opened is None:
                 if self._is_closed:
-                    raise SessionStateError(f"the observation that was written to {self.path} is closed")
+                    raise SessionStateError(f"the observation that writes {self.path} is closed")
                 self._opened = start(self._prepared)
             return self._opened.session
 
     def note_input(self, value: Plain) -> None:
-        """Keep the inbound input of the first run in the header, so that it can be started again. Later ones are not.
+        """Keep the input of the first run in the header, so that it can be started again. Later inputs are not kept.
 
         Args:
             value: The input, as `plain_value` makes it.
@@ -95,7 +95,7 @@ class Observation:
                 self._prepared = replace(self._prepared, header=header)
 
     def run_ended(self) -> None:
-        """Note that nothing that is observed goes on now; the file is written if it is small, or much is new.
+        """Note that no observed run is open; the file is written if it is small, or much is new.
 
         Raises:
             CassetteError: As of `flush`.
@@ -110,7 +110,7 @@ class Observation:
                 self._write()
 
     def flush(self) -> None:
-        """Write all that was observed so far; what is observed later is added to it. For when nothing goes on.
+        """Write all that was observed so far. Later interactions are added. To be called while no observed run is open.
 
         Raises:
             CassetteLockedError: If something else was recorded to the same cassette since it was written.
@@ -121,7 +121,7 @@ class Observation:
             self._write()
 
     def close(self) -> None:
-        """Write all that was observed, and observe no more. Raises as `flush` does."""
+        """Write all that was observed, and end the observation. Raises as `flush` does."""
         self._mind_forks()
         with self._lock:
             self._is_closed = True
@@ -145,18 +145,18 @@ class Observation:
             journal.abandon(keep=True)
 
     def _mind_forks(self) -> None:
-        """Start anew in a fork: what the process it came from has observed is that process's to write."""
+        """Start anew in a forked process: the parent writes what it has observed itself."""
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), Lock()
             self._opened = self._written = None
 
 
 class _Written:
-    """The file as it was written last.
+    """The file as it was last written.
 
     Args:
         path: Where it is.
-        size: About how many bytes it has, for one whose size cannot be asked for.
+        size: Its approximate size in bytes, for a URL, whose size is not known.
     """
 
     def __init__(self, path: Location, size: int) -> None:
@@ -165,22 +165,22 @@ class _Written:
         self.size = self._state[1] if self._state is not None else size
 
     def read(self) -> Cassette | None:
-        """Open it again; nothing if it is not there any more.
+        """Open it again; return `None` if it is gone.
 
         Raises:
-            CassetteLockedError: If it is not what was written.
+            CassetteLockedError: If another recording has replaced it.
         """
         try:
             cassette = open_cassette(self._path)
         except CassetteNotFoundError:
             return None
         if _state(self._path) != self._state:
-            raise _locked(self._path, "another recording has taken the place of what was observed before")
+            raise _locked(self._path, "another recording has replaced what was observed before")
         return cassette
 
 
 def _state(path: Location) -> tuple[int, int, int] | None:
-    """What tells a file from another one that took its place, its size in bytes in the middle; nothing for a URL."""
+    """Return the identity, size in bytes and time of a file, which differ if it was replaced; `None` for a URL."""
     if not isinstance(path, Path):
         return None
     found = path.stat()
@@ -188,4 +188,4 @@ def _state(path: Location) -> tuple[int, int, int] | None:
 
 
 def _locked(path: Location, problem: str) -> CassetteLockedError:
-    return CassetteLockedError(path, problem, remedy="use one handler for one file, and another path for each process")
+    return CassetteLockedError(path, problem, remedy="use one handler for each file, and another path for each process")

@@ -1,4 +1,4 @@
-"""The command that fixes it: how to run this very program again so that it records."""
+"""Remedies for a missing recording: the command that runs this very program again and records."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def caller() -> str:
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether a frame is of this package or one of its integrations."""
+    """Return whether a frame is of this package or one of its integrations."""
     return str(frame.f_globals.get("__name__", "")).startswith("agenttape_")
 
 
 Remedy = Callable[[bool], list[str]]
-"""Says how to record what is missing, a line each, given whether there is a cassette already."""
+"""Returns how to record what is missing, a line each, given whether there is a cassette already."""
 
 
 def remedy_for(explicit_at: str | None) -> Remedy:
-    """Return what says how to record what is missing by running this very program again.
+    """Return the remedy of a program that can be run again.
 
     Args:
-        explicit_at: Where the mode was given in code, which an environment variable does not change.
+        explicit_at: The place in the code that gives the mode, which an environment variable does not change.
     """
 
     def remedy(recorded: bool) -> list[str]:
@@ -65,10 +65,10 @@ def _this_command() -> str:
 
 
 def shown_command(words: Sequence[str]) -> str:
-    """Return a command as a message shows it, unless it is long or holds a secret.
+    """Return a command for a message, or a placeholder if it is long or holds a secret.
 
     Args:
-        words: Those of the command line.
+        words: The words of the command line.
     """
     command = shlex.join(words)
     plain = len(command) <= _MAX_COMMAND and "\n" not in command and not Redactor(new_key()).contains_secret(command)

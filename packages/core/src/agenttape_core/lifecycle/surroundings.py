@@ -88,6 +88,6 @@ def _frozen_here() -> Frozen | None:
 
 
 def _may_reach_out() -> bool:
-    """Whether the caller belongs to a session that may execute, so that another session's guard leaves it alone."""
+    """Return whether the caller belongs to a session that may execute: the guard of another one leaves it alone."""
     session: Session | None = context_session()
     return session is not None and not session.policy.offline

@@ -1,4 +1,4 @@
-"""`use_cassette`: the one entry point."""
+"""`use_cassette`: the entry point of AgentTape, around a block of code or a function."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import agenttape_core.freeze  # noqa: F401 - takes hold of the real clock, before a test may have travelled in time
+import agenttape_core.freeze  # noqa: F401 - keeps the real clock, before a test can replace it
 from agenttape_core.errors import ConfigurationError, SessionStateError
 
-if TYPE_CHECKING:  # imported by the first use: who only imports us does not wait for it
+if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` stays quick
     from agenttape_core.engine import Lossy, Mode, OnMiss
     from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
     from agenttape_core.lifecycle.open_session import Opened
@@ -118,9 +118,9 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
     """Record what the agent does once, and replay it ever after.
 
     Args:
-        name_or_path: A bare name lives in `cassette_dir` as `.yaml`; what ends with `.yaml`, `.yml`, `.jsonl`, or
-            one of them and `.gz` or `.zst`, is a path and used as it is. So is a URL such as `s3://bucket/a.yaml`,
-            with the extra `fsspec`.
+        name_or_path: A bare name, for a `.yaml` file in `cassette_dir`; a path that ends with `.yaml`, `.yml` or
+            `.jsonl`, also with `.gz` or `.zst` after it; or a URL such as `s3://bucket/a.yaml`, with the extra
+            `fsspec`.
         mode: `none` (replay only, the default; alias `replay`), `once` (record if there is no cassette yet),
             `new_episodes` (serve what is recorded, record the rest), `all` (record everything anew; alias `record`).
         cassette_dir: The folder of bare names; by default `cassettes`.
@@ -129,29 +129,29 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         frozen: Kinds and names that are only ever served, in any mode.
         match_on: How a recording is found for a call, tried in turn: `exact` (the same request at the same address),
             `request` (the same request elsewhere), `address` (another request at the same address), `ordered` (the
-            next one of the same kind and name), or a function of `(asked, recorded)` that says whether it answers.
+            next one of the same kind and name), or a function of `(asked, recorded)` that returns whether it answers.
             By default `("exact", "request")`.
         ignore: Paths of requests that do not count when they are compared, such as `arguments.now`,
             `messages[*].name`, `**.created_at`. By default those that the cassette was recorded with.
-        exhausted: What to do when a request is asked more often than it was recorded: `fail`, `last` (give the last
-            answer again) or `cycle` (start over).
-        on_miss: What a call without a recording gets: a `CassetteMissError` (`raise`), or an error result that the
-            run lives on with (`return`), counted in `report.drift`.
-        unused: What to do at the end of a replay that did not ask for everything: `fail`, `warn` or `ignore`; by
-            default `fail`, and `ignore` with `on_miss="return"`.
+        exhausted: The reaction to a request that is repeated more often than it was recorded: `fail`, `last` (give the
+            last answer again) or `cycle` (start over).
+        on_miss: The result of a call without a recording: a `CassetteMissError` (`raise`), or an error result with
+            which the run goes on (`return`), counted in `report.drift`.
+        unused: The reaction to a replay that did not use every recording: `fail`, `warn` or `ignore`; by default
+            `fail`, and `ignore` with `on_miss="return"`.
         on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
-        opaque: What to do with a value that has no codec: `refuse` to record it, or `keep` an opaque value that can
-            be passed around and shown on replay, and nothing else.
-        lossy: What to do with a recording that holds less than what came back, because it was only observed or comes
-            from another tool: `refuse` it like a missing one, or `serve` it.
-        pace: How long a replay takes for what it serves: no time (`none`, the default), as long as it was recorded
-            (`recorded`), or that times a number, such as 0.1.
+        opaque: The treatment of a value without a codec: `refuse` to record it, or `keep` an opaque value that can only
+            be passed around and shown on replay.
+        lossy: The treatment of a recording that holds less than the call returned, because it was only observed or
+            comes from another tool: `refuse` it like a missing one, or `serve` it.
+        pace: The time that a replay takes for each served call: none (`none`, the default), the recorded time
+            (`recorded`), or that time multiplied by a number, such as 0.1.
         tracing: Whether a replay may report to outside tracers such as LangSmith. A recording may, as it always does.
-        freeze: What is kept as it was recorded, of `clock` or `clock:ticking`, `uuid`, `random`, `numpy`, `env`. A
-            replay freezes what its cassette says.
+        freeze: The parts of the world to keep as they were recorded: `clock` or `clock:ticking`, `uuid`, `random`,
+            `numpy`, `env`. A replay freezes what its cassette names.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
-        egress: Hosts that a replay may reach all the same; `loopback` and `subprocess` are such words too.
-        ambient: Whether frameworks tape every model and tool; if not, only what you tape takes part.
+        egress: Hosts that a replay may still reach; also the words `loopback` and `subprocess`.
+        ambient: Whether frameworks tape every model and tool; if not, only taped objects take part.
         tags: Words for the header.
 
     Every option but `redact` and `ambient` defaults to `[tool.agenttape]` in `pyproject.toml` and to the environment
@@ -238,7 +238,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
 
 
 async def _in_thread(work: Callable[[], ResultT], undo: Callable[[ResultT], None] = _keep) -> ResultT:
-    """Read and write files where no event loop waits for it, and to the end even if the caller is cancelled.
+    """Read and write files outside the event loop, and to the end even if the caller is cancelled.
 
     Args:
         work: Touches files.

@@ -1,7 +1,7 @@
-"""The pytest plugin: mark a test, and what its agent asks is recorded once and replayed ever after.
+"""The pytest plugin: mark a test, and its agent is recorded once and replayed ever after.
 
-This module is imported at the start of every pytest run in an environment that has AgentTape, so it imports nothing
-that only tests with a cassette need.
+This module is imported at the start of every pytest run where AgentTape is installed, so it imports nothing that only
+tests with a cassette need.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["TestCassette", "cassette", "cassette_config"]
 
 MARKER = "cassette"
 RUNNING: pytest.StashKey[Running] = pytest.StashKey()
-"""What a test item keeps while its cassette is in use."""
+"""The cassette of a test item, while it is in use."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import the class of the fixture for those who annotate with it."""
+    """Import the class of the fixture, for annotations."""
     if name != "TestCassette":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from agenttape_core.pytest_plugin.fixture import TestCassette
@@ -57,18 +57,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--cassette-artifacts",
         metavar="DIR",
-        help="keep what a failing test asked and got: its report, its cassette, and what it recorded",
+        help="keep the report of a failing test, its cassette, and its new recording",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and what looks at the run as a whole."""
+    """Register the marker, and the plugin that sees the run as a whole."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(name=None, **options): replay the test's agent from a cassette; options are those of use_cassette",
     )
     if config.option.rerecord == "stale" and config.option.cassette_max_age is None:
-        raise pytest.UsageError("--rerecord=stale needs --cassette-max-age: how old a cassette may be, such as 90d")
+        raise pytest.UsageError(
+            "--rerecord=stale needs --cassette-max-age: the age that a cassette may have, for example 90d"
+        )
     from agenttape_core.pytest_plugin.whole_run import WholeRun
 
     config.pluginmanager.register(WholeRun(config), "agenttape-whole-run")
@@ -76,7 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def cassette_config() -> dict[str, Any]:
-    """Give options of `use_cassette` for all cassettes of a test; override it in a module or a `conftest.py`."""
+    """Return options of `use_cassette` for the cassettes of tests; override it in a module or a `conftest.py`."""
     return {}
 
 
@@ -91,9 +93,9 @@ def _cassette_of_the_test(request: pytest.FixtureRequest) -> Iterator[TestCasset
 
 @pytest.fixture
 def cassette(request: pytest.FixtureRequest, _cassette_of_the_test: TestCassette | None) -> Iterator[TestCassette]:
-    """Give the cassette of the test: what its agent has asked and got so far, and assertions about it.
+    """Return the cassette of the test: the calls of its agent so far, and assertions about them.
 
-    Without a marker, it is opened here. A project may have a fixture of this name of its own; then this one is not.
+    Without a marker, it is opened here. A fixture of this name in a project replaces this one.
     """
     for opened in [_cassette_of_the_test] if _cassette_of_the_test is not None else _opened(request):
         opened.session.ledger.watch_steps()
@@ -107,12 +109,12 @@ def _opened(request: pytest.FixtureRequest) -> Iterator[TestCassette]:
     running = plainly(lambda: Running(request, config), request.node)
     request.node.stash[RUNNING] = running
     yield running.begin()
-    running.give_up()  # unless the test was called, which has closed it
+    running.give_up()  # does nothing if the test was called
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Let the session be in force while fixtures are set up, and no longer: other plugins work between the phases."""
+    """Pause the session after the fixtures are set up: other plugins work between the phases."""
     try:
         return (yield)
     finally:
@@ -122,7 +124,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Run the test inside its session, and let what the session finds fail the test itself."""
+    """Run the test inside its session, and let findings of the session fail the test itself."""
     running = item.stash.get(RUNNING, None)
     if running is None:
         return (yield)
@@ -132,7 +134,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Show our errors as what they say, at the lines of the user's code, and hand on the verdict."""
+    """Show our errors as their messages, at the lines of the user's code, and pass on the verdict."""
     report = yield
     running = item.stash.get(RUNNING, None)
     if running is None:

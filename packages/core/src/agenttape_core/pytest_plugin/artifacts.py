@@ -1,4 +1,4 @@
-"""What is kept of a failing test: to be looked at where it did not run, such as beside a CI job."""
+"""Artifacts of a failing test, to be inspected away from the machine that ran it, such as a CI job."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 def keep_artifacts(folder: Path, cassette: TestCassette, report: pytest.TestReport) -> Path:
-    """Keep what a failing test asked and got.
+    """Keep the calls of a failing test.
 
     Args:
-        folder: Where artifacts are kept.
+        folder: The folder of all artifacts.
         cassette: The cassette of the test, which has ended.
-        report: How the test failed.
+        report: The report of the failure.
 
     Returns:
-        A folder of the test's own with `run.json`, the cassette that it replayed, and what it recorded.
+        The folder of the test, with `run.json`, the cassette that it replayed, and its new recording.
     """
     kept = folder / safe(cassette.nodeid.replace("/", "."))
     if kept.exists():
         shutil.rmtree(kept)
     kept.mkdir(parents=True)
-    (kept / "run.json").write_text(json.dumps(_told(cassette, report), indent=2) + "\n", encoding="utf-8")
+    (kept / "run.json").write_text(json.dumps(_summary(cassette, report), indent=2) + "\n", encoding="utf-8")
     path = cassette.path
     if isinstance(path, Path) and path.is_file():
         shutil.copy2(path, kept / path.name)
@@ -43,24 +43,24 @@ def keep_artifacts(folder: Path, cassette: TestCassette, report: pytest.TestRepo
     return kept
 
 
-def _told(cassette: TestCassette, report: pytest.TestReport) -> dict[str, object]:
-    told = cassette.report
+def _summary(cassette: TestCassette, report: pytest.TestReport) -> dict[str, object]:
+    run = cassette.report
     return {
         "test": cassette.nodeid,
         "cassette": str(cassette.path),
         "mode": cassette.mode.value,
         "failure": cassette.session.redactor.text(report.longreprtext),
-        "served": list(map(str, told.served)),
-        "executed": list(map(str, told.executed)),
-        "unused": list(map(str, told.unused)),
-        "missed": list(told.missed),
-        "drifted": list(told.drift),
-        "blocked": list(told.blocked),
+        "served": list(map(str, run.served)),
+        "executed": list(map(str, run.executed)),
+        "unused": list(map(str, run.unused)),
+        "missed": list(run.missed),
+        "drifted": list(run.drift),
+        "blocked": list(run.blocked),
     }
 
 
 def _keep_recorded(kept: Path, cassette: TestCassette) -> None:
-    """Make a cassette of what the test recorded before it failed, which is left in a journal beside its cassette."""
+    """Make a cassette of the journal that a failed recording leaves beside its cassette."""
     path = cassette.path
     if not isinstance(path, Path) or not cassette.report.executed:
         return

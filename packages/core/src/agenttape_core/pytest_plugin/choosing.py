@@ -1,4 +1,4 @@
-"""What a test's cassette is opened with: its markers, the fixture `cassette_config`, and the command line."""
+"""The options of a test's cassette: from its markers, the fixture `cassette_config`, and the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OPTIONS = frozenset(inspect.signature(use_cassette).parameters) - {"name_or_pat
 
 
 class Chosen(NamedTuple):
-    """What a test's cassette is opened with.
+    """The cassette of a test, and the options that it is opened with.
 
     Args:
         path: The file, or a URL.
@@ -33,7 +33,7 @@ class Chosen(NamedTuple):
 
 
 def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:
-    """Return what the markers of a test, nearest last, and the fixture say.
+    """Return the choice of the fixture and the markers of a test, of which the nearest wins.
 
     Raises:
         ConfigurationError: If a marker has an unknown option or more than a name.
@@ -51,7 +51,7 @@ def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:
 
 
 def own_cassette(item: pytest.Item) -> Path:
-    """Return the file of a test that was given no name."""
+    """Return the file of a test without a name in its marker."""
     chain = item.listchain()
     inside = [node.name for node in chain[:-1] if node.path == item.path and "::" in node.nodeid]
     return cassette_of(item.path, (*inside, item.name))
@@ -67,7 +67,7 @@ def _known(options: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def mode_of(item: pytest.Item, *, is_too_old: bool) -> Mode | None:
-    """Return the mode that the command line asks for, if it does.
+    """Return the mode that the command line gives, if it gives one.
 
     Raises:
         ConfigurationError: If the options of the command line contradict each other.

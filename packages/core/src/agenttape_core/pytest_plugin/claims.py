@@ -1,4 +1,4 @@
-"""Which test has which file: no two tests record to one, in whatever process of the run."""
+"""Claims of tests on files: no two tests of a run record to one file, in whatever process."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def claim(path: Path | str, request: pytest.FixtureRequest) -> None:
         request: Of the test.
 
     Raises:
-        ConfigurationError: Another test has recorded to it in this run; or to one that is the same file where upper
-            and lower case are one.
+        ConfigurationError: Another test has recorded to it in this run, or to a file whose name differs in case only.
     """
     own = os.path.realpath(path) if isinstance(path, Path) else path
     nodeid = request.node.nodeid
@@ -41,42 +40,42 @@ def claim(path: Path | str, request: pytest.FixtureRequest) -> None:
 
 
 def refuse_twin(path: Path) -> None:
-    """Refuse a cassette that is not there while one is that is the same file where upper and lower case are one.
+    """Refuse a cassette that does not exist while another one does whose name differs in case only.
 
     Args:
-        path: The cassette, which has its name from the test.
+        path: The cassette, named after the test.
 
     Raises:
         ConfigurationError: There is such a file.
     """
     with contextlib.suppress(FileNotFoundError):
-        names = os.listdir(path.parent)  # noqa: PTH208 - a name as it is written, which no other way tells everywhere
+        names = os.listdir(path.parent)  # noqa: PTH208 - names as they are spelled, on every system
         alike = [name for name in names if name.casefold() == path.name.casefold()]
         if alike and path.name not in alike:
-            raise _twins(str(path), f"there is {alike[0]}", "; or remove that file, if it is of no test any more")
+            raise _twins(str(path), f"there is {alike[0]}", "; or remove that file, if its test is gone")
 
 
 def _twins(own: str, other: str, remedy: str = "") -> ConfigurationError:
     return ConfigurationError(
-        f"{shown_path(own)} would be one file with that of another test on macOS and Windows, where upper and lower "
-        f"case are the same: {other}\n"
+        f"{shown_path(own)} and the cassette of another test would be one file on macOS and Windows, where case does "
+        f"not matter: {other}\n"
         f"  rename this test, or its parameters: pytest.param(..., id='...'){remedy}"
     )
 
 
 def _first_at(key: str, claimed: tuple[str, str], request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Return who has claimed a file first in this run: a test, and what it calls the file."""
+    """Return the first test in this run that has claimed a file, and its spelling of the name."""
     worker: dict[str, Any] | None = getattr(request.config, "workerinput", None)
     if worker is None:
         return request.config.stash.setdefault(_CLAIMS, {}).setdefault(key, claimed)
-    # All workers of pytest-xdist have their temporary folders in one.
+    # The temporary folders of all workers of pytest-xdist are in one folder.
     folder = request.getfixturevalue("tmp_path_factory").getbasetemp().parent / f"agenttape-{worker['testrunuid']}"
     folder.mkdir(exist_ok=True)
     place = folder / hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
     mine = folder / f"{worker['workerid']}.claim"
     mine.write_text(json.dumps(claimed), encoding="utf-8")
     with contextlib.suppress(FileExistsError):
-        os.link(mine, place)  # which, other than a new file, is there with what it says
+        os.link(mine, place)  # unlike a new file, it appears with its content
     other, taken = json.loads(place.read_text(encoding="utf-8"))
     mine.unlink()
     return other, taken

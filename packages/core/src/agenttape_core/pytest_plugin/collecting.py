@@ -1,6 +1,6 @@
 """A process that collects tests and runs none: `python -m agenttape_core.pytest_plugin.collecting FILE [TEST]...`.
 
-It writes the cassettes that belong to no test to FILE, as a list in JSON, and no file if a test cannot be collected.
+It writes the cassettes that belong to no test to FILE, as a JSON list, and nothing if a test cannot be collected.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pytest
 from agenttape_core.pytest_plugin import orphans
 
 _KNOWN = "ignore::pytest.PytestAssertRewriteWarning"
-"""That this package is imported before pytest is; many projects make errors of warnings."""
+"""The warning that this package is imported before pytest, which many projects turn into an error."""
 
 
 class _Collected:
-    """Remembers all tests, and what of their cassettes is nobody's."""
+    """The collected tests, and the cassettes that belong to none."""
 
     def __init__(self) -> None:
         self.orphans: list[str] = []
@@ -38,7 +38,7 @@ def main(target: str, *tests: str) -> int:
 
     Args:
         target: The file to write.
-        tests: What pytest is given.
+        tests: The tests, as pytest takes them.
 
     Returns:
         The exit code of pytest.

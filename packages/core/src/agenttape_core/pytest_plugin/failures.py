@@ -1,4 +1,4 @@
-"""Show what AgentTape has to say of a failed test as it says it, at the lines of the user's code."""
+"""Failures that are AgentTape's: shown by their messages, at the lines of the user's code."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from _pytest._code.code import TerminalRepr  # what `ExceptionInfo.getrepr` returns has no public name
+    from _pytest._code.code import TerminalRepr  # the type that `ExceptionInfo.getrepr` returns has no public name
 
 _OURS = "agenttape_"
 _INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib"))
 
 
 def shown(item: pytest.Item, call: pytest.CallInfo[None]) -> TerminalRepr | None:
-    """Return what a user needs of a failure that is ours: the message, and the lines of the project that led to it.
+    """Return the message of a failure that is ours, and the lines of the project that led to it.
 
-    Nothing for another failure, or where a style of tracebacks was asked for on the command line.
+    `None` for any other failure, or if the command line chooses a style of tracebacks.
     """
     option = item.config.option
     if option.tbstyle != "auto" or option.fulltrace or option.usepdb or call.excinfo is None:
@@ -38,7 +38,7 @@ def shown(item: pytest.Item, call: pytest.CallInfo[None]) -> TerminalRepr | None
 
 
 def _ours(error: BaseException) -> AgentTapeError | AgentTapeHalt | None:
-    """Return the first of our errors in what a test raised: itself, or inside a group of a task group."""
+    """Return the first of our errors in an exception: itself, or inside the group of a task group."""
     return next((found for found in _leaves(error) if isinstance(found, AgentTapeError | AgentTapeHalt)), None)
 
 

@@ -1,4 +1,4 @@
-"""What a test sees of its cassette."""
+"""The fixture `cassette`: a test's view of its cassette."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ToolCall:
         name: The tool.
         arguments: Its arguments by name, or the bare string of a tool that takes one.
         status: `returned`, `raised` or `streamed`.
-        result: What it returned, as plain data; of one that raised, its message.
+        result: The returned value as plain data, or the message of the raised error.
     """
 
     name: str
@@ -40,25 +40,25 @@ class ToolCall:
 
 
 class TestCassette:
-    """The cassette of a test: what its agent has asked and got so far, and assertions about it.
+    """The cassette of a test: the calls of its agent so far, and assertions about them.
 
-    Everything here is of *this* run, whether it was served or executed, in the order of the run.
+    Everything here is about *this* run, served or executed, in the order of the run.
 
     Args:
         session: The session of the test.
         nodeid: The test.
-        command: What runs it.
+        command: The command that runs it.
     """
 
-    __test__ = False  # it is not a class of tests
+    __test__ = False  # not a class of tests for pytest
 
     def __init__(self, session: Session, nodeid: str, command: str) -> None:
         self.session = session
-        """The session, for what is not here."""
+        """The session, for everything else."""
         self.served: Sequence[Interaction] = ()
-        """What was served, as it is recorded; known when the test has ended."""
+        """The served recordings; known when the test has ended."""
         self.saved_seconds = 0.0
-        """How long what was served took when it was recorded; known when the test has ended."""
+        """The recorded duration of the served calls; known when the test has ended."""
         self.nodeid = nodeid
         self._golden = Golden(session, command)
         self._happened: list[Interaction] | None = None
@@ -73,17 +73,17 @@ class TestCassette:
 
     @property
     def mode(self) -> Mode:
-        """The mode that it was opened in."""
+        """The mode of the session."""
         return self.session.mode
 
     @property
     def report(self) -> Report:
-        """What was served, executed, missed; what was unused is known when the test has ended."""
+        """The report on served, executed and missed calls; unused ones are known when the test has ended."""
         return self.session.report
 
     @property
     def interactions(self) -> list[Interaction]:
-        """What the run has asked and got so far, redacted as it is in the file."""
+        """The calls of the run so far, redacted as in the file."""
         return self._happened if self._happened is not None else self.session.happened()
 
     @property
@@ -106,7 +106,7 @@ class TestCassette:
 
         Args:
             expected: The names of all calls.
-            any_order: Whether the order does not count.
+            any_order: Whether any order will do.
         """
         __tracebackhide__ = True
         found = [call.name for call in self.tool_calls]
@@ -140,7 +140,7 @@ class TestCassette:
 
         Args:
             expected: Their names.
-            any_order: Whether the order does not count.
+            any_order: Whether any order will do.
         """
         __tracebackhide__ = True
         found, wanted = self.nodes, list(expected)
@@ -167,14 +167,14 @@ class TestCassette:
             assert contains in found, self._differ("final output", f"... {contains} ...", found)
 
     def assert_matches_golden(self, value: Any, name: str = "") -> None:
-        """Assert that a value is what it was when the test was recorded.
+        """Assert that a value is equal to the one when the test was recorded.
 
         It is kept beside the cassette, redacted, as `CASSETTE.golden.yaml` or `CASSETTE.NAME.golden.yaml`. A test that
         records and passes writes it.
 
         Args:
-            value: What the agent has made: plain data, or what a registered codec knows.
-            name: Which one, where a test has several.
+            value: A result of the agent: plain data, or a value of a registered codec.
+            name: The name of the value, where a test has several.
         """
         __tracebackhide__ = True
         self._golden.compare(value, name)
@@ -186,7 +186,7 @@ class TestCassette:
         assert not executed, self._differ("new calls", [], executed)
 
     def end(self) -> None:
-        """Keep what is known while the session is open."""
+        """Keep the facts that are known only while the session is open."""
         self._happened = self.session.happened()
         numbers = [crossed.number for crossed in self.report.served]
         self.served = [self.session.source.interaction(number) for number in numbers]

@@ -1,4 +1,4 @@
-"""Where pytest-recording keeps the HTTP of a test: its files are named as ours are."""
+"""The file in which pytest-recording keeps the HTTP of a test: it is named as ours are."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from agenttape_core.errors import ConfigurationError
 
 
 def refuse_file_of_recording(request: pytest.FixtureRequest, path: Path | str) -> None:
-    """Refuse a cassette in the place of the one that pytest-recording reads and writes for the same test.
+    """Refuse a cassette that would be the file of pytest-recording for the same test.
 
     Args:
-        request: Of the test, to ask for the fixtures of that plugin (https://github.com/kiwicom/pytest-recording).
-        path: Where the cassette is to be, or its URL.
+        request: The request of the test, for the fixtures of that plugin
+            (https://github.com/kiwicom/pytest-recording).
+        path: The path of the cassette, or its URL.
 
     Raises:
         ConfigurationError: If it is the same file.

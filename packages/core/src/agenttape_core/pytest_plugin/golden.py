@@ -1,4 +1,4 @@
-"""Golden values: what a test made when it was recorded."""
+"""Golden values: the results of a test when it was recorded."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Golden:
     """The golden values of one test.
 
     Args:
-        session: The session of the test: its redactor makes of secrets what it makes of them in the cassette.
-        command: What runs the test.
+        session: The session of the test, whose redactor replaces secrets as in the cassette.
+        command: The command that runs the test.
     """
 
     def __init__(self, session: Session, command: str) -> None:
@@ -34,7 +34,7 @@ class Golden:
 
         Raises:
             ConfigurationError: The cassette is at a URL.
-            AssertionError: They differ, or there is none.
+            AssertionError: They differ, or there is no recorded one.
         """
         __tracebackhide__ = True
         path = self._path(name)
@@ -50,7 +50,7 @@ class Golden:
         )
 
     def write(self) -> None:
-        """Write what was noted."""
+        """Write the values that were noted."""
         for path, text in self._made.items():
             make_folder(path.parent)
             replace_file(path, text.encode("utf-8"))

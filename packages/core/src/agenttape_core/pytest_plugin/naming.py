@@ -1,4 +1,4 @@
-"""Which file belongs to which test."""
+"""The names of the cassettes of tests."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from agenttape_core.storage import SUFFIXES
 FOLDER = "cassettes"
 _UNSAFE = re.compile(r"[^\w.\-\[\]=+,]", re.ASCII)
 _LONGEST = 120
-"""Characters of a name, so that journals, assets and artifacts beside it fit into the 255 bytes of file systems."""
+"""The most characters of a name: longer names of journals and assets beside it must fit into 255 bytes."""
 
 
 def cassette_of(module: Path, names: tuple[str, ...]) -> Path:
-    """Return the cassette of a test that was given no name: beside its module, in a folder of the module's name.
+    """Return the cassette of a test without a given name: beside its module, in a folder named after the module.
 
     Args:
         module: The file of the test.
@@ -38,7 +38,7 @@ def named_cassette(module: Path, name: str | Path) -> Path | str:
 
 
 def safe(name: str) -> str:
-    """Return a name as a file may be called on any system; one that had to change keeps a hash of what it was."""
+    """Return a name that is valid on any file system; a changed name ends with a hash of the original."""
     plain = _UNSAFE.sub("-", name)[:_LONGEST]
     if plain == name and not name.endswith("."):
         return plain

@@ -20,14 +20,14 @@ _DERIVED = ".derived."
 
 
 def find(items: Sequence[pytest.Item], config: pytest.Config) -> list[str]:
-    """Return the cassettes, in the folders of the collected modules, that are those of no test.
+    """Return the cassettes in the folders of the collected modules that belong to no test.
 
-    Only cassettes that have their name from a test are looked at. A module of which single tests were selected by
-    their ids is left out: what else it has is not known.
+    Only cassettes that are named after tests count. A module of which single tests were selected by their ids is left
+    out, because its other tests are not known.
 
     Args:
-        items: All tests, the deselected ones too.
-        config: The run's.
+        items: All tests, including the deselected ones.
+        config: The configuration of the run.
 
     Returns:
         Paths from the root of the tests.
@@ -51,7 +51,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _without_module(folder: Path, patterns: Sequence[str]) -> Iterable[Path]:
-    """Return the cassettes of modules that are gone. Folders that no module gave its name are the user's own."""
+    """Return the cassettes of modules that are gone. Folders that are not named after a module are the user's own."""
     for below in sorted((folder / FOLDER).glob("*/")):
         was_module = "." not in below.name and any(fnmatch(f"{below.name}.py", pattern) for pattern in patterns)
         if was_module and not any(folder.glob(f"{below.name}.*")):

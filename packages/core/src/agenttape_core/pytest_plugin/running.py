@@ -39,15 +39,15 @@ Result = TypeVar("Result")
 
 
 class Running:
-    """What happens to the cassette of one test.
+    """The life of the cassette of one test.
 
     Args:
-        request: Asks for fixtures of the test.
-        config: What the fixture `cassette_config` gives.
+        request: The request of the test, for its fixtures.
+        config: The options from the fixture `cassette_config`.
 
     Raises:
-        ConfigurationError: If a marker, the fixture or the command line says what cannot be; or the cassette is too
-            old.
+        ConfigurationError: If an option of a marker, the fixture or the command line is not valid, or the cassette is
+            too old.
     """
 
     def __init__(self, request: pytest.FixtureRequest, config: Mapping[str, Any]) -> None:
@@ -67,10 +67,10 @@ class Running:
         self._cassette: TestCassette | None = None
         self._is_open = False
         self.has_failed = False
-        """Whether what came before the test function has failed."""
+        """True once the setup of the test has failed."""
 
     def begin(self) -> TestCassette:
-        """Open the cassette: from here on, the context of the caller belongs to its session."""
+        """Open the cassette. From now on, the context of the caller belongs to its session."""
         session = plainly(self._block.__enter__, self._item)
         self._is_open = True
         self._cassette = TestCassette(session, self._item.nodeid, _command(self._item))
@@ -83,7 +83,7 @@ class Running:
         return self._cassette
 
     def pause(self) -> None:
-        """Let the context of the caller be outside of the session until the test is called."""
+        """Take the context of the caller out of the session until the test is called."""
         if self._cassette is not None:
             self._cassette.session.pause()
 
@@ -104,16 +104,16 @@ class Running:
             self._close(cassette, error)
 
     def give_up(self) -> None:
-        """End the session of a test whose function was never called: a fixture failed, or skipped it."""
+        """End the session of a test whose function was not called, because a fixture failed or skipped it."""
         if self._is_open and self._cassette is not None:
             self._close(self._cassette, pytest.skip.Exception("the test was not called"), judges=self.has_failed)
 
     def reported(self, report: pytest.TestReport) -> None:
-        """Keep what a failed test did, if that is wanted."""
+        """Keep the artifacts of a failed test, if the command line asks for them."""
         folder = self._item.config.option.cassette_artifacts
         if report.failed and folder is not None and self._cassette is not None:
             kept = keep_artifacts(Path(folder), self._cassette, report)
-            report.sections.append(("AgentTape", f"what the run asked and got is kept in {kept}"))
+            report.sections.append(("AgentTape", f"the calls of the run are kept in {kept}"))
 
     def _close(self, cassette: TestCassette, error: BaseException | None, *, judges: bool = True) -> None:
         self._is_open = False
@@ -128,7 +128,7 @@ class Running:
                 _keep(Verdict.of(cassette.session, cassette.served, cassette.saved_seconds, root), self._item)
 
     def _inside(self, cassette: TestCassette) -> Callable[[], None]:
-        """Wrap the innermost of the call, inside of all that other plugins do around it."""
+        """Wrap the innermost part of the call, inside everything that other plugins do around it."""
         item: Any = self._item
         runtest = item.runtest
 
@@ -141,13 +141,13 @@ class Running:
             if inspect.iscoroutinefunction(getattr(item, "obj", None)):
                 function = _in_task(item.obj, cassette)
                 _replace(undo, item, "_obj", function)
-                if isinstance(getattr(item, "instance", None), unittest.TestCase):  # it calls what it has itself
+                if isinstance(getattr(item, "instance", None), unittest.TestCase):  # it calls its own attribute
                     _replace(undo, item.instance, item.name, function)
             return undo.pop_all().close
 
 
 def plainly(work: Callable[[], Result], item: pytest.Item) -> Result:
-    """Do what may go wrong before the test, and fail the test by what an error of ours says, without a traceback."""
+    """Do something before the test that may fail; an error of ours fails the test by its message, without traceback."""
     try:
         return work()
     except AgentTapeError as error:
@@ -162,7 +162,7 @@ def _keep(verdict: Verdict, item: pytest.Item) -> None:
 
 
 def _path_of(item: pytest.Item) -> Path | str:
-    """Return the cassette of a test, whatever else its markers say."""
+    """Return the cassette of a test, whether or not its markers are valid."""
     try:
         return chosen_by(item, {}).path
     except ConfigurationError:
@@ -170,7 +170,7 @@ def _path_of(item: pytest.Item) -> Path | str:
 
 
 def _command(item: pytest.Item) -> str:
-    """Return the command that runs a test, from the directory in which pytest was started."""
+    """Return the command that runs a test, from the folder in which pytest was started."""
     file, colons, rest = str(item.nodeid).partition("::")
     seen = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)
     return f"pytest {shlex.quote(Path(seen).as_posix() + colons + rest)}"
@@ -193,7 +193,7 @@ def _replace(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
 
 
 def _in_task(function: Callable[..., Any], cassette: TestCassette) -> Callable[..., Any]:
-    """Let a coroutine function run in the session: its task may come from a context that was copied earlier."""
+    """Run a coroutine function in the session: its task may have a context that was copied earlier."""
 
     @functools.wraps(function)
     async def in_session(*args: Any, **kwargs: Any) -> Any:
@@ -218,7 +218,7 @@ def _age(chosen: Chosen, limit: str | None) -> _Age:
         return _Age(None, None)
     try:
         created = open_cassette(chosen.path).preface.volatile.created
-    except CassetteError:  # there is none, or the session will tell what is wrong with it
+    except CassetteError:  # there is none, or opening the session will say what is wrong with it
         return _Age(None, parse_age(limit))
     return _Age(age_of(created), parse_age(limit))
 

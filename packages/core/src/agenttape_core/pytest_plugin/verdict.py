@@ -1,4 +1,4 @@
-"""What became of the cassette of a test, in one word and some numbers that survive a process border."""
+"""The verdict on the cassette of a test: one word and some numbers, which can be sent to another process."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _COUNTED = ("missed", "blocked", "drifted", "unused")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of the cassette of a test.
+    """The verdict on the cassette of a test.
 
     Args:
-        path: The cassette, from the root of the tests where it lies below it.
-        word: The worst that happened: `missed`, `blocked`, `drifted`, `unused`, then `live` (executed although the mode
-            replays), `recorded`, or `discarded` if the test failed while it recorded; `served`; `empty` if nothing was
-            asked. Of one that was not opened: `missing` if there is none, else `refused`.
-        served: How many calls were answered from the cassette.
-        executed: How many calls really happened.
-        missed: How many calls had no recording.
-        blocked: How many attempts to reach the outside were refused.
-        drifted: How many calls got an error result for want of a recording.
-        unused: How many recordings were not asked for.
-        seconds: How long the served calls took when they were recorded.
-        dollars: What the served calls cost when they were recorded, as far as their models have a known price.
-        unpriced: How many served calls of models have no known price.
-        put_aside: The name of the file that was in its place before it was recorded and could not be read.
+        path: The cassette, relative to the root of the tests if it lies below it.
+        word: The worst event: `missed`, `blocked`, `drifted`, `unused`, then `live` (executed although the mode
+            replays), `recorded`, or `discarded` if the test failed while it recorded; `served`; `empty` if no call was
+            made. For a cassette that was not opened: `missing` if it does not exist, else `refused`.
+        served: The number of calls answered from the cassette.
+        executed: The number of calls that really happened.
+        missed: The number of calls without a recording.
+        blocked: The number of refused attempts to reach the outside.
+        drifted: The number of calls that got an error result because they had no recording.
+        unused: The number of recordings that were not used.
+        seconds: The recorded duration of the served calls.
+        dollars: The cost of the served calls when they were recorded, for models with a known price.
+        unpriced: The number of served calls of models without a known price.
+        put_aside: The name under which an unreadable file in its place was kept.
     """
 
     path: str
@@ -57,8 +57,8 @@ class Verdict:
 
         Args:
             session: The session.
-            served: What was served, as it is recorded.
-            seconds: How long that took when it was recorded.
+            served: The served recordings.
+            seconds: Their recorded duration.
             root: The folder that paths are shown from.
         """
         report = session.report
@@ -88,13 +88,13 @@ class Verdict:
         Args:
             path: The cassette, or its URL.
             root: The folder that paths are shown from.
-            is_there: Whether there is one.
+            is_there: Whether it exists.
         """
         return cls(_relative(path, root), "refused" if is_there else "missing")
 
     @classmethod
     def from_properties(cls, properties: Iterable[tuple[str, object]]) -> Verdict | None:
-        """Read what `added_to` wrote, wherever the test ran; nothing for a test without a cassette."""
+        """Read the verdict that `added_to` wrote, in whatever process; `None` for a test without a cassette."""
         found: Mapping[str, Any] = {
             name.removeprefix(_PREFIX): value for name, value in properties if name.startswith(_PREFIX)
         }
@@ -102,14 +102,14 @@ class Verdict:
         return cls(**{name: found[name] for name in names}) if {"path", "word"} <= found.keys() else None
 
     def added_to(self, properties: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
-        """Return properties of a test report, which JUnit files show, with this in the place of an earlier run's."""
+        """Return properties of a test report, which JUnit files show, with this verdict in place of an earlier one."""
         others = [(name, value) for name, value in properties if not name.startswith(_PREFIX)]
         own = [(f"{_PREFIX}{name}", value) for name, value in asdict(self).items() if value != ""]
         return others + own
 
     def __str__(self) -> str:
         counts = [f"{getattr(self, name)} {name}" for name in ("served", "executed", *_COUNTED) if getattr(self, name)]
-        aside = f"; what could not be read is kept as {self.put_aside}" if self.put_aside else ""
+        aside = f"; the unreadable file is kept as {self.put_aside}" if self.put_aside else ""
         return f"{self.word:<9} {self.path}  {', '.join(counts) or 'nothing asked'}{aside}"
 
 

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from agenttape_core.pytest_plugin.verdict import Verdict
 
 _SHOWN = 20
-"""How many tests are told one by one without `-v`; of more, those that were served as they should be are counted."""
+"""The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted."""
 _SENT = "agenttape_orphans"
 
 
 class WholeRun:
-    """Looks at the run as a whole; with pytest-xdist, there is one in each worker and one in the process that reports.
+    """A plugin that sees the run as a whole; with pytest-xdist, one in each worker and one in the reporting process.
 
     Args:
-        config: The run's.
+        config: The configuration of the run.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -32,7 +32,7 @@ class WholeRun:
         self._orphans: set[str] = set()
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Remember what was deselected: its cassettes belong to a test all the same."""
+        """Remember deselected tests: their cassettes are no orphans."""
         self._deselected += items
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -45,11 +45,11 @@ class WholeRun:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take over what a worker of pytest-xdist has found."""
+        """Take over the findings of a worker of pytest-xdist."""
         self._orphans.update(getattr(node, "workeroutput", {}).get(_SENT, ()))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the verdict of a test, wherever it ran; the last phase has it, whichever failed."""
+        """Collect the verdict of a test from its last phase, in whatever process it ran."""
         if report.when == "teardown" and any(name == "cassette.word" for name, _ in report.user_properties):
             from agenttape_core.pytest_plugin.verdict import Verdict
 
@@ -58,7 +58,7 @@ class WholeRun:
                 self._verdicts.append(verdict)
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Fail the run for orphans, or hand them to the process that reports."""
+        """Fail the run for orphans, or send them to the reporting process."""
         output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
         if output is not None:
             output[_SENT] = sorted(self._orphans)
@@ -66,7 +66,7 @@ class WholeRun:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Tell what became of the cassettes."""
+        """Print the verdicts on the cassettes."""
         if self._verdicts:
             terminalreporter.section("cassettes")
             for line in summary(self._verdicts, everything=self._config.option.verbose > 0):
@@ -81,14 +81,14 @@ def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
     """Return the lines of the summary.
 
     Args:
-        verdicts: What became of the cassette of each test.
+        verdicts: The verdicts on the cassettes of the tests.
         everything: Whether each test has a line, however many there are.
     """
     few = everything or len(verdicts) <= _SHOWN
     shown = [verdict for verdict in verdicts if few or verdict.word != "served"]
     lines = [str(verdict) for verdict in shown]
     if len(shown) < len(verdicts):
-        lines.append(f"served    {counted(len(verdicts) - len(shown), 'test')}, all that they asked")
+        lines.append(f"served    {counted(len(verdicts) - len(shown), 'test')}, all their calls")
     return [*lines, _sum(verdicts)]
 
 

@@ -22,7 +22,8 @@ from agenttape_core.integration.stand_ins.recorded_settings import (
     meaning_of,
 )
 from agenttape_core.integration.stand_ins.stand_in import StandIn
-from agenttape_core.lifecycle.replay_only import Recording, open_replay
+from agenttape_core.lifecycle.cache import Recording
+from agenttape_core.lifecycle.replay import open_replay
 from agenttape_core.matching import Exhausted
 from agenttape_core.settings import Pace
 

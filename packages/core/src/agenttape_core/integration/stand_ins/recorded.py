@@ -13,7 +13,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.integration.stand_ins.recorded_settings import Setting, distinct_settings, meaning_of
-from agenttape_core.lifecycle.replay_only import open_replay
+from agenttape_core.lifecycle.replay import open_replay
 from agenttape_core.matching import Exhausted
 from agenttape_core.session import Boundary, Crossing, Report, Session, value_codec
 from agenttape_core.settings import Pace

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _CASSETTE = 3
 _watched: list[Process] = []
-"""Those whose end is seen to already: a fork inherits that."""
+"""Processes with exit hooks: a fork inherits those of its parent."""
 
 
 def _request(config: RunConfig, address: str, member: str) -> SessionRequest:
@@ -41,7 +41,7 @@ def _request(config: RunConfig, address: str, member: str) -> SessionRequest:
     unrecorded, recorded = config.remedies
     return SessionRequest(
         cassette=own,
-        options={**config.options, "on_error": "keep"},  # whether it is the cassette's, the command as a whole decides
+        options={**config.options, "on_error": "keep"},  # the command as a whole decides what becomes of it
         # Starting a process does not reach the outside by itself: the started one is guarded as well.
         added={"egress": [SUBPROCESS]},
         remedy=lambda there: recorded if there else unrecorded,
@@ -56,10 +56,10 @@ def _request(config: RunConfig, address: str, member: str) -> SessionRequest:
 
 
 class ProcessSession:
-    """A session that was taken by a process.
+    """The session of one process.
 
     Args:
-        run_folder: Those of the run.
+        run_folder: The folder of the run.
         process: The process.
     """
 
@@ -68,18 +68,18 @@ class ProcessSession:
         member = _member(run_folder, process)
         request = _request(config, process.address, member)
         if config.replays_only and request.project is not None:
-            confine_process(request.project)  # the sessions that the command opens itself, too
+            confine_process(request.project)  # for the sessions that the command opens itself
         self._run_folder = run_folder
         self._process = process
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._report = ProcessReport(os.getpid(), process.address, member, str(request.write_to))
-        run_folder.write_report(self._name, self._report)  # first of all: whoever is killed then leaves nothing unknown
+        run_folder.write_report(self._name, self._report)  # first: a process that is killed must be known
         self._in_use = CassetteInUse(open_session(request))
         self._in_use.enter()
         run_folder.write_report(self._name, dataclasses.replace(self._report, state="open"))
 
     def end(self) -> None:
-        """Close the session, and tell what became of it."""
+        """Close the session, and write the report on it."""
         with signals_blocked():
             self._in_use.leave()
             self._in_use.settle(None)
@@ -105,7 +105,7 @@ class ProcessSession:
         )
 
     def forget_after_fork(self) -> None:
-        """Leave the session to the process that this one was forked from."""
+        """Leave the session to the parent of this forked process."""
         self._in_use.leave()
         self._in_use.abandon()
 
@@ -113,7 +113,7 @@ class ProcessSession:
 def open_process_session(process: Process) -> ProcessSession:
     """Open the session of a process.
 
-    A process that cannot have one ends at once: it would run unrecorded, or unguarded.
+    A process without one ends at once, because it would run unrecorded or unguarded.
 
     Args:
         process: The process.
@@ -130,10 +130,10 @@ def open_process_session(process: Process) -> ProcessSession:
 
 
 def _member(run_folder: RunFolder, process: Process) -> str:
-    """Return which one of the processes at an address this is: by its arguments, then by who came first."""
+    """Return the name of this process among those at its address: its arguments, then the order in which they began."""
     if not process.address:
         return "main"
-    # A fork has the arguments of another one. And they are no paths all, but those of temporary files differ.
+    # A fork has the arguments of its parent. Only the last parts of paths count: temporary folders differ in each run.
     arguments = [] if process.is_fork else [os.path.basename(word) for word in what_runs(sys.orig_argv)[2]]  # noqa: PTH119
     words = hashlib.sha256("\0".join(arguments).encode(errors="replace")).hexdigest()[:6] if arguments else ""
     number = run_folder.claim(process.address, words)
@@ -144,6 +144,6 @@ def _refuse(run_folder: RunFolder, process: Process, error: AgentTapeError) -> N
     report = ProcessReport(os.getpid(), process.address, "", "", state="ended", failure=str(error), problem=True)
     run_folder.write_report(f"{os.getpid()}-refused", report)
     for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):  # closed, or gone: nobody would see what is left in it anyway
+        with suppress(Exception):  # a closed stream loses nothing that could be seen
             stream.flush()
     exit_now(_CASSETTE)

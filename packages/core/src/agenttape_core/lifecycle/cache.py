@@ -1,4 +1,4 @@
-"""Sessions that are nobody's current one: of a model that is made of a cassette, of a cache that is on one."""
+"""`Recording`: a cassette as a cache, which one object serves from and records to, beside all sessions."""
 
 from __future__ import annotations
 
@@ -13,43 +13,7 @@ from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.matching import STRICT, Exhausted
 from agenttape_core.redaction import Rule
 from agenttape_core.session import Session
-from agenttape_core.settings import Pace, explicit
-
-
-def open_replay(
-    name_or_path: str | Path,
-    *,
-    exhausted: Exhausted | None = None,
-    redact: bool | Sequence[Rule] = True,
-    pace: Pace | None = None,
-) -> Session:
-    """Return a session that replays a cassette for one object; it is never the current session of a context.
-
-    Args:
-        name_or_path: A bare name under the project's cassette folder, or a path.
-        exhausted: What to do when a request is asked more often than it was recorded.
-        redact: The rules that the cassette was recorded with, beyond the built-in ones.
-        pace: How long it takes, as in `use_cassette`; by default as the project's settings say.
-
-    Raises:
-        CassetteError: If there is no such cassette, or it cannot be read.
-        ConfigurationError: If it was recorded with a redaction key or rules that are not given now, or the pace is
-            not valid.
-    """
-    request = SessionRequest(
-        cassette=name_or_path,
-        options=explicit({"exhausted": exhausted, "pace": pace}),
-        redact=redact,
-        remedy=_record_again,
-        mode=Mode.NONE,
-        is_current=False,
-    )
-    return open_session(request).session
-
-
-def _record_again(_: bool) -> list[str]:
-    return ["record the agent again, and replay the new cassette"]
-
+from agenttape_core.settings import explicit
 
 _AS_A_CACHE: Mapping[str, object] = {
     "match_on": STRICT,  # it answers a request and not a place in a run: another request gets another answer
@@ -58,17 +22,17 @@ _AS_A_CACHE: Mapping[str, object] = {
 
 
 class Recording:
-    """A cassette that one object serves from and records to, beside all sessions. End it with `close`.
+    """A cassette that one object serves from and records to. End it with `close`.
 
-    What it says of the modes is what sessions say, except that nothing is frozen, guarded or judged unused.
+    The modes mean what they mean for sessions, except that nothing is frozen, guarded or judged unused.
 
     Args:
         name_or_path: A bare name under the project's cassette folder, or a path.
-        mode: As in `use_cassette`; by default as the project's settings say.
-        exhausted: What to do when a request is asked more often than it was recorded.
+        mode: The mode, as in `use_cassette`; by default as in the project's settings.
+        exhausted: The reaction to a request that is repeated more often than it was recorded.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
-        remedy: Says how to record what is missing, a line each.
+        remedy: Returns how to record what is missing, a line each.
 
     Raises:
         CassetteError: If there is nothing to replay, it cannot be read, or it is being recorded elsewhere.
