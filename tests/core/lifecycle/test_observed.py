@@ -115,7 +115,7 @@ def test_second_writer_is_refused() -> None:
     observe(first, "a")
     observe(second, "b")
     assert names("runs/one.yaml") == ["b"]
-    with pytest.raises(CassetteLockedError, match="has taken the place"):
+    with pytest.raises(CassetteLockedError, match="has replaced what was observed"):
         observe(first, "c")
     assert names("runs/one.yaml") == ["b"]
     assert names(str(recover(*journals()))) == ["c"]

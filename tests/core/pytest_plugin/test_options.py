@@ -122,7 +122,7 @@ def cassette_config():
     )
     result = project.run("--cassette-mode=once")
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*case are the same: test_it.py::test_v[[]a] has recorded test_v[[]a].yaml in this*"])
+    result.stdout.fnmatch_lines(["*not matter: test_it.py::test_v[[]a] has recorded test_v[[]a].yaml in this*"])
 
 
 def test_nearer_options_win(project: Project) -> None:
