@@ -32,7 +32,7 @@ LISTED = {
     name: [cell.strip() == "yes" for cell in cells.strip(" |").split("|")]
     for name, cells in re.findall(r"^\| `(\w+)` (\|.*\|)$", SECTION, re.MULTILINE)
 }
-KINDS = ("block", "departure", "stand-in", "cache", "observer", "import")
+KINDS = ("block", "fork", "stand-in", "cache", "observer", "import")
 """The columns of the documentation, in their order."""
 WRITERS = ("block", "cache", "observer", "import")
 TOOL = Boundary("tool")
@@ -55,11 +55,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def opened(kind: str, name: str = "c", mode: str | None = None) -> Iterator[Ask]:
-    """Open a session of a kind. The mode counts where one can be chosen; with any, a departure may execute."""
+    """Open a session of a kind. The mode counts where one can be chosen; with any, a fork may execute."""
     if kind == "block":
         with use_cassette(name, mode=mode) as session:
             yield asking(session)
-    elif kind == "departure":
+    elif kind == "fork":
         with (block := deriving(name)) as session:
             if mode is not None:
                 block.allow_execution()
@@ -112,9 +112,9 @@ def replay(kind: str, *bodies: dict[str, Any], mode: str | None = None) -> list[
 
 def written(kind: str, answer: Any = "executed", **body: Any) -> Path:
     """Record a call to a cassette of its own, or derive one from what is recorded."""
-    with opened(kind, "c" if kind == "departure" else "new", mode="all") as ask:
+    with opened(kind, "c" if kind == "fork" else "new", mode="all") as ask:
         ask(answer, **body)
-    return Path("cassettes/c.derived.yaml" if kind == "departure" else "cassettes/new.yaml")
+    return Path("cassettes/c.derived.yaml" if kind == "fork" else "cassettes/new.yaml")
 
 
 # -- one probe for each setting ------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def unused(kind: str) -> Any:
 
 def on_error(kind: str) -> Any:
     def failing() -> None:
-        with opened(kind, "c" if kind == "departure" else "new", mode="all") as ask:
+        with opened(kind, "c" if kind == "fork" else "new", mode="all") as ask:
             if kind != "stand-in":
                 ask(x=3)
             raise ValueError
