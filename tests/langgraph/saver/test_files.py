@@ -30,7 +30,7 @@ from agenttape_core import (
 )
 from agenttape_langgraph import TapeSaver
 from agenttape_langgraph.saver import Database, packing
-from agenttape_langgraph.saver.schema import STEPS, VERSION
+from agenttape_langgraph.saver.schema import STEPS, VERSION, found_version
 
 from .threads import checkpoint, counts, growing, place, put_thread
 
@@ -218,6 +218,23 @@ def test_a_file_without_the_extra_is_packed_too(
     packing._zstandard.cache_clear()
     with TapeSaver(other) as saver:
         assert saver.get_tuple(place()).checkpoint["channel_values"] == values  # type: ignore[union-attr]
+
+
+def test_a_file_that_another_process_is_making_is_not_foreign(path: Path) -> None:
+    """A new file whose tables appear while it is opened is seen as empty or as ours, not as another saver's."""
+    made: list[TapeSaver] = []
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def make(statement: str) -> None:
+        if "sqlite_master" in statement and not made:
+            made.append(TapeSaver(path))
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.set_trace_callback(make)
+        assert found_version(path, connection) == 0
+        made[0].close()
+        assert found_version(path, connection) == VERSION
 
 
 def test_reading_only(filled: Path) -> None:

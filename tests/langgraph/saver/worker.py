@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import traceback
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -97,6 +98,7 @@ def write_from_processes(path: str, processes: str) -> None:
             try:
                 write_from_threads(path, str(number))
             except BaseException:
+                traceback.print_exc()
                 os._exit(1)
             os._exit(0)
         children.append(child)

@@ -66,10 +66,14 @@ def found_version(path: Path | str, connection: sqlite3.Connection) -> int:
         CassetteFormatError: It is a database of something else.
         CassetteVersionError: It is newer than this library.
     """
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    if application != APPLICATION:
+    connection.execute("SAVEPOINT look")  # one snapshot: another process may be making the tables just now
+    try:
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        application = int(connection.execute("PRAGMA application_id").fetchone()[0])
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    finally:
+        connection.execute("RELEASE look")
+    if application != APPLICATION:
         if not tables and not version and not application:
             return 0
         raise CassetteFormatError(path, *_foreign(tables))
