@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,11 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# Compiling the packages and rewriting the tests anew, in each worker and in each process that a test starts, would cost
+# more than many tests do.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("agenttape")
@@ -46,3 +53,11 @@ def _no_database_left_open() -> Iterator[None]:
     for thread in set(ours) - before:
         thread.join(5)  # a closed one has still to end
         assert not thread.is_alive(), "a database is left open: close it, or dispose its engine"
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt the processes that a test starts, also where it is ignored, as under `nohup`."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -132,6 +132,7 @@ def test_wrong_replay_fails_and_shows_where(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted_recording_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C while it records ends the process and its server at once; no cassette, journal or folder stays."""
     with demo(tmp_path) as process:
@@ -143,7 +144,7 @@ def test_interrupted_recording_leaves_nothing(tmp_path: Path) -> None:
         while not list(tmp_path.glob("*/cassettes/.*.journal")):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (130, "")
     assert "Interrupted" in output
     assert "[2]" not in output

@@ -51,7 +51,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [name for name in os.environ if name.startswith(("AGENTTAPE_", "_AGENTTAPE_", "PYTEST_", "COV_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # or each process would compile all of it
     (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
     return tmp_path
 

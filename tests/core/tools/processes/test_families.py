@@ -246,11 +246,13 @@ class Started:
 
 
 WAIT = """
-import signal, sys
+import atexit, signal, sys
 from tools import look_up
 look_up("Paris")
-if sys.argv[1:]:
+if "gently" in sys.argv:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+if "late" in sys.argv:
+    atexit.register(exec, "0")  # as an import at the end may do; Python then forgets that it was interrupted
 print("ready", flush=True)
 signal.pause()
 """
@@ -258,9 +260,15 @@ signal.pause()
 
 @pytest.mark.parametrize(
     ("number", "group", "arguments", "code"),
-    [(signal.SIGINT, True, "", 130), (signal.SIGTERM, False, "", 143), (signal.SIGTERM, True, "gently", 0)],
-    ids=["interrupted", "terminated", "ends gently"],
+    [
+        (signal.SIGINT, True, "", 130),
+        (signal.SIGINT, True, "late", 130),
+        (signal.SIGTERM, False, "", 143),
+        (signal.SIGTERM, True, "gently", 0),
+    ],
+    ids=["interrupted", "interrupted and running more", "terminated", "ends gently"],
 )
+@pytest.mark.usefixtures("interruptible")
 def test_ended_by_a_signal(
     folder: Path, program: Program, *, number: signal.Signals, group: bool, arguments: str, code: int
 ) -> None:
@@ -269,6 +277,17 @@ def test_ended_by_a_signal(
     assert (ended.code, cassettes(folder)) == (code, ["wait.yaml"])
     assert "cassettes/wait.yaml: 0 served, 1 executed" in ended.err
     assert len(open_cassette(folder / "cassettes" / "wait.yaml").entries) == 1
+
+
+def test_ignored_interrupts_stay_ignored(
+    program: Program,
+    agenttape: Agenttape,
+    interruptible: None,
+) -> None:
+    """Where SIGINT was ignored already, as `nohup` starts commands, it is ignored by the program, too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    script = program("ask.py", "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)")
+    assert agenttape("record", "--", "python", script).out == "True\n"
 
 
 def test_terminated_while_it_ends(program: Program, agenttape: Agenttape) -> None:

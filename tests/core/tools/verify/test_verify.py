@@ -237,6 +237,7 @@ def test_unused_recordings() -> None:
     assert "1 of 1 recorded interactions were never asked for" in unused
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted(project: Path) -> None:
     """Ctrl-C ends all children, with no process and no folder left."""
     pipe, log = project / "pipe", project / "folder"
