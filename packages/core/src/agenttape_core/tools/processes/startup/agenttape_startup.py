@@ -146,6 +146,7 @@ class Process:
             session, self._session = self._session, None
             if session is not None:
                 session.end()
+                _interrupted_again()
 
     def note(self, text: str, paper: str = NOTES) -> None:
         """Add a line to the notes, for what stands in no report."""
@@ -225,6 +226,19 @@ class Process:
         self._lock, self._is_busy, self.is_fork = _thread.RLock(), False, True
         self.address = f"{self.address}/fork" if self.address else "fork"
         os.environ[ADDRESS] = self.address
+
+
+def _interrupted_again() -> None:
+    """Let Python end by SIGINT, with 130 in shells, if an interrupt that nobody handled is why it ends.
+
+    Python notes this when the code of the program is left by the interrupt, and forgets it as soon as other code that
+    is given as text has run. Ending a session imports modules, and some of them run such code (`namedtuple` does).
+    """
+    if getattr(sys, "last_type", None) is KeyboardInterrupt:
+        try:
+            exec("raise KeyboardInterrupt")  # noqa: S102 - as text, or it would not be noted
+        except KeyboardInterrupt:
+            return
 
 
 def begin() -> None:
