@@ -7,6 +7,7 @@ Compare ratios, not microseconds: they hold on a slow machine. `--write PAGE` pu
 from __future__ import annotations
 
 import argparse
+import gc
 import re
 import tempfile
 from pathlib import Path
@@ -35,6 +36,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table between the markers of a page")
     options = parser.parse_args()
     rows: list[Row] = []
+    gc.freeze()  # each round begins with a collection, which need not go through all that is loaded
     for measure in (*_OURS, *(_THEIRS if peers.INSTALLED else ())):
         with tempfile.TemporaryDirectory() as folder:
             for row in measure(Path(folder), QUICK if options.quick else FULL):

@@ -27,8 +27,8 @@ settings.load_profile("agenttape")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the tests that draw at random draw more."""
     group = parser.getgroup("agenttape's own tests")
-    group.addoption("--fuzz-files", type=int, default=10_000, metavar="N", help="damage so many cassettes")
-    group.addoption("--kills", type=int, default=200, metavar="N", help="kill so many recording processes")
+    group.addoption("--fuzz-files", type=int, default=2_000, metavar="N", help="damage so many cassettes")
+    group.addoption("--kills", type=int, default=50, metavar="N", help="kill so many recording processes")
 
 
 def pytest_collection_finish() -> None:
