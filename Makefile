@@ -12,11 +12,13 @@ SOURCES := $(patsubst %,packages/%/src,$(NAMES))
 ENDS := langchain llamaindex
 TESTS_langchain := tests/langchain tests/conformance/test_langchain_objects.py
 TESTS_llamaindex := tests/llamaindex tests/conformance/test_llamaindex_objects.py
+# What `make quick` runs.
+OF := tests/core tests/workspace
 # A pip that knows dependency groups, working in another environment.
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest newest openai check lint types docs site bench viewer clean
+.PHONY: help demo test quick oldest newest openai check lint types docs site bench viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -34,6 +36,9 @@ demo: $(READY) ## Record an agent, stop its server, replay it, break it: the pro
 
 test: $(READY) ## Run the tests, the snippets of the docs among them.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal
+
+quick: $(READY) ## Run the tests of core that start no processes: the inner loop. OF=tests/langgraph runs others.
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not process" $(OF)
 
 oldest: $(READY) $(ENDS:%=.oldest-%) ## Run the integrations' tests with the oldest versions that are supported.
 

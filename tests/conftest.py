@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +22,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 settings.register_profile("agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("agenttape"), max_examples=20)
 settings.load_profile("agenttape")
 
 
@@ -31,10 +33,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kills", type=int, default=50, metavar="N", help="kill so many recording processes")
 
 
-def pytest_collection_finish() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw fewer examples in `make quick`."""
+    if _is_quick(config):
+        settings.load_profile("quick")
+
+
+def _is_quick(config: pytest.Config) -> bool:
+    return bool(config.getoption("markexpr") == "not process")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Let the garbage collector leave alone what is loaded: it would go through all of it thousands of times."""
     gc.collect()
     gc.freeze()
+    if _is_quick(session.config):
+        sys.addaudithook(_refuse_processes)
+
+
+def _refuse_processes(event: str, args: tuple[Any, ...]) -> None:
+    """Hold the tests without the marker `process` to what it promises; git and other small programs are let through."""
+    if event == "os.fork" or (event == "subprocess.Popen" and "python" in Path(args[0] or args[1][0]).name):
+        raise AssertionError("a test without the marker `process` starts one: mark it, or do without")
 
 
 @pytest.fixture(autouse=True)

@@ -53,6 +53,7 @@ def test_points_are_documented() -> None:
     assert listed == [(check, getattr(IntegrationConformance, check).__doc__) for check in checks]
 
 
+@pytest.mark.process
 def test_imports() -> None:
     """Importing core does not import the suite, and importing the suite imports no test runner."""
     program = (

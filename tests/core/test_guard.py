@@ -365,6 +365,7 @@ SPAWNS = [
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 @pytest.mark.parametrize("spawn", SPAWNS[:3])
+@pytest.mark.process
 def test_processes_are_not_started(spawn: Callable[[], object]) -> None:
     """A child could reach out, so it needs to be allowed; its command line may hold secrets and is not shown."""
     with offline("loopback"):
@@ -384,6 +385,7 @@ def test_every_way_to_start_a_process_is_known(event: str) -> None:
         assert "''" in str(blocked(lambda: sys.audit(event, b"")))
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_keeps_the_guard() -> None:

@@ -21,6 +21,8 @@ from pytest_examples import CodeExample, EvalExample, find_examples
 
 from agenttape_core.errors import AgentTapeHalt
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("packages/*/README.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 WRITTEN = re.compile(r'^```\w+ \{project="\w+" file="[^"]+"\}$', re.MULTILINE)

@@ -14,6 +14,8 @@ import pytest
 
 from .conftest import EXAMPLES
 
+pytestmark = pytest.mark.process
+
 PROVEN = [
     "model calls that the server answered",
     "postcards sent (lines in outbox.txt)",

@@ -12,6 +12,8 @@ import pytest
 
 from .conftest import EXAMPLES
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> str:

@@ -256,6 +256,7 @@ cache.update("a", "m", [Generation(text="kept")])
 """
 
 
+@pytest.mark.process
 def test_written_at_the_end_of_the_program(path: Path) -> None:
     """A program that never closes its cache has its cassette all the same."""
     subprocess.run([sys.executable, "-c", PROGRAM, str(path)], check=True)

@@ -629,6 +629,7 @@ KILLED = """
 """
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_killed_process_loses_no_finished_call(tmp_path: Path) -> None:
     """After `kill -9` in the middle of a run, `recover` makes a cassette of all calls that had ended."""
@@ -654,6 +655,7 @@ ALONE = """
 """
 
 
+@pytest.mark.process
 def test_handler_needs_no_session(tmp_path: Path) -> None:
     """In a process that never opened a session, as in production, the handler records all the same."""
     target = tmp_path / "observed.yaml"

@@ -293,6 +293,7 @@ except Exception as error:
 SAID = "ConfigurationError TapeMiddleware is for agents of the package langchain, and langchain is not installed\n  pip"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("code", "said"), [(LIGHT, "False TapeMiddleware True"), (MISSING, SAID)])
 def test_imported_when_asked_for(code: str, said: str) -> None:
     """The package needs `langchain` for the middleware only, and says so when it is missing."""

@@ -55,6 +55,7 @@ def journals(folder: Path) -> list[Path]:
 # -- elsewhere -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_observed_here_replayed_where_no_provider_is(loopback: OpenAILoopback, tmp_path: Path) -> None:
     """An agent with retrieval, three tools and structured output, recorded by the handler alone, needs no provider."""
     script, cassette = str(Path(__file__).with_name("observed_agent.py")), str(tmp_path / "mixed.yaml")
@@ -82,6 +83,7 @@ KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 HALFWAY = f"""RunnableLambda(lambda x: [model.invoke(x), {KILLED}]).invoke("halfway", {{"callbacks": [handler]}})"""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("end", "last"), [(KILLED, []), (HALFWAY, ["halfway"])])
 def test_a_killed_process_loses_nothing_that_has_ended(tmp_path: Path, end: str, last: list[str]) -> None:
     """The cassette and what is recovered of the journal together hold every call that had ended, each once."""
@@ -94,6 +96,7 @@ def test_a_killed_process_loses_nothing_that_has_ended(tmp_path: Path, end: str,
     assert asked(recover(journal)) == ["run 0", "run 1", "run 2", *last]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("end", ["", "handler.close(); os._exit(0)"])
 def test_the_end_of_a_program_writes_the_file(tmp_path: Path, end: str) -> None:
     """At the exit, and when the handler is closed before, everything is in the cassette and nothing beside it."""

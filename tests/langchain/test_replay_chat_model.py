@@ -298,6 +298,7 @@ WITHOUT_PROVIDER = """
 """
 
 
+@pytest.mark.process
 def test_no_provider_package_is_needed(chat: ChatOpenAI, path: Path) -> None:
     """The agent runs without a key even if neither `langchain_openai` nor `openai` can be imported."""
     agent = create_agent(chat, [get_weather])

@@ -292,6 +292,7 @@ def test_tool_that_returns_its_call_id(path: Path) -> None:
 # -- the package ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_stand_ins_are_exported_and_loaded_late() -> None:
     """Every name that the package promises is there; importing it loads only the stand-in that most programs use."""
     for name in agenttape_langchain.__all__:

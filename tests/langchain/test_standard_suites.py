@@ -18,6 +18,8 @@ import pytest
 
 pytest.importorskip("langchain_tests", reason="langchain-tests is not installed")
 
+pytestmark = pytest.mark.process
+
 SUITES = Path(__file__).with_name("standard_suites")
 ROOT = SUITES.parents[2]
 RUNS = {

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from examples.weather_agent.server import OpenAILoopback
+
+pytestmark = pytest.mark.process
 
 
 def test_observed_agent_replays_without_its_provider(loopback: OpenAILoopback, tmp_path: Path) -> None:

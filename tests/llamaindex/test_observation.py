@@ -68,6 +68,7 @@ async def test_observed_program_replays(name: str, tmp_path: Path) -> None:
     assert RUN_SPECIFIC.sub("ID", repr(replayed)) == RUN_SPECIFIC.sub("ID", repr(observed))
 
 
+@pytest.mark.process
 def test_observed_run_replays_in_another_process(tmp_path: Path) -> None:
     """Another process replays what was observed, with objects whose every real call fails."""
     with TapeEventHandler(tmp_path / "seen.yaml"):
@@ -286,6 +287,7 @@ def test_secrets_never_reach_the_file(tmp_path: Path) -> None:
     assert b"[REDACTED:" in written
 
 
+@pytest.mark.process
 def test_a_crash_loses_nothing(tmp_path: Path) -> None:
     """After a kill, everything that had ended can be recovered from the journal."""
     code = (

@@ -150,6 +150,7 @@ def test_halts_pass_through() -> None:
 HEAVY = ["langchain", "langchain_core", "langgraph", "llama_index", "httpx", "httpx2", "requests", "aiohttp", "pytest"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["agenttape_core", "agenttape_core.integration"])
 def test_light_import(module: str) -> None:
     """Importing the core loads no framework, no HTTP client and no test runner, and starts nothing."""
@@ -165,6 +166,7 @@ def test_light_import(module: str) -> None:
     assert outputs[0] == outputs[1]
 
 
+@pytest.mark.process
 def test_session_loads_no_framework() -> None:
     """Nor does a session load the framework of an installed integration: it waits until the program does."""
     program = (

@@ -13,6 +13,8 @@ from click.shell_completion import ShellComplete, get_completion_class
 
 from agenttape_core.cli.app import VERBS, agenttape
 
+pytestmark = pytest.mark.process
+
 AGENTTAPE = Path(sys.executable).with_name("agenttape")
 VARIABLE = "_AGENTTAPE_COMPLETE"
 

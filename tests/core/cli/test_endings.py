@@ -78,6 +78,7 @@ def test_verify_without_a_cassette_to_read(command: Any, broken: Path, words: li
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
+@pytest.mark.process
 def test_record_onto_a_broken_cassette(command: Any, broken: Path, is_cut: bool) -> None:
     """To add to a cassette that cannot be read ends with 3; it stays as it is, and what was recorded is beside it."""
     broken.write_bytes(before := broken.read_bytes()[: -10 if is_cut else None])
@@ -100,6 +101,7 @@ def test_interrupted(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("stats", "-") == (130, "", "\nagenttape: interrupted\n")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("words", [["show", "--json", WEATHER], ["export", WEATHER], ["view", WEATHER, "-o", "-"]])
 def test_nobody_reads_any_more(folder: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """When the reader of a pipe has gone, as `head` does, that is no error."""

@@ -22,6 +22,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Step, StepTiming, Timing, Usage, Volatile
 from agenttape_core.storage import open_cassette, write_cassette
 
+pytestmark = pytest.mark.process
+
 CANARY = "c4n4ry"
 WEATHER = "cassettes/weather.yaml"
 ANSWER = {

@@ -51,6 +51,7 @@ def test_nothing(command: Any, folder: Path, pictured: Path) -> None:
     assert files(folder) == before
 
 
+@pytest.mark.process
 def test_each_kind(command: Any, folder: Path, recorded: Path) -> None:
     """Beside a cassette of each kind, an asset that it does not refer to is found, and goes; the cassette stays."""
     asset = old(Path(f"{recorded}.assets", HASH))
@@ -142,6 +143,7 @@ def test_what_is_left_of_writing(command: Any, folder: Path) -> None:
     assert "rename it" in command("gc").out
 
 
+@pytest.mark.process
 def test_journals(command: Any, folder: Path) -> None:
     """What a process had recorded when it died is told and stays; a journal that holds nothing goes."""
     code = """
@@ -186,6 +188,7 @@ def tests(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "test_it.py"
 
 
+@pytest.mark.process
 def test_cassettes_of_no_test(command: Any, folder: Path, tests: Path) -> None:
     """The tests are asked which cassettes belong to none of them; those go with their assets, named ones stay."""
     tests.write_text("import pytest\n\n@pytest.mark.parametrize('n', [1])\ndef test_kept(n): ...\n")
@@ -203,6 +206,7 @@ def test_cassettes_of_no_test(command: Any, folder: Path, tests: Path) -> None:
     assert files(cassettes) == {"weather.yaml", "weather.golden.yaml", "test_it", "test_it/test_kept[1].yaml"}
 
 
+@pytest.mark.process
 def test_tests_of_a_project_in_which_warnings_are_errors(
     command: Any, folder: Path, tests: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +219,7 @@ def test_tests_of_a_project_in_which_warnings_are_errors(
     assert command("gc", "--tests", ".").code == 0
 
 
+@pytest.mark.process
 def test_tests_that_cannot_be_collected(command: Any, tests: Path) -> None:
     """Where the tests cannot be collected, nothing is removed, and it ends with 2 and says what pytest said."""
     tests.write_text("import nothing_of_that_name\n")

@@ -119,6 +119,7 @@ def test_bad_input(command: Any, folder: Path, words: Sequence[str], code: int, 
     assert sorted(folder.glob("**/same*")) == [folder / "a" / "same.json", folder / "a" / "same.yaml"]
 
 
+@pytest.mark.process
 def test_a_cassette_of_our_own(command: Any, recorded: Path) -> None:
     """What AgentTape recorded, with whatever framework, is no recording of another tool."""
     ended = command("import", recorded)

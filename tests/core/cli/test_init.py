@@ -20,6 +20,8 @@ from agenttape_core.tools.git.texts import diffable
 
 from .conftest import answer, look_up
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[3]
 RUN = "cassettes/run.yaml"
 

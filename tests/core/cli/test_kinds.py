@@ -12,6 +12,8 @@ import pytest
 
 from agenttape_core import open_cassette
 
+pytestmark = pytest.mark.process
+
 READING = ("ls", "scan", "show", "stats", "timeline", "validate")
 COUNTS = {"functions": 5, "langchain": 3, "langgraph": 3, "llamaindex": 3}
 

@@ -58,6 +58,7 @@ def test_golden_files_are_up_to_date(command: Any, folder: Path, golden: str) ->
     assert path.read_bytes() == before
 
 
+@pytest.mark.process
 def test_each_kind(command: Any, recorded: Path) -> None:
     """What was just recorded is up to date, in every framework."""
     before = recorded.read_bytes()

@@ -67,6 +67,7 @@ def test_progress(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, w
 
 
 @pytest.mark.parametrize("verb", ["ls", "stats", "view"])
+@pytest.mark.process
 def test_prices_of_the_project(command: Any, folder: Path, kinds: Mapping[str, Path], verb: str) -> None:
     """What calls cost follows the table that the settings name."""
     (folder / "priced.yaml").write_bytes(kinds["langchain"].read_bytes())

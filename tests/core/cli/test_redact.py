@@ -49,6 +49,7 @@ def assert_gone(folder: Path, secret: str) -> None:
                 assert form not in data, f"{form!r} in {path}"
 
 
+@pytest.mark.process
 def test_each_kind(command: Any, recorded: Path) -> None:
     """What is found in a cassette of each framework is replaced; --check only tells; the rest of it stays."""
     before = open_cassette(recorded)

@@ -119,6 +119,7 @@ def _url(data: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(data).decode()}"
 
 
+@pytest.mark.process
 def test_journals(command: Any, folder: Path) -> None:
     """What a recording left that was cut off is looked into, beside a cassette and in a folder."""
     code = f"""
@@ -145,6 +146,7 @@ def test_what_cannot_be_read(command: Any, folder: Path) -> None:
     assert [sorted(row) for row in ended.json] == [["path", "problem"], ["kind", "path", "place", "record"]]
 
 
+@pytest.mark.process
 def test_each_kind(command: Any, recorded: Path) -> None:
     """A cassette of each framework is read whole, and nothing in it is taken for a secret."""
     assert command("scan", recorded).code == 0

@@ -59,6 +59,7 @@ def stale(command: Any, folder: Path) -> Any:
     return stale
 
 
+@pytest.mark.process
 def test_each_kind(stale: Any, recorded: Path) -> None:
     """What was recorded a moment ago, with what is installed, is not stale; with an age of nothing it is."""
     code, found = stale(recorded)

@@ -62,6 +62,7 @@ def test_parallel_calls(command: Any, folder: Path) -> None:
     assert "at most 2 at once" in command("timeline", "both").out
 
 
+@pytest.mark.process
 def test_each_kind(command: Any, recorded: Path, kind: str) -> None:
     """Each framework's calls have their starts, within the steps around them; streams have their first chunk."""
     shown = command("timeline", recorded, "--json").json
@@ -140,6 +141,7 @@ def test_carried_calls_have_no_start(folder: Path) -> None:
     assert [timings[number].start_ms is None for number in (1, 2)] == [True, False]
 
 
+@pytest.mark.process
 def test_recovered_calls_have_their_start(command: Any, folder: Path) -> None:
     """What is got back from a recording that was cut off has the starts that it had."""
     code = """

@@ -106,6 +106,7 @@ def test_show_all_as_json(command: Any) -> None:
     assert [item["name"] for item in shown["records"]] == ["answer", "look_up", "look_up"]
 
 
+@pytest.mark.process
 def test_stats(command: Any, folder: Path) -> None:
     """Cassettes are added up."""
     record(folder / "other.yaml")
@@ -170,6 +171,7 @@ def test_convert(command: Any, folder: Path) -> None:
     assert command("convert", WEATHER, "a.txt").code == 2
 
 
+@pytest.mark.process
 def test_recover(command: Any, folder: Path) -> None:
     """What a process had recorded when it died becomes a cassette."""
     assert command("recover").out == "nothing to recover\n"
@@ -187,6 +189,7 @@ with use_cassette("cassettes/died.yaml", mode="all"):
     assert command("stats", "cassettes/died.yaml", "--json").json["interactions"] == 1
 
 
+@pytest.mark.process
 def test_verify(command: Any, folder: Path) -> None:
     """Replays of a function are compared; one that depends on the surroundings ends with 1, and JSON says why."""
     (folder / "agent.py").write_text(
@@ -209,6 +212,7 @@ def test_verify(command: Any, folder: Path) -> None:
     assert command("verify", "agent.py:gone", "v").code == 2
 
 
+@pytest.mark.process
 def test_without_the_extra() -> None:
     """Without click and rich, the command says what to install, and ends with 2."""
     code = "import sys; sys.modules['click'] = None\nfrom agenttape_core.cli import main\nmain(['ls'])"

@@ -25,6 +25,7 @@ def page(path: str | Path) -> str:
     return text
 
 
+@pytest.mark.process
 def test_each_kind(command: Any, recorded: Path) -> None:
     """A cassette of any framework becomes a page beside where one works, named like it."""
     ended = command("view", recorded)
@@ -33,6 +34,7 @@ def test_each_kind(command: Any, recorded: Path) -> None:
     assert recorded.name in page(f"{recorded.stem}.html")
 
 
+@pytest.mark.process
 def test_each_kind_beside_itself(command: Any, recorded: Path) -> None:
     """Two cassettes become one page, and JSON says whether they are the same."""
     told = command("view", recorded, recorded, "--json").json
@@ -99,6 +101,7 @@ def test_compressed_and_named(command: Any) -> None:
     assert str(Path.cwd()) not in page("weather.html")
 
 
+@pytest.mark.process
 def test_nothing_heavy_is_imported_before_it_is_asked_for() -> None:
     """The core does not import the viewer."""
     code = "import agenttape_core, sys; print([name for name in sys.modules if 'viewer' in name])"

@@ -114,6 +114,7 @@ def unseeded() -> list[float]:
     ]
 
 
+@pytest.mark.process
 def test_what_has_no_seed_gets_one(session: OpenSession) -> None:
     """Generators without a seed are equal in every session, and different from each other."""
     rounds = []
@@ -207,6 +208,7 @@ print(np.random.rand())
 """
 
 
+@pytest.mark.process
 def test_an_import_inside_is_frozen_at_once() -> None:
     """It is not imported for being frozen; imported inside, it is, and its own first seed is the system's."""
     outputs = [

@@ -166,6 +166,7 @@ def test_walking_shows_the_live_environment(session: OpenSession) -> None:
         assert os.environ["AGENT_MODEL"] == "recorded"
 
 
+@pytest.mark.process
 def test_a_child_process_gets_the_real_environment(session: OpenSession) -> None:
     """With what the session wrote, and without what it only saw."""
     show = "import os; print(os.environ['AGENT_MODEL'], os.environ['AGENT_NEW'], os.environ.get('AGENT_KEY'))"

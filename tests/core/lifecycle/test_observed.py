@@ -165,6 +165,7 @@ def test_steps_are_redacted() -> None:
     assert text.count("$opaque") == 2
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks on this system")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_observes_for_itself() -> None:

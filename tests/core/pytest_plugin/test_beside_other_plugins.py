@@ -8,6 +8,8 @@ import pytest
 
 from .conftest import Project
 
+pytestmark = pytest.mark.process
+
 DRAWS = """
 import random, uuid
 

@@ -79,6 +79,7 @@ def in_turn():
 """The second worker begins when the first has ended."""
 
 
+@pytest.mark.process
 def test_two_workers_do_not_record_to_one_file(project: Project) -> None:
     """Nor do two tests that run in different processes, one after the other."""
     project.tests(IN_TURN + SEVERAL.replace("@pytest.mark.cassette\n", ""))

@@ -98,6 +98,7 @@ def test_all_patterns_compile() -> None:
         pattern.fullmatch("")
 
 
+@pytest.mark.process
 def test_importing_core_loads_no_detector() -> None:
     """The detectors and their patterns are the first session's cost, not that of importing us."""
     code = "import sys, agenttape_core; sys.exit('agenttape_core.redaction.scanner' in sys.modules)"

@@ -125,6 +125,7 @@ def another_process() -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", OTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.process
 def test_another_process_is_refused(world: World) -> None:
     """In either direction; after the one has ended, the other may."""
     with use_cassette("c", mode="all"), another_process() as other:
@@ -140,6 +141,7 @@ def test_another_process_is_refused(world: World) -> None:
     assert files() == ["c.yaml"]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a signal that ends a process at once")
 def test_the_lock_of_a_dead_process_is_free(world: World) -> None:
     """What a killed process leaves neither blocks nor stays, though its file still names it."""
@@ -222,6 +224,7 @@ def in_fork(work: Any) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
+@pytest.mark.process
 @forks
 def test_a_fork_does_not_write_to_the_journal_of_its_parent(world: World) -> None:
     """Two processes would each count the lines alone; the fork is refused, and its parent records on."""
@@ -241,6 +244,7 @@ def test_a_fork_does_not_write_to_the_journal_of_its_parent(world: World) -> Non
     assert entries() == ["a", "b"]
 
 
+@pytest.mark.process
 @forks
 def test_a_fork_that_leaves_the_session_leaves_everything_to_its_parent(world: World) -> None:
     """The journal and the lock of the parent outlive the end of the session in the fork."""
@@ -262,6 +266,7 @@ def test_a_fork_that_leaves_the_session_leaves_everything_to_its_parent(world: W
     assert entries() == ["a"]
 
 
+@pytest.mark.process
 @forks
 def test_the_fork_of_a_dead_process_does_not_hold_its_lock(world: World) -> None:
     """A server that a recording has forked lives on; the next recording may begin, and the journal is recovered."""

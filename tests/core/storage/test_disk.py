@@ -18,7 +18,10 @@ CHILD = Path(__file__).parent / "disks" / "child.py"
 UNSHARE = shutil.which("unshare")
 MOUNT = 'mkdir -p "$1" && mount -t tmpfs -o "$2" tmpfs "$1" && shift 2 && exec "$@"'
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="disks are limited as POSIX does it")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform == "win32", reason="disks are limited as POSIX does it"),
+]
 
 
 @cache

@@ -33,6 +33,7 @@ def report_of(folder: Path, first: int, count: int) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="processor time and memory are bounded as POSIX does it")
 def test_damaged_files_are_read_or_refused(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Each is an error with the file and the line, or a cassette that can be read, served and written again.

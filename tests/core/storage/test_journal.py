@@ -127,6 +127,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.process
 def test_kill_9_loses_nothing_that_was_finished(target: Path, make: MakeInteraction) -> None:
     """After a kill the old cassette is intact, the lock is free, and every finished interaction comes back."""
     write_cassette(target, Header(name="old"), [make(1)])

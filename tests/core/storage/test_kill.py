@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 CHILD = Path(__file__).parent / "killing" / "child.py"
 PROCESSES = 2
 

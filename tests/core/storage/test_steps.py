@@ -247,6 +247,7 @@ def test_commit_puts_steps_in_order(tmp_path: Path, make: MakeInteraction) -> No
     assert cassette.header.volatile.timings == {2: Timing(duration_ms=9)}
 
 
+@pytest.mark.process
 def test_steps_survive_the_process(tmp_path: Path) -> None:
     """After a kill, what had ended is recovered, steps and interactions in their order."""
     program = """

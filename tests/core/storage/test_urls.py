@@ -293,6 +293,7 @@ def test_a_state_folder_that_cannot_be_made_is_explained(
     assert caught.value.path == url
 
 
+@pytest.mark.process
 def test_what_files_need_is_imported_when_they_need_it() -> None:
     """Importing the library loads no YAML reader, packer, client or file system."""
     heavy = ("yaml", "gzip", "fsspec", "zstandard", "urllib.request")

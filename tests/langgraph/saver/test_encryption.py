@@ -183,6 +183,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.process
 def test_strict_msgpack_keeps_working(tmp_path: Path) -> None:
     """With LANGGRAPH_STRICT_MSGPACK the types of the graph come back as they are, and others do not."""
     environment = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"}

@@ -19,6 +19,8 @@ from agenttape_langgraph import TapeSaver
 from .threads import counts, place
 from .worker import STEPS, agent, put_many
 
+pytestmark = pytest.mark.process
+
 WORKER = [sys.executable, str(Path(__file__).with_name("worker.py"))]
 KILLS = 20
 

@@ -233,6 +233,7 @@ def test_a_side_that_is_no_cassette(tmp_path: Path, broken: int) -> None:
     assert [path.read_bytes() for path in paths] == contents
 
 
+@pytest.mark.process
 def test_the_command_of_git(tmp_path: Path) -> None:
     """A wrong call ends with 2 and says what is right; a hostile name in a cassette stays on its line."""
     command = [sys.executable, "-m", "agenttape_core.tools.git"]

@@ -13,6 +13,8 @@ from agenttape_core import open_cassette, use_cassette
 
 from .conftest import Ended, cassettes
 
+pytestmark = pytest.mark.process
+
 Agenttape = Callable[..., Ended]
 Program = Callable[[str, str], str]
 

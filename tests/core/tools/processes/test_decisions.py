@@ -136,6 +136,7 @@ def test_cassettes_are_found_by_address(
     assert dict(cassettes_of(main)) == {"": main, address: own}
 
 
+@pytest.mark.process
 def test_startup_imports_nothing() -> None:
     """What runs in every Python of a command imports nothing that is not there already."""
     import subprocess

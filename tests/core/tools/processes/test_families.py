@@ -15,6 +15,8 @@ from agenttape_core import open_cassette
 
 from .conftest import Ended, cassettes
 
+pytestmark = pytest.mark.process
+
 Agenttape = Callable[..., Ended]
 Program = Callable[[str, str], str]
 

@@ -127,6 +127,7 @@ def test_the_tool_calls_of_an_answer(value: Any) -> None:
     assert Answer(Outcome(status="returned", value="Hello")).tool_calls == []
 
 
+@pytest.mark.process
 def test_reading_loads_no_framework() -> None:
     """Streams of every framework are joined without importing it: readers are found by their entry points."""
     code = """

@@ -16,6 +16,8 @@ from agenttape_core.cli.app import run
 
 from .programs import SECRET
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[4]
 RULES = """[tool.agenttape]
 redaction_rules = [{name = "project", env = "PROJECT"}, {name = "customer", keys = ["customer_id"]}]

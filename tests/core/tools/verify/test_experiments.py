@@ -12,6 +12,8 @@ from agenttape_core.tools.verify.cause import BY_FACTOR, BY_NOISE, RARE, TOGETHE
 from agenttape_core.tools.verify.comparison import Place
 from agenttape_core.tools.verify.experiments import causes_of
 
+pytestmark = pytest.mark.process
+
 FIRST = Surroundings(0, "UTC", "C.utf8", "run-1", 0.005, 80)
 OTHER = Surroundings(1, "Asia/Kathmandu", "C", "run-2", 1e-6, 200)
 

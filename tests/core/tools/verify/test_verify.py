@@ -27,6 +27,8 @@ from agenttape_core.tools.verify.environment import available, locales
 
 from . import agents
 
+pytestmark = pytest.mark.process
+
 
 def causes(verification: Verification) -> dict[str, str]:
     """Return the name of the cause of each difference, by its place."""

@@ -16,6 +16,8 @@ from .showcase import ANSWER, HOSTILE, QUESTION, Book, returned, write_hostile, 
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
+pytestmark = pytest.mark.process
+
 
 def sections(page: Any, title: str) -> Any:
     """Return the parts of a record under a heading."""

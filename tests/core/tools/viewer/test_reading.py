@@ -137,6 +137,7 @@ def test_summaries(record: Interaction | Step, said: str) -> None:
     assert summary(record) == said
 
 
+@pytest.mark.process
 def test_page_holds_what_the_cassette_holds(recorded: Path) -> None:
     """Each record is in the page as it is stored, in order; the lines name them all."""
     cassette = open_cassette(recorded)
@@ -149,6 +150,7 @@ def test_page_holds_what_the_cassette_holds(recorded: Path) -> None:
             assert told.get("offsets_ms", []) == cassette.header.volatile.timings[record.number].offsets_ms
 
 
+@pytest.mark.process
 def test_the_key_of_pseudonyms_stays_behind(recorded: Path) -> None:
     """A page, which is sent around, does not hold the key that pseudonyms were made with."""
     key = open_cassette(recorded).header.redaction.key
