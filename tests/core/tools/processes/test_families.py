@@ -328,4 +328,4 @@ def test_killed(folder: Path, program: Program, agenttape: Agenttape) -> None:
     assert cassettes(folder) == ["exit_now.yaml"]
     assert len(open_cassette(folder / "cassettes" / "exit_now.yaml").entries) == 1
     replayed = agenttape("replay", "--", "python", script)
-    assert (replayed.code, "was killed or lives on" in replayed.err) == (1, True)
+    assert (replayed.code, "was killed or is still running" in replayed.err) == (1, True)
