@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 import threading
 from pathlib import Path
@@ -13,8 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .kit.fixtures import interruptible, project
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+__all__ = ["interruptible", "project"]
 
 # Compiling the packages and rewriting the tests anew, in each worker and in each process that a test starts, would cost
 # more than many tests do.
@@ -73,11 +76,3 @@ def _no_database_left_open() -> Iterator[None]:
     for thread in set(ours) - before:
         thread.join(5)  # a closed one has still to end
         assert not thread.is_alive(), "a database is left open: close it, or dispose its engine"
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Let SIGINT interrupt the processes that a test starts, also where it is ignored, as under `nohup`."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)

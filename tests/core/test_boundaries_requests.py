@@ -30,12 +30,7 @@ from agenttape_core.boundaries.arguments import Parameters
 
 from .test_schema_values import same, values
 
-
-@pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty project."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("project")
 
 
 def arguments(*calls: Callable[[], Any]) -> list[Any]:

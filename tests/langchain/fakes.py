@@ -6,7 +6,6 @@ that is `gone` refuses: a replay that reaches it fails, even where the framework
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -16,29 +15,7 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-
-class World:
-    """The world outside the agent."""
-
-    def __init__(self) -> None:
-        self.reached: list[str] = []
-        self.trespasses: list[str] = []
-        self.gone = False
-        self._lock = threading.Lock()
-
-    def reach(self, what: str) -> int:
-        """Note that something really happens; returns its number, which no other happening has.
-
-        Raises:
-            AssertionError: If the world is gone.
-        """
-        with self._lock:
-            if self.gone:
-                self.trespasses.append(what)
-                raise AssertionError(f"{what} was really executed although the world is gone")
-            self.reached.append(what)
-            return len(self.reached)
-
+from ..kit.world import World  # noqa: F401 - for those who import the fakes
 
 Reply: TypeAlias = Callable[[Sequence[BaseMessage], int], AIMessage]
 

@@ -20,7 +20,7 @@ from pydantic import PrivateAttr
 
 from agenttape_core import use_cassette
 
-from .scripted import Outside
+from .scripted import World
 
 FRAMEWORK_WARNINGS = [
     pytest.mark.filterwarnings("ignore:Skipping serialization of known unserializable key"),
@@ -107,9 +107,7 @@ class Run:
         return Counter(self.log)
 
 
-def run(
-    program: Callable[[Outside], Awaitable[Any] | Any], world: Outside, path: Path, mode: str, **options: Any
-) -> Run:
+def run(program: Callable[[World], Awaitable[Any] | Any], world: World, path: Path, mode: str, **options: Any) -> Run:
     """Run a program once in a session, with a time limit that only a hang meets."""
     log: list[str] = []
 
@@ -122,9 +120,9 @@ def run(
     return Run(value, cassette, log)
 
 
-def record_and_replay(program: Callable[[Outside], Any], path: Path, **options: Any) -> tuple[Run, Run]:
+def record_and_replay(program: Callable[[World], Any], path: Path, **options: Any) -> tuple[Run, Run]:
     """Record a program, take the world away, and replay it."""
-    world = Outside()
+    world = World()
     recorded = run(program, world, path, "once", **options)
     world.gone = True
     replayed = run(program, world, path, "none", **options)

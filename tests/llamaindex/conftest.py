@@ -11,7 +11,7 @@ from sqlalchemy.pool import Pool
 
 from agenttape_llamaindex import TapeEventHandler
 
-from .scripted import Outside
+from .scripted import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def world() -> Outside:
+def world() -> World:
     """Return a world that nothing has reached yet."""
-    return Outside()
+    return World()
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import LLM, ToolSelection
 from pydantic import PrivateAttr
 
-from .scripted import Outside
+from .scripted import World
 
 HELLO = [ChatMessage(role="system", content="Be short."), ChatMessage(role="user", content="Hello")]
 
@@ -65,9 +65,9 @@ class FakeLLM(LLM):
     fails_after: int = 1000
     calls_functions: bool = False
 
-    _world: Outside = PrivateAttr()
+    _world: World = PrivateAttr()
 
-    def __init__(self, world: Outside, **options: Any) -> None:
+    def __init__(self, world: World, **options: Any) -> None:
         super().__init__(**options)
         self._world = world
 
@@ -283,9 +283,9 @@ class FakeEmbedding(BaseEmbedding):
 
     dimensions: int = 3
 
-    _world: Outside = PrivateAttr()
+    _world: World = PrivateAttr()
 
-    def __init__(self, world: Outside, **options: Any) -> None:
+    def __init__(self, world: World, **options: Any) -> None:
         super().__init__(model_name="embed-1", **options)
         self._world = world
 
@@ -319,9 +319,9 @@ class FakeImages(FakeEmbedding, MultiModalEmbedding):
 class FakeSparse(BaseSparseEmbedding):
     """Embeds sparsely."""
 
-    _world: Outside = PrivateAttr()
+    _world: World = PrivateAttr()
 
-    def __init__(self, world: Outside) -> None:
+    def __init__(self, world: World) -> None:
         super().__init__(model_name="sparse-1")
         self._world = world
 

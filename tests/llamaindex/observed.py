@@ -17,10 +17,10 @@ from llama_index.core.tools import FunctionTool
 from agenttape_core import Interaction, Step, open_cassette
 
 from .fakes import DelegatingLLM, PromptingLLM
-from .scripted import Outside, ScriptedEmbedding, ScriptedLLM
+from .scripted import ScriptedEmbedding, ScriptedLLM, World
 
 SAID = [ChatMessage(role="user", content="Rain?")]
-Work = Callable[[Outside], Any]
+Work = Callable[[World], Any]
 
 
 def interactions(path: Any) -> list[Interaction]:
@@ -131,7 +131,7 @@ class Batches(ScriptedEmbedding):
 class Shelf(BaseRetriever):
     """Finds one page, never the same."""
 
-    def __init__(self, world: Outside) -> None:
+    def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -26,28 +25,7 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import BaseTool
 
-
-class Outside:
-    """The world outside the agent."""
-
-    def __init__(self) -> None:
-        self.reached: list[str] = []
-        self.trespasses: list[str] = []
-        self.gone = False
-        self._lock = threading.Lock()
-
-    def reach(self, what: str) -> int:
-        """Note that something really happens; returns its number.
-
-        Raises:
-            AssertionError: If the world is gone.
-        """
-        with self._lock:
-            if self.gone:
-                self.trespasses.append(what)
-                raise AssertionError(f"{what} was really executed although the world is gone")
-            self.reached.append(what)
-            return len(self.reached)
+from ..kit.world import World
 
 
 class Reversing:
@@ -117,12 +95,12 @@ class ScriptedLLM(FunctionCallingLLM):
 
     model: str = "scripted-1"
     function_calling: bool = True
-    _world: Outside = PrivateAttr()
+    _world: World = PrivateAttr()
     _script: Script = PrivateAttr()
     _wait: Callable[[], Awaitable[None]] = PrivateAttr()
 
     def __init__(
-        self, world: Outside, script: Script = echo, wait: Callable[[], Awaitable[None]] = at_once, **kwargs: Any
+        self, world: World, script: Script = echo, wait: Callable[[], Awaitable[None]] = at_once, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self._wait = wait
@@ -286,9 +264,9 @@ class ScriptedLLM(FunctionCallingLLM):
 class ScriptedEmbedding(BaseEmbedding):
     """An embedding that knows a text by its letters; each call reaches the world."""
 
-    _world: Outside = PrivateAttr()
+    _world: World = PrivateAttr()
 
-    def __init__(self, world: Outside, **kwargs: Any) -> None:
+    def __init__(self, world: World, **kwargs: Any) -> None:
         super().__init__(**{"model_name": "scripted-embedding", **kwargs})
         self._world = world
 

@@ -28,7 +28,7 @@ from agenttape_llamaindex import ReplayRetriever, tape
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay, run
 from .programs import close, documents, librarian, shown, shown_response, vector_index
-from .scripted import Outside, ScriptedEmbedding, ScriptedLLM
+from .scripted import ScriptedEmbedding, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
 
@@ -36,7 +36,7 @@ pytestmark = FRAMEWORK_WARNINGS
 class Service(BaseRetriever):
     """A retriever of a service."""
 
-    def __init__(self, world: Outside, similarity_top_k: int = 2) -> None:
+    def __init__(self, world: World, similarity_top_k: int = 2) -> None:
         super().__init__()
         self.world = world
         self.similarity_top_k = similarity_top_k
@@ -57,9 +57,9 @@ class Reranker(BaseNodePostprocessor):
     """A reranker of a service."""
 
     top_n: int = 1
-    _world: Outside = PrivateAttr()
+    _world: World = PrivateAttr()
 
-    def __init__(self, world: Outside, **kwargs: Any) -> None:
+    def __init__(self, world: World, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._world = world
 
@@ -70,7 +70,7 @@ class Reranker(BaseNodePostprocessor):
         return [NodeWithScore(node=nodes[-1].node, score=float(number))][: self.top_n]
 
 
-async def service_rag(world: Outside) -> Any:
+async def service_rag(world: World) -> Any:
     """Ask an engine whose retriever and reranker are services, each way."""
     engine = RetrieverQueryEngine.from_args(
         Service(world), llm=ScriptedLLM(world, librarian), node_postprocessors=[Reranker(world)]
@@ -90,7 +90,7 @@ def test_parts_of_services_are_recorded_whole(tmp_path: Path) -> None:
 def test_parts_of_the_framework_run(tmp_path: Path) -> None:
     """A retriever of the framework's over others is no boundary; what it asks is recorded."""
 
-    async def program(world: Outside) -> Any:
+    async def program(world: World) -> Any:
         fusion = QueryFusionRetriever(
             [Service(world), vector_index(world).as_retriever(similarity_top_k=1)],
             llm=ScriptedLLM(world, lambda *_: "one\ntwo"),
@@ -108,10 +108,10 @@ def test_parts_of_the_framework_run(tmp_path: Path) -> None:
 
 def test_a_taped_part_of_the_framework_is_served_whole(tmp_path: Path) -> None:
     """Taped by hand, a search in memory is a retrieval, and its embedding belongs to it."""
-    world = Outside()
+    world = World()
     index = vector_index(world)
 
-    def program(world: Outside) -> Any:
+    def program(world: World) -> Any:
         retriever = tape(index.as_retriever(similarity_top_k=2))
         assert type(retriever) is not VectorIndexRetriever
         assert isinstance(retriever, VectorIndexRetriever)
@@ -130,7 +130,7 @@ def test_a_taped_part_of_the_framework_is_served_whole(tmp_path: Path) -> None:
 
 def test_settings_of_a_search_are_part_of_what_is_asked(tmp_path: Path) -> None:
     """A retriever that looks for more is another request."""
-    world, path = Outside(), tmp_path / "settings.yaml"
+    world, path = World(), tmp_path / "settings.yaml"
     with use_cassette(path, mode="once"):
         Service(world).retrieve("Where?")
     with pytest.raises(CassetteMissError, match="similarity_top_k"), use_cassette(path, unused="ignore"):
@@ -139,14 +139,14 @@ def test_settings_of_a_search_are_part_of_what_is_asked(tmp_path: Path) -> None:
 
 def test_a_stand_in_retrieves_what_was_recorded(tmp_path: Path) -> None:
     """`ReplayRetriever` needs no session and no service, and chooses among several by name."""
-    world, path = Outside(), tmp_path / "stand_in.yaml"
+    world, path = World(), tmp_path / "stand_in.yaml"
     with use_cassette(path, mode="once"):
         recorded = Service(world).retrieve("Where?")
     world.gone = True
     stand_in = ReplayRetriever(path, name="Service")
     assert stand_in.retrieve("Where?") == recorded
     assert str(stand_in.report) == "1 served, 0 executed"
-    engine = RetrieverQueryEngine.from_args(ReplayRetriever(path), llm=ScriptedLLM(Outside(), librarian))
+    engine = RetrieverQueryEngine.from_args(ReplayRetriever(path), llm=ScriptedLLM(World(), librarian))
     assert [node.node for node in engine.query("Where?").source_nodes] == [node.node for node in recorded]
     with pytest.raises(ConfigurationError, match="Other"):
         ReplayRetriever(path, name="Other")
@@ -160,10 +160,10 @@ class VectorService(BasePydanticVectorStore):
 
     stores_text: bool = True
     collection_name: str = "cities"
-    _world: Outside = PrivateAttr()
+    _world: World = PrivateAttr()
     _nodes: list[Any] = PrivateAttr(default_factory=list)
 
-    def __init__(self, world: Outside, **kwargs: Any) -> None:
+    def __init__(self, world: World, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._world = world
 
@@ -190,7 +190,7 @@ class VectorService(BasePydanticVectorStore):
 class KeyValueService(BaseKVStore):
     """A key-value store of a service, which only counts its calls."""
 
-    def __init__(self, world: Outside) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.held: dict[str, dict[str, Any]] = {}
 
@@ -226,10 +226,10 @@ class KeyValueService(BaseKVStore):
 class ChatService(BaseChatStore):
     """A chat store of a service."""
 
-    _world: Outside = PrivateAttr()
+    _world: World = PrivateAttr()
     _held: dict[str, list[ChatMessage]] = PrivateAttr(default_factory=dict)
 
-    def __init__(self, world: Outside, **kwargs: Any) -> None:
+    def __init__(self, world: World, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._world = world
 
@@ -258,7 +258,7 @@ class ChatService(BaseChatStore):
         return list(self._held)
 
 
-async def service_stores(world: Outside) -> Any:
+async def service_stores(world: World) -> Any:
     """Ingest into stores of services, ask them, and chat with a memory in one."""
     embedding = ScriptedEmbedding(world)
     pipeline = IngestionPipeline(
@@ -299,7 +299,7 @@ def test_stores_of_services_are_recorded(tmp_path: Path) -> None:
 def test_a_taped_store_is_recorded_by_itself(store: Any, tmp_path: Path) -> None:
     """`tape` gives a store of the same kind that takes part in a session that is not ambient."""
 
-    def program(world: Outside) -> Any:
+    def program(world: World) -> Any:
         taped = tape(store(world))
         assert isinstance(taped, store)
         if store is VectorService:
@@ -318,7 +318,7 @@ def test_a_taped_store_is_recorded_by_itself(store: Any, tmp_path: Path) -> None
 def test_what_is_kept_in_the_process_is_no_boundary(tmp_path: Path) -> None:
     """Stores in memory run; nothing of them is recorded, and a chat store in memory is refused by `tape`."""
 
-    async def program(world: Outside) -> Any:
+    async def program(world: World) -> Any:
         store = SimpleVectorStore()
         store.add([TextNode(text="x", embedding=[1.0])])
         SimpleDocumentStore().add_documents(documents())
@@ -332,6 +332,6 @@ def test_what_is_kept_in_the_process_is_no_boundary(tmp_path: Path) -> None:
         await close(memory)
         return told
 
-    recorded = run(program, Outside(), tmp_path / "nothing.yaml", "once")
+    recorded = run(program, World(), tmp_path / "nothing.yaml", "once")
     assert not recorded.cassette.interactions
     assert recorded.value == ["0", "1", "2", "last"]  # sorted by moments, of which no two are equal

@@ -22,12 +22,12 @@ from agenttape_llamaindex import tape
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay
 from .programs import Answer, Ask, Interview, Parallel, after_tools, city_tools, followed, librarian, shown_response
-from .scripted import Outside, ScriptedEmbedding, ScriptedLLM
+from .scripted import ScriptedEmbedding, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
 
 
-async def agent(world: Outside) -> Any:
+async def agent(world: World) -> Any:
     """A function agent."""
     llm = ScriptedLLM(world, after_tools([("temperature", {"city": "Paris"})]))
     taped = tape(FunctionAgent(llm=llm, tools=city_tools(world)))
@@ -35,7 +35,7 @@ async def agent(world: Outside) -> Any:
     return await followed(taped.run("How warm is it?"))
 
 
-async def agent_workflow(world: Outside) -> Any:
+async def agent_workflow(world: World) -> Any:
     """A workflow of agents."""
     llm = ScriptedLLM(world, after_tools([("population", {"city": "Paris"})]))
     return await followed(
@@ -43,12 +43,12 @@ async def agent_workflow(world: Outside) -> Any:
     )
 
 
-async def workflow(world: Outside) -> Any:
+async def workflow(world: World) -> Any:
     """A workflow of the user's own."""
     return await followed(tape(Parallel(ScriptedLLM(world), timeout=20)).run(parts=3))
 
 
-async def interview(world: Outside) -> Any:
+async def interview(world: World) -> Any:
     """A workflow that a person takes part in."""
     handler = tape(Interview(ScriptedLLM(world), timeout=20)).run(topic="Rome")
     async for event in handler.stream_events():
@@ -57,12 +57,12 @@ async def interview(world: Outside) -> Any:
     return await handler
 
 
-def index_over(nodes: list[TextNode], world: Outside) -> VectorStoreIndex:
+def index_over(nodes: list[TextNode], world: World) -> VectorStoreIndex:
     """Return an index of nodes that have their vectors."""
     return VectorStoreIndex(nodes=nodes, embed_model=ScriptedEmbedding(world))
 
 
-def index(world: Outside) -> Any:
+def index(world: World) -> Any:
     """An index, and the engines that it makes: whole, streamed, for chats."""
     nodes = [TextNode(id_=letter, text=letter, embedding=[n + 1.0, *[0.5] * 9]) for n, letter in enumerate("abc")]
     taped, llm = tape(index_over(nodes, world)), ScriptedLLM(world, librarian)
@@ -88,7 +88,7 @@ class Own(CustomQueryEngine):
         return f"{self.llm.complete(query_str)} {self.llm.complete(query_str)}"
 
 
-async def parts_of_engines(world: Outside) -> Any:
+async def parts_of_engines(world: World) -> Any:
     """The components of engines, used alone."""
     llm = ScriptedLLM(world, librarian)
     node = NodeWithScore(node=TextNode(id_="a", text="a"), score=1.0)
@@ -123,8 +123,8 @@ def test_a_taped_whole_takes_part_where_nothing_else_does(program: Any, tmp_path
 
 
 def test_a_taped_whole_is_what_it_was(tmp_path: Path) -> None:
-    """Outside of a session, and beside it, it shares the state of the original; taping twice is taping once."""
-    world = Outside()
+    """World of a session, and beside it, it shares the state of the original; taping twice is taping once."""
+    world = World()
     engine = SimpleChatEngine.from_defaults(llm=ScriptedLLM(world))
     taped = tape(engine)
     assert type(taped).__name__ == "SimpleChatEngine"

@@ -15,7 +15,7 @@ from agenttape_core import CassetteMissError, open_cassette, use_cassette
 from agenttape_llamaindex import ReplayEmbedding, tape
 
 from .fakes import FakeEmbedding, FakeImages, FakeSparse, events_of
-from .scripted import Outside
+from .scripted import World
 
 
 async def everything(model: Any) -> list[Any]:
@@ -53,12 +53,12 @@ async def everything_with_images(model: Any) -> list[Any]:
 )
 @pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
 def test_replay_equals_the_recording(
-    tmp_path: Path, make: Callable[[Outside], Any], ask: Callable[[Any], Any], *, ambient: bool
+    tmp_path: Path, make: Callable[[World], Any], ask: Callable[[Any], Any], *, ambient: bool
 ) -> None:
     """Every call gives the same value and fires the same events unrecorded, recorded and replayed."""
-    world, seen = Outside(), []
+    world, seen = World(), []
     with events_of() as events:
-        seen.append((asyncio.run(ask(make(Outside()))), [event[:2] for event in events]))
+        seen.append((asyncio.run(ask(make(World()))), [event[:2] for event in events]))
     for mode in ("all", "none"):
         model = make(world) if ambient else tape(make(world))  # a cache of its own for each
         with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=ambient), events_of() as events:
@@ -69,7 +69,7 @@ def test_replay_equals_the_recording(
     assert world.trespasses == []
 
 
-def test_request_and_name(tmp_path: Path, world: Outside) -> None:
+def test_request_and_name(tmp_path: Path, world: World) -> None:
     """A request holds the model, its settings and the texts: one for a query, a list for texts."""
     model = tape(FakeEmbedding(world, dimensions=4))
     with use_cassette(tmp_path / "c.yaml", mode="all"):
@@ -83,7 +83,7 @@ def test_request_and_name(tmp_path: Path, world: Outside) -> None:
     ]
 
 
-def test_a_text_alone_or_in_a_batch_of_one(tmp_path: Path, world: Outside) -> None:
+def test_a_text_alone_or_in_a_batch_of_one(tmp_path: Path, world: World) -> None:
     """A batch of one text asks what the text alone asks."""
     model = tape(FakeEmbedding(world))
     with use_cassette(tmp_path / "c.yaml", mode="all"):
@@ -93,7 +93,7 @@ def test_a_text_alone_or_in_a_batch_of_one(tmp_path: Path, world: Outside) -> No
         assert model.get_text_embedding_batch(["t"]) == [recorded]
 
 
-def test_each_batch_has_a_place(tmp_path: Path, world: Outside) -> None:
+def test_each_batch_has_a_place(tmp_path: Path, world: World) -> None:
     """The batches of one call have addresses of their own, and so have the calls that a delegating class makes."""
     with use_cassette(tmp_path / "c.yaml", mode="all") as cassette:
         FakeEmbedding(world, embed_batch_size=2).get_text_embedding_batch(["a", "b", "c"])
@@ -105,7 +105,7 @@ def test_each_batch_has_a_place(tmp_path: Path, world: Outside) -> None:
     ]
 
 
-def test_vectors_are_stored_as_bytes(tmp_path: Path, world: Outside) -> None:
+def test_vectors_are_stored_as_bytes(tmp_path: Path, world: World) -> None:
     """A long vector takes one line."""
     model = tape(FakeEmbedding(world, dimensions=1536))
     with use_cassette(tmp_path / "c.yaml", mode="all"):
@@ -113,7 +113,7 @@ def test_vectors_are_stored_as_bytes(tmp_path: Path, world: Outside) -> None:
     assert len((tmp_path / "c.yaml").read_text("utf-8").splitlines()) < 60
 
 
-def test_other_text_is_a_miss(tmp_path: Path, world: Outside) -> None:
+def test_other_text_is_a_miss(tmp_path: Path, world: World) -> None:
     """A text that was not embedded is a miss."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         tape(FakeEmbedding(world)).get_text_embedding("t")
@@ -123,7 +123,7 @@ def test_other_text_is_a_miss(tmp_path: Path, world: Outside) -> None:
 
 @pytest.mark.parametrize(("make", "ask"), [(FakeEmbedding, everything), (FakeImages, everything_with_images)])
 def test_made_of_a_cassette(
-    tmp_path: Path, world: Outside, make: Callable[[Outside], Any], ask: Callable[[Any], Any]
+    tmp_path: Path, world: World, make: Callable[[World], Any], ask: Callable[[Any], Any]
 ) -> None:
     """A stand-in made of a cassette embeds what was embedded, also below an ambient session, and nothing else."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):

@@ -36,19 +36,19 @@ from .fakes import (
     events_of,
     with_events,
 )
-from .scripted import Outside
+from .scripted import World
 
-CLASSES: list[Callable[[Outside], Any]] = [LeafLLM, DelegatingLLM, PromptingLLM, PromptLLM, CallingLLM]
+CLASSES: list[Callable[[World], Any]] = [LeafLLM, DelegatingLLM, PromptingLLM, PromptLLM, CallingLLM]
 
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
 def test_replay_equals_the_recording(
-    tmp_path: Path, world: Outside, cls: Callable[[Outside], Any], name: str, *, ambient: bool
+    tmp_path: Path, world: World, cls: Callable[[World], Any], name: str, *, ambient: bool
 ) -> None:
     """A leaf call of any class gives the same value and fires the same events unrecorded, recorded and replayed."""
-    _, plain = with_events(lambda: CALLS[name](cls(Outside())))
+    _, plain = with_events(lambda: CALLS[name](cls(World())))
     llm = cls(world) if ambient else tape(cls(world))
     with use_cassette(tmp_path / "c.yaml", mode="all", ambient=ambient):
         recorded, told = with_events(lambda: CALLS[name](llm))
@@ -64,7 +64,7 @@ def test_replay_equals_the_recording(
 
 
 @pytest.mark.parametrize(("recorded", "asked"), [("achat", "chat"), ("stream_chat", "achat"), ("chat", "astream_chat")])
-def test_one_recording_serves_every_form(tmp_path: Path, world: Outside, recorded: str, asked: str) -> None:
+def test_one_recording_serves_every_form(tmp_path: Path, world: World, recorded: str, asked: str) -> None:
     """A chat that was recorded in one form serves the others, at the same place."""
     llm = tape(LeafLLM(world))
     with use_cassette(tmp_path / "c.yaml", mode="all"):
@@ -89,7 +89,7 @@ def test_one_recording_serves_every_form(tmp_path: Path, world: Outside, recorde
     ],
 )
 def test_recording_names_the_methods_that_delegated(
-    tmp_path: Path, world: Outside, cls: Callable[[Outside], Any], name: str, delegated_by: list[str] | None
+    tmp_path: Path, world: World, cls: Callable[[World], Any], name: str, delegated_by: list[str] | None
 ) -> None:
     """A call that methods of one object hand to each other is one interaction, which names the outer ones."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
@@ -100,7 +100,7 @@ def test_recording_names_the_methods_that_delegated(
 
 @pytest.mark.parametrize("asked", ["achat", "astream_chat"])
 @pytest.mark.parametrize("recorded", ["chat", "stream_chat"])
-def test_delegated_call_serves_one_that_is_not(tmp_path: Path, world: Outside, recorded: str, asked: str) -> None:
+def test_delegated_call_serves_one_that_is_not(tmp_path: Path, world: World, recorded: str, asked: str) -> None:
     """A chat that was delegated to a completion serves a method that makes a chat itself."""
     llm = tape(PromptingLLM(world))
     with use_cassette(tmp_path / "c.yaml", mode="all"):
@@ -113,7 +113,7 @@ def test_delegated_call_serves_one_that_is_not(tmp_path: Path, world: Outside, r
     assert world.trespasses == []
 
 
-def test_taped_is_of_the_same_class(world: Outside) -> None:
+def test_taped_is_of_the_same_class(world: World) -> None:
     """A taped LLM has the class, the metadata and the state of the original."""
     original = CallingLLM(world, system_prompt="Be kind.")
     taped = tape(original)
@@ -144,14 +144,14 @@ def test_copies_stay_taped(tmp_path: Path) -> None:
         assert len(cassette.interactions) == 1
 
 
-def test_outside_of_sessions_nothing_changes(world: Outside) -> None:
+def test_outside_of_sessions_nothing_changes(world: World) -> None:
     """Without a session a taped LLM calls its provider each time."""
     llm = tape(LeafLLM(world))
     assert llm.complete("a").text == "text 1"
     assert llm.complete("a").text == "text 2"
 
 
-def test_request_is_what_the_provider_receives(tmp_path: Path, world: Outside) -> None:
+def test_request_is_what_the_provider_receives(tmp_path: Path, world: World) -> None:
     """A request names model, sampling, messages, tools and results in the terms of all cassettes."""
     picture = ImageBlock(image=b"\x89PNG", image_mimetype="image/png")
     history = [
@@ -189,7 +189,7 @@ def test_request_is_what_the_provider_receives(tmp_path: Path, world: Outside) -
     ],
     ids=["message", "temperature", "order", "completion"],
 )
-def test_another_question_is_a_miss(tmp_path: Path, world: Outside, change: Callable[[Any], Any]) -> None:
+def test_another_question_is_a_miss(tmp_path: Path, world: World, change: Callable[[Any], Any]) -> None:
     """A call whose request differs is not served."""
     llm = tape(LeafLLM(world))
     with use_cassette(tmp_path / "c.yaml", mode="all"):
@@ -201,7 +201,7 @@ def test_another_question_is_a_miss(tmp_path: Path, world: Outside, change: Call
 
 
 @pytest.mark.parametrize("name", ["chat", "achat", "stream_chat", "astream_chat", "complete"])
-def test_errors_are_raised_again(tmp_path: Path, world: Outside, name: str) -> None:
+def test_errors_are_raised_again(tmp_path: Path, world: World, name: str) -> None:
     """An error of the provider is recorded and raised again, with the same events."""
     llm = tape(LeafLLM(world, fails=True))
     with use_cassette(tmp_path / "c.yaml", mode="all"), events_of() as told, pytest.raises(ValueError, match="refused"):
@@ -212,7 +212,7 @@ def test_errors_are_raised_again(tmp_path: Path, world: Outside, name: str) -> N
     assert [event[:2] for event in again] == [event[:2] for event in told]
 
 
-def test_ambient_records_a_taped_one_once(tmp_path: Path, world: Outside) -> None:
+def test_ambient_records_a_taped_one_once(tmp_path: Path, world: World) -> None:
     """A taped LLM under an ambient session is recorded once."""
     with use_cassette(tmp_path / "c.yaml", mode="all") as cassette:
         tape(DelegatingLLM(world)).chat(HELLO)
@@ -220,7 +220,7 @@ def test_ambient_records_a_taped_one_once(tmp_path: Path, world: Outside) -> Non
     assert len(cassette.interactions) == 2
 
 
-def test_not_ambient_leaves_others_alone(tmp_path: Path, world: Outside) -> None:
+def test_not_ambient_leaves_others_alone(tmp_path: Path, world: World) -> None:
     """In a session that is not ambient, only taped LLMs take part."""
     with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as cassette:
         LeafLLM(world).chat(HELLO)
@@ -236,7 +236,7 @@ def test_classes_are_left_as_they_were(tmp_path: Path) -> None:
     assert {name: inspect.getattr_static(LeafLLM, name) for name in CALLS} == before
 
 
-def test_class_that_is_defined_meanwhile(tmp_path: Path, world: Outside) -> None:
+def test_class_that_is_defined_meanwhile(tmp_path: Path, world: World) -> None:
     """An ambient session meets classes that are defined while it is open."""
     with use_cassette(tmp_path / "c.yaml", mode="all") as cassette:
 
@@ -248,7 +248,7 @@ def test_class_that_is_defined_meanwhile(tmp_path: Path, world: Outside) -> None
     assert [interaction.name for interaction in cassette.interactions] == ["Late"]
 
 
-def test_framework_takes_a_taped_one(world: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_framework_takes_a_taped_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings and `resolve_llm` accept a taped LLM, and programs are chosen as for the original."""
 
     class City(BaseModel):
@@ -265,7 +265,7 @@ def test_framework_takes_a_taped_one(world: Outside, monkeypatch: pytest.MonkeyP
     assert type(programs[0]) is type(programs[1])
 
 
-def test_rate_limiter_does_not_wait_for_what_is_served(tmp_path: Path, world: Outside) -> None:
+def test_rate_limiter_does_not_wait_for_what_is_served(tmp_path: Path, world: World) -> None:
     """A rate limiter lets through in a replay what it would hold up for a minute."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         for number in range(3):
@@ -278,7 +278,7 @@ def test_rate_limiter_does_not_wait_for_what_is_served(tmp_path: Path, world: Ou
     assert len(replay.report.served) == 3
 
 
-def test_concurrent_calls_find_their_own(tmp_path: Path, world: Outside) -> None:
+def test_concurrent_calls_find_their_own(tmp_path: Path, world: World) -> None:
     """Equal questions of concurrent tasks are told apart by the order in which they began."""
 
     async def ask(llm: FakeLLM) -> list[Any]:

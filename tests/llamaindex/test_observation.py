@@ -27,7 +27,7 @@ from agenttape_llamaindex import TapeEventHandler
 from .acceptance import FRAMEWORK_WARNINGS
 from .observed import CALLS, SAID, Batches, answers_of, drained, interactions, steps
 from .programs import PROGRAMS
-from .scripted import Outside, ScriptedEmbedding, ScriptedLLM
+from .scripted import ScriptedEmbedding, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
 
@@ -58,9 +58,9 @@ def nothing_open() -> Any:
 async def test_observed_program_replays(name: str, tmp_path: Path) -> None:
     """Observed agents, engines and workflows replay without the world, with the same values."""
     with TapeEventHandler(tmp_path / "seen.yaml") as handler:
-        observed = await PROGRAMS[name](Outside())
+        observed = await PROGRAMS[name](World())
     assert handler.errors == []
-    gone = Outside()
+    gone = World()
     gone.gone = True
     with use_cassette(tmp_path / "seen.yaml"):
         replayed = await PROGRAMS[name](gone)
@@ -72,20 +72,20 @@ async def test_observed_program_replays(name: str, tmp_path: Path) -> None:
 def test_observed_run_replays_in_another_process(tmp_path: Path) -> None:
     """Another process replays what was observed, with objects whose every real call fails."""
     with TapeEventHandler(tmp_path / "seen.yaml"):
-        answer = str(engine(Outside()).query("What is in Paris?"))
+        answer = str(engine(World()).query("What is in Paris?"))
     here = Path(__file__)
     code = (
         "import sys; sys.path.insert(0, {root!r})\n"
-        "from tests.llamaindex.test_observation import engine, Outside\n"
+        "from tests.llamaindex.test_observation import engine, World\n"
         "from agenttape_core import use_cassette\n"
-        "gone = Outside(); gone.gone = True\n"
+        "gone = World(); gone.gone = True\n"
         "with use_cassette({path!r}): print(engine(gone).query('What is in Paris?'))\n"
     ).format(root=str(here.parents[2]), path=str(tmp_path / "seen.yaml"))
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.strip() == answer
 
 
-def engine(world: Outside) -> Any:
+def engine(world: World) -> Any:
     """A query engine over two documents."""
     documents = [Document(text="The Louvre is in Paris.", id_="d1"), Document(text="The Spree is in Berlin.", id_="d2")]
     index = VectorStoreIndex.from_documents(documents, embed_model=ScriptedEmbedding(world))
@@ -94,7 +94,7 @@ def engine(world: Outside) -> Any:
 
 def test_the_tree_of_a_query(handler: TapeEventHandler) -> None:
     """The spans around the calls are steps, and the outermost has what it was given and what it gave."""
-    query = engine(Outside())
+    query = engine(World())
     with handler:
         query.query("What is in Paris?")
     outermost = next(step for step in steps(handler.path) if step.address == "RetrieverQueryEngine.query")
@@ -130,7 +130,7 @@ def test_own_events_and_tags(handler: TapeEventHandler) -> None:
 
 def test_threads_and_tasks(handler: TapeEventHandler) -> None:
     """Runs in threads and in tasks are observed at once, each call with its own answer."""
-    world = Outside()
+    world = World()
     llm = ScriptedLLM(world)
 
     async def many(tag: str) -> None:
@@ -158,13 +158,13 @@ def test_threads_and_tasks(handler: TapeEventHandler) -> None:
 def test_several_handlers_see_the_same(call: str, tmp_path: Path) -> None:
     """Two handlers at once write two cassettes of one run, also beside a session that records, which feels nothing."""
     with use_cassette(tmp_path / "alone.yaml", mode="all"):
-        CALLS[call](Outside())
+        CALLS[call](World())
     with (
         use_cassette(tmp_path / "recorded.yaml", mode="all"),
         TapeEventHandler(tmp_path / "one.yaml") as one,
         TapeEventHandler(tmp_path / "two.yaml") as two,
     ):
-        CALLS[call](Outside())
+        CALLS[call](World())
     assert one.errors == two.errors == []
     assert (
         answers_of(one.path)
@@ -180,7 +180,7 @@ def test_a_served_run_is_observed_too(tmp_path: Path) -> None:
     """A replay can be observed: what is served looks as it did when it was executed."""
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "recorded.yaml", mode=mode), TapeEventHandler(tmp_path / f"{mode}.yaml"):
-            drained(ScriptedLLM(Outside()).stream_chat(SAID))
+            drained(ScriptedLLM(World()).stream_chat(SAID))
     assert answers_of(tmp_path / "all.yaml") == answers_of(tmp_path / "none.yaml") != Counter()
 
 
@@ -206,7 +206,7 @@ def test_one_dispatcher_only(handler: TapeEventHandler) -> None:
     """A handler that is attached to one dispatcher receives its events and no others."""
     handler.attach(get_dispatcher("llama_index.core.base.embeddings.base"))
     MockLLM().complete("a")
-    ScriptedEmbedding(Outside()).get_text_embedding_batch(["a"])
+    ScriptedEmbedding(World()).get_text_embedding_batch(["a"])
     handler.close()
     assert {step.name for step in steps(handler.path)} == {"ScriptedEmbedding.get_text_embedding_batch"}
 
@@ -267,7 +267,7 @@ def test_a_cache_hides_what_was_asked(tmp_path: Path) -> None:
     """A call that a cache of the framework may have answered is missing; nothing is invented."""
     from llama_index.core.storage.kvstore import SimpleKVStore
 
-    embedding = Batches(Outside(), embeddings_cache=SimpleKVStore())
+    embedding = Batches(World(), embeddings_cache=SimpleKVStore())
     with TapeEventHandler(tmp_path / "seen.yaml"):
         embedding.get_text_embedding_batch(["a", "e"])
     assert interactions(tmp_path / "seen.yaml") == []

@@ -20,7 +20,7 @@ from agenttape_llamaindex import TapeEventHandler
 
 from .acceptance import FRAMEWORK_WARNINGS
 from .observed import CALLS, SAID, Work, drained, interactions, place, steps
-from .scripted import Outside, ScriptedLLM
+from .scripted import ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
 
@@ -29,9 +29,9 @@ pytestmark = FRAMEWORK_WARNINGS
 def test_every_call_is_what_a_session_records(call: str, handler: TapeEventHandler, tmp_path: Path) -> None:
     """An observed call has the request, the address and the outcome of a recorded one; tasks at once are counted."""
     with handler:
-        CALLS[call](Outside())
+        CALLS[call](World())
     with use_cassette(tmp_path / "recorded.yaml", mode="all"):
-        CALLS[call](Outside())
+        CALLS[call](World())
     seen, recorded = interactions(handler.path), interactions(tmp_path / "recorded.yaml")
     assert seen
     assert [(place(i), i.fingerprint, i.request, i.outcome, i.metadata, i.fidelity) for i in seen] == [
@@ -108,7 +108,7 @@ def test_failures_are_what_a_session_records(call: str, handler: TapeEventHandle
     outcomes = []
     for recording in (handler, use_cassette(tmp_path / "recorded.yaml", mode="all", on_error="keep")):
         with pytest.raises((ValueError, ZeroDivisionError)), recording:
-            FAILURES[call](Outside())
+            FAILURES[call](World())
         found = interactions(recording.path if recording is handler else tmp_path / "recorded.yaml")
         outcomes.append([(i.address, i.fingerprint, i.request, i.outcome) for i in found])
     assert outcomes[0] == outcomes[1]

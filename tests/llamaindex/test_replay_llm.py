@@ -11,7 +11,7 @@ from agenttape_core import CassetteMissError, CassetteNotFoundError, Configurati
 from agenttape_llamaindex import ReplayEmbedding, ReplayLLM, tape
 
 from .fakes import CALLS, HELLO, LeafLLM, PromptLLM, done, events_of
-from .scripted import Outside
+from .scripted import World
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -19,7 +19,7 @@ from .scripted import Outside
 def test_every_leaf_call(tmp_path: Path, cls: type[LeafLLM], name: str) -> None:
     """A stand-in gives the recorded answers, and fires the events of every LLM."""
     with use_cassette(tmp_path / "c.yaml", mode="all"), events_of() as told:
-        recorded = done(CALLS[name](cls(Outside())))
+        recorded = done(CALLS[name](cls(World())))
     llm = ReplayLLM(tmp_path / "c.yaml")
     with events_of() as again:
         assert done(CALLS[name](llm)) == recorded
@@ -31,7 +31,7 @@ def test_every_leaf_call(tmp_path: Path, cls: type[LeafLLM], name: str) -> None:
 def test_no_session_records_it(tmp_path: Path) -> None:
     """A stand-in takes no part in a session, taped or ambient: nothing real is behind it."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
-        LeafLLM(Outside()).chat(HELLO)
+        LeafLLM(World()).chat(HELLO)
     llm = ReplayLLM(tmp_path / "c.yaml")
     assert tape(llm) is llm
     with use_cassette(tmp_path / "other.yaml", mode="all", unused="ignore") as other:
@@ -41,7 +41,7 @@ def test_no_session_records_it(tmp_path: Path) -> None:
 
 def test_one_of_several_models(tmp_path: Path) -> None:
     """One of several models in a cassette is chosen by its name."""
-    world = Outside()
+    world = World()
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         for temperature in (0.1, 0.9):
             LeafLLM(world, temperature=temperature).chat(HELLO)
@@ -55,7 +55,7 @@ def test_one_of_several_models(tmp_path: Path) -> None:
 def test_asked_more_often_than_recorded(tmp_path: Path) -> None:
     """One answer more than was recorded is a miss, or the last one again with `exhausted="last"`."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
-        LeafLLM(Outside()).chat(HELLO)
+        LeafLLM(World()).chat(HELLO)
     llm, again = ReplayLLM(tmp_path / "c.yaml"), ReplayLLM(tmp_path / "c.yaml", exhausted="last")
     llm.chat(HELLO)
     with pytest.raises(CassetteMissError, match="once more"):
@@ -66,7 +66,7 @@ def test_asked_more_often_than_recorded(tmp_path: Path) -> None:
 def test_other_question_is_a_miss(tmp_path: Path) -> None:
     """A question that was not recorded has no answer."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
-        LeafLLM(Outside()).chat(HELLO)
+        LeafLLM(World()).chat(HELLO)
     llm = ReplayLLM(tmp_path / "c.yaml")
     with pytest.raises(CassetteMissError):
         llm.chat([ChatMessage(role="user", content="Other")])
@@ -79,6 +79,6 @@ def test_errors_of_making_one(tmp_path: Path) -> None:
     with pytest.raises(CassetteNotFoundError):
         ReplayLLM(tmp_path / "none.yaml")
     with use_cassette(tmp_path / "c.yaml", mode="all"):
-        LeafLLM(Outside()).chat(HELLO)
+        LeafLLM(World()).chat(HELLO)
     with pytest.raises(ConfigurationError, match="holds no embeddings"):
         ReplayEmbedding(tmp_path / "c.yaml")

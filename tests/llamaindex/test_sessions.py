@@ -24,13 +24,13 @@ from agenttape_core import (
 from agenttape_llamaindex import tape
 
 from .fakes import HELLO, CallingLLM, FakeEmbedding, LeafLLM, PromptLLM
-from .scripted import Outside
+from .scripted import World
 
 OTHER = [ChatMessage(role="user", content="Other")]
 
 
 @pytest.fixture
-def recorded(tmp_path: Path, world: Outside) -> Path:
+def recorded(tmp_path: Path, world: World) -> Path:
     """Return a cassette of a chat and an embedding."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         LeafLLM(world).chat(HELLO)
@@ -41,7 +41,7 @@ def recorded(tmp_path: Path, world: Outside) -> Path:
 def test_matching_by_address(recorded: Path) -> None:
     """With `match_on` a changed request is served the recording at its address."""
     with use_cassette(recorded, match_on="address", unused="ignore") as replay:
-        assert LeafLLM(Outside()).chat(OTHER).raw["id"] == "chatcmpl-1"
+        assert LeafLLM(World()).chat(OTHER).raw["id"] == "chatcmpl-1"
     assert [served.rung for served in replay.report.served] == ["address"]
 
 
@@ -49,13 +49,13 @@ def test_miss_is_returned_where_asked(recorded: Path) -> None:
     """With `on_miss="return"` a call without recording raises an error that a program can handle."""
     with use_cassette(recorded, on_miss="return", unused="ignore") as replay:
         with pytest.raises(DriftError):
-            LeafLLM(Outside()).chat(OTHER)
+            LeafLLM(World()).chat(OTHER)
         with pytest.raises(DriftError):
-            list(LeafLLM(Outside()).stream_chat(OTHER))
+            list(LeafLLM(World()).stream_chat(OTHER))
     assert len(replay.report.drift) == 2
 
 
-def test_miss_cannot_be_eaten(recorded: Path, world: Outside) -> None:
+def test_miss_cannot_be_eaten(recorded: Path, world: World) -> None:
     """A miss is no `Exception`, and explains itself."""
     world.gone = True
     miss = pytest.raises(CassetteMissError, match="no recording for chat LeafLLM")
@@ -66,7 +66,7 @@ def test_miss_cannot_be_eaten(recorded: Path, world: Outside) -> None:
 
 def test_live_is_executed_and_derives(recorded: Path) -> None:
     """A live call is executed in a replay, and written to a cassette of its own."""
-    fresh, before = Outside(), recorded.read_bytes()
+    fresh, before = World(), recorded.read_bytes()
     with use_cassette(recorded, live=["embeddings"]) as replay:
         LeafLLM(fresh).chat(HELLO)
         FakeEmbedding(fresh).get_text_embedding("t")
@@ -77,7 +77,7 @@ def test_live_is_executed_and_derives(recorded: Path) -> None:
 
 def test_frozen_is_never_executed(recorded: Path) -> None:
     """Frozen calls are served while everything else is recorded anew."""
-    fresh = Outside()
+    fresh = World()
     with use_cassette(recorded, mode="all", frozen=["LeafLLM"]):
         assert LeafLLM(fresh).chat(HELLO).raw["id"] == "chatcmpl-1"
         FakeEmbedding(fresh).get_text_embedding("t")
@@ -86,7 +86,7 @@ def test_frozen_is_never_executed(recorded: Path) -> None:
 
 def test_new_episodes_and_unused(recorded: Path) -> None:
     """New calls are added to the recording; a recording that is never used fails a replay."""
-    fresh = Outside()
+    fresh = World()
     with use_cassette(recorded, mode="new_episodes", unused="ignore"):
         LeafLLM(fresh).chat(HELLO)
         LeafLLM(fresh).chat(OTHER)
@@ -104,7 +104,7 @@ def test_ids_in_requests_are_mapped_into_answers(tmp_path: Path) -> None:
         def chat(self, messages: Any, **kwargs: Any) -> ChatResponse:
             return ChatResponse(message=ChatMessage(role="assistant", content=messages[-1].content))
 
-    llm = tape(Echo(Outside()))
+    llm = tape(Echo(World()))
     for mode in ("all", "none"):
         document = str(uuid.uuid4())
         with use_cassette(tmp_path / "c.yaml", mode=mode, freeze=()):
@@ -112,7 +112,7 @@ def test_ids_in_requests_are_mapped_into_answers(tmp_path: Path) -> None:
             assert answer.message.content == f"Use {document}"
 
 
-def test_growing_history_is_stored_as_what_is_new(tmp_path: Path, world: Outside) -> None:
+def test_growing_history_is_stored_as_what_is_new(tmp_path: Path, world: World) -> None:
     """A conversation of twice the turns takes about twice the space, although each call sends all of it."""
     sizes = []
     for turns in (20, 40):
@@ -125,7 +125,7 @@ def test_growing_history_is_stored_as_what_is_new(tmp_path: Path, world: Outside
     assert sizes[1] < 2.3 * sizes[0]
 
 
-def test_threads_without_a_context(tmp_path: Path, world: Outside) -> None:
+def test_threads_without_a_context(tmp_path: Path, world: World) -> None:
     """A bare thread belongs to the only open session."""
     answers = []
     for mode in ("all", "none"):
@@ -140,7 +140,7 @@ def test_threads_without_a_context(tmp_path: Path, world: Outside) -> None:
 
 def test_one_llm_inside_another(tmp_path: Path) -> None:
     """An LLM that asks another one is one call, the other's is inside of it, and neither happens on replay."""
-    world = Outside()
+    world = World()
 
     class Outer(LeafLLM):
         @llm_chat_callback()
@@ -167,7 +167,7 @@ def test_cancelled_call_leaves_no_record(tmp_path: Path) -> None:
             await asyncio.Event().wait()
 
     async def cancel() -> None:
-        task = asyncio.ensure_future(Slow(Outside()).achat(HELLO))
+        task = asyncio.ensure_future(Slow(World()).achat(HELLO))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -175,7 +175,7 @@ def test_cancelled_call_leaves_no_record(tmp_path: Path) -> None:
 
     with use_cassette(tmp_path / "c.yaml", mode="all") as session:
         asyncio.run(cancel())
-        LeafLLM(Outside()).complete("after")
+        LeafLLM(World()).complete("after")
     assert [interaction.kind for interaction in session.interactions] == ["completion"]
 
 
@@ -191,11 +191,11 @@ def test_raw_without_a_codec(tmp_path: Path) -> None:
             return ChatResponse(message=ChatMessage(role="assistant", content="x"), raw=Unwritable())
 
     with pytest.raises(UnrecordableValueError), use_cassette(tmp_path / "a.yaml", mode="all"):
-        Odd(Outside()).chat(HELLO)
+        Odd(World()).chat(HELLO)
     with use_cassette(tmp_path / "b.yaml", mode="all", opaque="keep"):
-        Odd(Outside()).chat(HELLO)
+        Odd(World()).chat(HELLO)
     with use_cassette(tmp_path / "b.yaml"):
-        assert "Unwritable" in repr(Odd(Outside()).chat(HELLO).raw)
+        assert "Unwritable" in repr(Odd(World()).chat(HELLO).raw)
 
 
 def test_header_names_the_framework(recorded: Path) -> None:
@@ -204,7 +204,7 @@ def test_header_names_the_framework(recorded: Path) -> None:
     assert {"llama-index-core", "llama-index-workflows"} <= packages.keys()
 
 
-def test_tokens_are_counted(tmp_path: Path, world: Outside) -> None:
+def test_tokens_are_counted(tmp_path: Path, world: World) -> None:
     """The token counts of a provider are recorded, of a plain call and of a stream."""
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         LeafLLM(world).chat(HELLO)

@@ -23,7 +23,7 @@ from agenttape_llamaindex import RecordedStep, TapeEventHandler, TapeRuntime, co
 
 from .acceptance import FRAMEWORK_WARNINGS
 from .programs import Parallel, Part
-from .scripted import Outside, Reply, ScriptedLLM
+from .scripted import Reply, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
 
@@ -193,13 +193,13 @@ def test_no_such_run(run: int, seen: Path) -> None:
 def test_another_workflow(seen: Path) -> None:
     """A recording that does not fit the workflow is refused by our error."""
     with pytest.raises(ConfigurationError, match="does not fit the workflow"):
-        context_at(seen, Parallel(ScriptedLLM(Outside())), step=5)
+        context_at(seen, Parallel(ScriptedLLM(World())), step=5)
 
 
 def test_a_cassette_without_workflows(tmp_path: Path) -> None:
     """Steps of a cassette that has none, and a way back in it, are refused, and it is said how to record them."""
     with use_cassette(tmp_path / "none.yaml", mode="all"):
-        ScriptedLLM(Outside()).complete("a")
+        ScriptedLLM(World()).complete("a")
     for run in (None, 0):
         with pytest.raises(ConfigurationError, match=NO_STEPS):
             steps_of(tmp_path / "none.yaml", run=run)
@@ -225,7 +225,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def agent(world: Outside, turns: int = 2) -> FunctionAgent:
+def agent(world: World, turns: int = 2) -> FunctionAgent:
     """An agent that adds for some turns."""
     return FunctionAgent(tools=[add], llm=ScriptedLLM(world, adding(turns)), system_prompt="Add.", timeout=60)
 
@@ -240,7 +240,7 @@ MEMORIES = {
 @pytest.mark.parametrize("memory", MEMORIES)
 async def test_an_agent_goes_on_from_every_step(memory: str, tmp_path: Path) -> None:
     """From each step of an agent on, only the calls after it are made, and the result is the same."""
-    world = Outside()
+    world = World()
     with TapeEventHandler(tmp_path / "seen.yaml") as handler:
         result = str(await agent(world).run("Add up", memory=MEMORIES[memory]()))
     assert handler.errors == []
@@ -248,7 +248,7 @@ async def test_an_agent_goes_on_from_every_step(memory: str, tmp_path: Path) -> 
     asked = 0
     for recorded in steps[:-1]:
         asked += recorded.name == "run_agent_step"
-        again = Outside()
+        again = World()
         ended = await agent(again).run(ctx=context_at(tmp_path / "seen.yaml", agent(again), step=recorded.number))
         assert len(again.reached) == 3 - asked, recorded
         assert str(ended).partition("(")[0] == result.partition("(")[0]
@@ -258,8 +258,8 @@ async def test_an_agent_goes_on_from_every_step(memory: str, tmp_path: Path) -> 
 async def test_an_agent_goes_on_from_a_step_with_nothing_live(tmp_path: Path) -> None:
     """The calls of a continued run are served from the cassette of the recorded run."""
     with TapeEventHandler(tmp_path / "seen.yaml"):
-        result = str(await agent(Outside()).run("Add up"))
-    gone = Outside()
+        result = str(await agent(World()).run("Add up"))
+    gone = World()
     gone.gone = True
     with use_cassette(tmp_path / "seen.yaml", unused="ignore") as session:
         again = agent(gone)
@@ -274,7 +274,7 @@ async def test_the_ticks_of_an_agent_grow_as_it_does(tmp_path: Path) -> None:
     for turns in (6, 24):
         path = tmp_path / f"{turns}.jsonl"
         with TapeEventHandler(path):
-            await agent(Outside(), turns).run("Add up", max_iterations=100)
+            await agent(World(), turns).run("Add up", max_iterations=100)
         sizes.append(path.stat().st_size)
     assert sizes[1] < sizes[0] * 5
 
@@ -286,7 +286,7 @@ async def test_a_session_has_the_tree_and_no_ticks(tmp_path: Path) -> None:
     """The cassette of a session shows runs and step functions; a replay writes and asks for nothing of them."""
     for mode in ("all", "none"):
         with use_cassette(tmp_path / "recorded.yaml", mode=mode):
-            await agent(Outside()).run("Add up")
+            await agent(World()).run("Add up")
     steps = list(open_cassette(tmp_path / "recorded.yaml").steps())
     assert steps[0].kind == "agent"
     assert {step.kind for step in steps} == {"agent", "node"}
@@ -422,12 +422,12 @@ async def test_interrupts_and_timeouts(tmp_path: Path) -> None:
 async def test_steps_at_once(tmp_path: Path) -> None:
     """Steps that run at once are recorded in the order in which they ended, and from each on only the rest is done."""
     with TapeEventHandler(tmp_path / "seen.yaml") as handler:
-        await Parallel(ScriptedLLM(Outside()), timeout=20).run(parts=3)
+        await Parallel(ScriptedLLM(World()), timeout=20).run(parts=3)
     assert handler.errors == []
     worked = [step for step in steps_of(tmp_path / "seen.yaml") if step.name == "work"]
     assert sorted(step.input.fields["number"] for step in worked if step.input) == [0, 1, 2]
     for done, recorded in enumerate(worked, 1):
-        world = Outside()
+        world = World()
         again = Parallel(ScriptedLLM(world), timeout=20)
         assert "Sum up" in await again.run(ctx=context_at(tmp_path / "seen.yaml", again, step=recorded.number))
         assert len(world.reached) == 4 - done  # the parts that had not ended, and the sum

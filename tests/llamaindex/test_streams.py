@@ -14,7 +14,7 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_llamaindex import tape
 
 from .fakes import HELLO, LeafLLM, events_of
-from .scripted import Outside
+from .scripted import World
 
 
 def first_two(llm: Any) -> list[Any]:
@@ -34,7 +34,7 @@ async def afirst_two(llm: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("read", [first_two, lambda llm: asyncio.run(afirst_two(llm))], ids=["sync", "async"])
-def test_closed_early(tmp_path: Path, world: Outside, read: Any) -> None:
+def test_closed_early(tmp_path: Path, world: World, read: Any) -> None:
     """A stream that its reader closes is recorded as closed, and replays with the same events."""
     llm = tape(LeafLLM(world))
     with use_cassette(tmp_path / "c.yaml", mode="all"), events_of() as told:
@@ -47,7 +47,7 @@ def test_closed_early(tmp_path: Path, world: Outside, read: Any) -> None:
     assert [event[:2] for event in again] == [event[:2] for event in told]
 
 
-def test_broken_midway(tmp_path: Path, world: Outside) -> None:
+def test_broken_midway(tmp_path: Path, world: World) -> None:
     """The chunks before an error arrive again, and then the error."""
     llm = tape(LeafLLM(world, fails_after=2))
     got: list[list[ChatResponse]] = []
@@ -61,7 +61,7 @@ def test_broken_midway(tmp_path: Path, world: Outside) -> None:
     assert len(got[0]) == 2
 
 
-def test_never_read(tmp_path: Path, world: Outside) -> None:
+def test_never_read(tmp_path: Path, world: World) -> None:
     """A stream that is never read is a call too, and its replay reaches nothing."""
     llm = tape(LeafLLM(world))
     for mode in ("all", "none"):
@@ -70,7 +70,7 @@ def test_never_read(tmp_path: Path, world: Outside) -> None:
     assert [served.kind for served in cassette.report.served] == ["chat"]
 
 
-def test_what_a_reader_changes_is_not_recorded(tmp_path: Path, world: Outside) -> None:
+def test_what_a_reader_changes_is_not_recorded(tmp_path: Path, world: World) -> None:
     """Chunks are kept as they arrived, and each replay hands out fresh ones."""
     llm = tape(LeafLLM(world))
     with use_cassette(tmp_path / "c.yaml", mode="all"):

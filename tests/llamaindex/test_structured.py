@@ -19,7 +19,7 @@ from agenttape_core import use_cassette
 from agenttape_llamaindex import ReplayLLM, tape
 
 from .fakes import CallingLLM, PromptLLM, drained, events_of
-from .scripted import Outside
+from .scripted import World
 
 PROMPT = PromptTemplate("Which city in {land}?")
 
@@ -85,9 +85,9 @@ def outcome_of(form: str, llm: Any) -> tuple[Any, list[Any]]:
 @pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
 def test_replay_equals_the_recording(tmp_path: Path, form: str, *, ambient: bool) -> None:
     """Every form gives the same value and fires the same events recorded, replayed, and from a stand-in."""
-    world = Outside()
+    world = World()
     llm = CallingLLM(world) if ambient else tape(CallingLLM(world))
-    plain = outcome_of(form, CallingLLM(Outside()))
+    plain = outcome_of(form, CallingLLM(World()))
     with use_cassette(tmp_path / "c.yaml", mode="all", ambient=ambient):
         recorded = outcome_of(form, llm)
     world.gone = True
@@ -109,7 +109,7 @@ class JsonLLM(PromptLLM):
 @pytest.mark.parametrize("mode", [PydanticProgramMode.LLM, PydanticProgramMode.DEFAULT])
 def test_text_programs(tmp_path: Path, mode: PydanticProgramMode) -> None:
     """An LLM without functions answers with JSON in its text, recorded, replayed, and as a stand-in."""
-    world = Outside()
+    world = World()
     llm = tape(JsonLLM(world, pydantic_program_mode=mode))
     for session_mode in ("all", "none"):
         with use_cassette(tmp_path / "c.yaml", mode=session_mode) as cassette:
@@ -122,7 +122,7 @@ def test_text_programs(tmp_path: Path, mode: PydanticProgramMode) -> None:
 
 def test_structured_llm_is_no_boundary(tmp_path: Path) -> None:
     """A structured LLM that is taped records the LLM that it asks, once."""
-    structured = tape(CallingLLM(Outside()).as_structured_llm(City))
+    structured = tape(CallingLLM(World()).as_structured_llm(City))
     with use_cassette(tmp_path / "c.yaml", mode="all", ambient=False) as cassette:
         assert structured.chat([ChatMessage(role="user", content="Peru")]).raw.name == "Paris"
     assert [interaction.name for interaction in cassette.interactions] == ["CallingLLM"]

@@ -20,7 +20,7 @@ from agenttape_llamaindex import tape
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay, run
 from .programs import Weather, after_tools, city_tools, engine_tools, librarian, shown
-from .scripted import Outside, ScriptedLLM
+from .scripted import ScriptedLLM, World
 
 CALLED_ONCE = pytest.mark.skipif(
     Version(llama_index.core.__version__) < Version("0.14.25"), reason="LlamaIndex calls a tool that raised once more"
@@ -37,7 +37,7 @@ def rows(run_: Any) -> list[tuple[str, str]]:
 class Thermometer(AsyncBaseTool):
     """A tool of a class of its own."""
 
-    def __init__(self, world: Outside) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
 
     @property
@@ -60,7 +60,7 @@ class Thermometer(AsyncBaseTool):
 class OldThermometer(BaseTool):
     """A tool that is only synchronous."""
 
-    def __init__(self, world: Outside) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
 
     metadata = ToolMetadata(name="old", description="Measures.")  # type: ignore[assignment]
@@ -69,7 +69,7 @@ class OldThermometer(BaseTool):
         return ToolOutput(tool_name="old", content=f"{self.world.reach('old')} in {input}", raw_input={})
 
 
-def blocks_tool(world: Outside) -> FunctionTool:
+def blocks_tool(world: World) -> FunctionTool:
     """Return a tool whose result is blocks."""
 
     def look(at: str) -> list[Any]:
@@ -85,7 +85,7 @@ def given_to(tool: Any) -> dict[str, Any]:
     return {next(iter(tool.metadata.get_parameters_dict()["properties"])): "Oslo"}
 
 
-async def every_call(world: Outside) -> Any:
+async def every_call(world: World) -> Any:
     """Call every sort of tool in every way there is."""
     tools: list[Any] = [*city_tools(world), Thermometer(world), OldThermometer(world), blocks_tool(world)]
     told = []
@@ -101,7 +101,7 @@ async def every_call(world: Outside) -> Any:
 def test_outputs_of_tools_are_served(ambient: bool, tmp_path: Path) -> None:
     """Blocks, raw outputs and inputs are equal, however a tool is called; taped by hand or met."""
 
-    def program(world: Outside) -> Any:
+    def program(world: World) -> Any:
         if ambient:
             return every_call(world)
         tools = [tape(tool) for tool in (*city_tools(world), Thermometer(world), OldThermometer(world))]
@@ -119,7 +119,7 @@ def test_what_a_tool_makes_of_a_result_runs(tmp_path: Path) -> None:
     """A callback of the user's is not part of what is recorded: it may change between recording and replay."""
     said = ["as recorded"]
 
-    def program(world: Outside) -> Any:
+    def program(world: World) -> Any:
         def measure(city: str) -> Weather:
             return Weather(city=city, degrees=world.reach("measure"))
 
@@ -127,7 +127,7 @@ def test_what_a_tool_makes_of_a_result_runs(tmp_path: Path) -> None:
         output = tool(city="Oslo")
         return output.content, output.raw_output
 
-    path, world = tmp_path / "callback.yaml", Outside()
+    path, world = tmp_path / "callback.yaml", World()
     assert run(program, world, path, "once").value == ("1 as recorded", Weather(city="Oslo", degrees=1))
     said[0], world.gone = "as now", True
     assert run(program, world, path, "none").value == ("1 as now", Weather(city="Oslo", degrees=1))
@@ -137,7 +137,7 @@ def test_what_a_tool_makes_of_a_result_runs(tmp_path: Path) -> None:
 def test_an_error_of_a_tool_is_raised_again(tmp_path: Path) -> None:
     """The output that the framework makes of it holds an error of the recorded type."""
 
-    def program(world: Outside) -> Any:
+    def program(world: World) -> Any:
         def fly(to: str) -> str:
             raise FileNotFoundError(2, "no flight", f"{to}-{world.reach('fly')}")
 
@@ -152,7 +152,7 @@ def test_an_error_of_a_tool_is_raised_again(tmp_path: Path) -> None:
 
 def test_a_call_is_the_same_however_its_arguments_are_given(tmp_path: Path) -> None:
     """By position or by name, awaited or not, in a context or not: it is one request."""
-    temperature = city_tools(Outside())[0]
+    temperature = city_tools(World())[0]
     with use_cassette(tmp_path / "same.yaml", mode="once"):
         recorded = temperature("Oslo").content
     with use_cassette(tmp_path / "same.yaml"):
@@ -162,7 +162,7 @@ def test_a_call_is_the_same_however_its_arguments_are_given(tmp_path: Path) -> N
 def test_tools_of_engines_run(tmp_path: Path) -> None:
     """A tool that the framework makes of an engine is no boundary: the engine runs, and its models are served."""
 
-    def program(world: Outside) -> Any:
+    def program(world: World) -> Any:
         facts = engine_tools(world, ScriptedLLM(world, librarian))[0]
         return shown(facts(input="Where is the Louvre?").content)
 
@@ -175,7 +175,7 @@ def test_tools_of_engines_run(tmp_path: Path) -> None:
 def test_a_taped_tool_of_an_engine_is_served_whole(tmp_path: Path) -> None:
     """Taped by hand it is a tool call, and nothing in it runs on replay."""
 
-    def program(world: Outside) -> Any:
+    def program(world: World) -> Any:
         facts = tape(engine_tools(world, ScriptedLLM(world, librarian))[0])
         return facts(input="Where is the Louvre?").content
 
@@ -187,7 +187,7 @@ def test_a_taped_tool_of_an_engine_is_served_whole(tmp_path: Path) -> None:
 
 def test_a_miss_passes_the_error_handling_of_tools(tmp_path: Path) -> None:
     """A runner that makes an output of every error does not make one of a miss."""
-    temperature = city_tools(Outside())[0]
+    temperature = city_tools(World())[0]
     with use_cassette(tmp_path / "miss.yaml", mode="once"):
         temperature(city="Oslo")
     with pytest.raises(CassetteMissError, match="Rome"), use_cassette(tmp_path / "miss.yaml", unused="ignore"):
@@ -197,7 +197,7 @@ def test_a_miss_passes_the_error_handling_of_tools(tmp_path: Path) -> None:
 @CALLED_ONCE
 def test_drift_is_an_error_for_the_model(tmp_path: Path) -> None:
     """With `on_miss="return"` an unrecorded call is an output with an error."""
-    world = Outside()
+    world = World()
     temperature, thermometer = city_tools(world)[0], Thermometer(world)
     with use_cassette(tmp_path / "drift.yaml", mode="once"):
         call_tool(temperature, {"city": "Oslo"})
@@ -212,7 +212,7 @@ def test_drift_is_an_error_for_the_model(tmp_path: Path) -> None:
 # -- what a tool does to its workflow ---------------------------------------------------------------------------------
 
 
-def stateful(world: Outside) -> Any:
+def stateful(world: World) -> Any:
     """Run an agent whose tools change the state that they share in every way there is."""
 
     async def set_deep(ctx: Context, place: str) -> str:
@@ -269,7 +269,7 @@ def test_changes_of_the_state_are_made_again(tmp_path: Path) -> None:
 def asks(answer: str) -> Any:
     """Make a program in which a tool asks a person, who gives this answer."""
 
-    async def program(world: Outside) -> Any:
+    async def program(world: World) -> Any:
         async def delete(ctx: Context, what: str) -> str:
             said = await ctx.wait_for_event(HumanResponseEvent, waiter_event=InputRequiredEvent(prefix=f"{what}?"))
             return f"{said.response}: {world.reach('delete')}"
@@ -287,7 +287,7 @@ def asks(answer: str) -> Any:
 
 def test_another_answer_of_a_person_is_another_request(tmp_path: Path) -> None:
     """The result for the recorded answer of a person is not served for another answer."""
-    path, world = tmp_path / "person.yaml", Outside()
+    path, world = tmp_path / "person.yaml", World()
     recorded = run(asks("yes"), world, path, "once")
     assert run(asks("yes"), world, path, "none").value == recorded.value
     with pytest.raises(CassetteMissError, match="delete"):

@@ -14,19 +14,19 @@ from agenttape_core import CassetteMissError, use_cassette
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay, run
 from .programs import PROGRAMS, Interview, Parallel, followed
-from .scripted import Outside, ScriptedLLM
+from .scripted import ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
 
 
-async def interview(world: Outside, topic: str) -> Any:
+async def interview(world: World, topic: str) -> Any:
     """Read all events of an interview."""
     return await followed(Interview(ScriptedLLM(world), timeout=60).run(topic=topic))
 
 
 def test_a_miss_in_a_step_ends_its_run_at_once(tmp_path: Path) -> None:
     """The miss is raised from the stream of events, long before the time limit of the workflow."""
-    path, world = tmp_path / "miss.yaml", Outside()
+    path, world = tmp_path / "miss.yaml", World()
     run(PROGRAMS["human_input"], world, path, "once")
     with pytest.raises(CassetteMissError, match=r"asked .*Oslo"):
         run(lambda world: interview(world, "Oslo"), world, path, "none")
@@ -34,10 +34,10 @@ def test_a_miss_in_a_step_ends_its_run_at_once(tmp_path: Path) -> None:
 
 def test_a_miss_in_a_step_is_the_result_of_its_run(tmp_path: Path) -> None:
     """The miss is raised from the awaited run, even while other steps go on."""
-    path, world = tmp_path / "miss.yaml", Outside()
+    path, world = tmp_path / "miss.yaml", World()
     run(PROGRAMS["parallel_steps"], world, path, "once")
 
-    async def other(world: Outside) -> Any:
+    async def other(world: World) -> Any:
         return await Parallel(ScriptedLLM(world), timeout=60).run(parts=6)
 
     with pytest.raises(CassetteMissError, match=r"Part [45]"):
@@ -57,11 +57,11 @@ class Waits(Workflow):
 def test_a_time_limit_is_one_of_real_time(tmp_path: Path) -> None:
     """A workflow whose clock stands still times out all the same."""
 
-    async def waits(world: Outside) -> Any:
+    async def waits(world: World) -> Any:
         with pytest.raises(WorkflowTimeoutError):
             await Waits(timeout=0.05).run()
 
-    run(waits, Outside(), tmp_path / "timeout.yaml", "once")
+    run(waits, World(), tmp_path / "timeout.yaml", "once")
 
 
 class Sleeps(Workflow):
@@ -76,7 +76,7 @@ class Sleeps(Workflow):
 
 def test_sleeps_at_once_do_not_use_up_a_time_limit(tmp_path: Path) -> None:
     """A workflow that sleeps for a moment in many places is not taken to have slept for their sum."""
-    recorded = run(lambda _: Sleeps(timeout=3).run(), Outside(), tmp_path / "sleeps.yaml", "once")
+    recorded = run(lambda _: Sleeps(timeout=3).run(), World(), tmp_path / "sleeps.yaml", "once")
     assert recorded.value == "slept"
 
 
@@ -104,7 +104,7 @@ class Flaky(Workflow):
         return StopEvent(result=f"{answer.text} at attempt {ctx.retry_info().retry_number}")
 
 
-async def flaky(world: Outside) -> Any:
+async def flaky(world: World) -> Any:
     """Fail twice, and answer then."""
 
     def script(messages: Any, tools: Any) -> str:
@@ -124,5 +124,5 @@ def test_retries_are_made_again_without_their_delays(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Patient, "delay", 20.0)
     with use_cassette(tmp_path / "retries.yaml"):
         began = time.time()
-        assert asyncio.run(asyncio.wait_for(flaky(Outside()), 10)) == recorded.value
+        assert asyncio.run(asyncio.wait_for(flaky(World()), 10)) == recorded.value
         assert time.time() - began >= 40

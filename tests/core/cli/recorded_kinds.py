@@ -99,14 +99,14 @@ def llamaindex() -> None:
     """Run an agent, which is a workflow, with a tool."""
     from llama_index.core.agent.workflow import FunctionAgent
 
-    from ...llamaindex.scripted import Outside, Reply, ScriptedLLM
+    from ...llamaindex.scripted import Reply, ScriptedLLM, World
 
     def script(messages: Sequence[Any], tools: Sequence[str]) -> Reply:
         said = [message.content for message in messages if message.role == "tool"]
         return f"It is {said[-1]}." if said else [("temperature", {"city": "Paris"})]
 
     async def run() -> str:
-        agent = FunctionAgent(llm=ScriptedLLM(Outside(), script), tools=[temperature], system_prompt="Be brief.")
+        agent = FunctionAgent(llm=ScriptedLLM(World(), script), tools=[temperature], system_prompt="Be brief.")
         return str(await agent.run(QUESTION))
 
     assert "18 degrees" in asyncio.run(run())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -24,12 +23,7 @@ from agenttape_core.integration.stand_ins import open_replay
 
 from ..session.world import World, call
 
-
-@pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty project."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("project")
 
 
 @pytest.fixture(params=["runs/seen.yaml", "runs/seen.jsonl"])

@@ -30,13 +30,6 @@ from agenttape_core.integration.observing import Observation, as_observed
 pytestmark = pytest.mark.usefixtures("project")
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty project."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def observe(observation: Observation, name: str, answer: str = "x") -> None:
     """Observe a run of one call."""
     crossing = observation.session.cross(Boundary("tool"), name, {"name": name})

@@ -13,12 +13,7 @@ from agenttape_core.integration.stand_ins import open_replay
 
 from ..session.world import World
 
-
-@pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty project."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("project")
 
 
 def ask(session: Session, world: World, name: str) -> str:

@@ -16,7 +16,7 @@ from llama_index.core.workflow import (
 )
 from pydantic import BaseModel
 
-from ..scripted import Call, Outside, Reply, Reversing, ScriptedLLM
+from ..scripted import Call, Reply, Reversing, ScriptedLLM, World
 from .registry import followed, program, shown
 
 
@@ -30,7 +30,7 @@ def after_tools(calls: Sequence[Call], answer: str = "That is all.") -> Callable
     return script
 
 
-def city_tools(world: Outside) -> list[FunctionTool]:
+def city_tools(world: World) -> list[FunctionTool]:
     """Return two tools, of which one is asynchronous."""
 
     def temperature(city: str) -> str:
@@ -45,7 +45,7 @@ def city_tools(world: Outside) -> list[FunctionTool]:
 
 
 @program
-async def function_agent(world: Outside) -> Any:
+async def function_agent(world: World) -> Any:
     """A function agent that calls a tool, then another one."""
     calls = [("temperature", {"city": "Paris"}), ("population", {"city": "Rome", "year": 2020})]
 
@@ -58,7 +58,7 @@ async def function_agent(world: Outside) -> Any:
 
 
 @program
-async def parallel_tools(world: Outside) -> Any:
+async def parallel_tools(world: World) -> Any:
     """An agent whose tools answer in another order than they were called in."""
     reversing = Reversing(3)
 
@@ -73,7 +73,7 @@ async def parallel_tools(world: Outside) -> Any:
 
 
 @program
-async def function_agent_that_does_not_stream(world: Outside) -> Any:
+async def function_agent_that_does_not_stream(world: World) -> Any:
     """The same without streaming, over two turns of one context."""
     script = after_tools([("temperature", {"city": "Paris"})])
     agent = FunctionAgent(llm=ScriptedLLM(world, script), tools=city_tools(world), streaming=False)
@@ -83,7 +83,7 @@ async def function_agent_that_does_not_stream(world: Outside) -> Any:
 
 
 @program
-async def agent_whose_tool_fails(world: Outside) -> Any:
+async def agent_whose_tool_fails(world: World) -> Any:
     """An agent whose model sees the error of its tool."""
 
     def fly(to: str) -> str:
@@ -105,7 +105,7 @@ class Weather(BaseModel):
 
 
 @program
-async def agent_with_structured_output(world: Outside) -> Any:
+async def agent_with_structured_output(world: World) -> Any:
     """An agent that ends with an object, after a tool that returns directly what a callback made of it."""
 
     def script(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Reply:
@@ -123,7 +123,7 @@ async def agent_with_structured_output(world: Outside) -> Any:
 
 
 @program
-async def react_agent(world: Outside) -> Any:
+async def react_agent(world: World) -> Any:
     """A ReAct agent."""
 
     def script(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Reply:
@@ -137,7 +137,7 @@ async def react_agent(world: Outside) -> Any:
 
 
 @program
-async def code_act_agent(world: Outside) -> Any:
+async def code_act_agent(world: World) -> Any:
     """An agent that writes code, which somebody else executes."""
 
     def script(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Reply:
@@ -152,7 +152,7 @@ async def code_act_agent(world: Outside) -> Any:
 
 
 @program
-async def handoff(world: Outside) -> Any:
+async def handoff(world: World) -> Any:
     """Two agents; the first writes into the state that both share, and hands off to the second."""
 
     async def note(ctx: Context, text: str) -> str:
@@ -209,7 +209,7 @@ def after_publish(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Repl
 
 
 @program
-async def agent_as_tool(world: Outside) -> Any:
+async def agent_as_tool(world: World) -> Any:
     """An agent whose tool is another agent."""
     expert = FunctionAgent(
         llm=ScriptedLLM(world, after_tools([("temperature", {"city": "Rome"})])), tools=city_tools(world)
@@ -224,7 +224,7 @@ async def agent_as_tool(world: Outside) -> Any:
 
 
 @program
-async def tool_that_asks_a_human(world: Outside) -> Any:
+async def tool_that_asks_a_human(world: World) -> Any:
     """An agent whose tool waits for a person."""
 
     async def delete(ctx: Context, what: str) -> str:
@@ -256,7 +256,7 @@ def rememberer(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Reply:
 
 
 @program
-async def agent_with_memory(world: Outside) -> Any:
+async def agent_with_memory(world: World) -> Any:
     """An agent over five turns, whose memory is cut and kept as facts."""
     llm = ScriptedLLM(world, rememberer)
     memory = Memory.from_defaults(
@@ -285,7 +285,7 @@ async def close(memory: Memory) -> None:
 
 
 @program
-async def agent_with_history(world: Outside) -> Any:
+async def agent_with_history(world: World) -> Any:
     """An agent that is given what was said before."""
     history = [ChatMessage(role=role, content=f"{role} {turn}") for turn in range(3) for role in ("user", "assistant")]
 

@@ -22,7 +22,7 @@ from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.selectors import LLMSingleSelector, PydanticSingleSelector
 from llama_index.core.tools import QueryEngineTool
 
-from ..scripted import Outside, Reply, ScriptedEmbedding, ScriptedLLM
+from ..scripted import Reply, ScriptedEmbedding, ScriptedLLM, World
 from .agents import after_tools
 from .registry import followed, program, shown_response
 
@@ -56,7 +56,7 @@ def documents() -> list[Document]:
     return [Document(text=text, metadata={"page": number}) for number, text in enumerate(TEXTS)]
 
 
-def vector_index(world: Outside) -> VectorStoreIndex:
+def vector_index(world: World) -> VectorStoreIndex:
     """Return an index in memory."""
     return VectorStoreIndex.from_documents(
         documents(),
@@ -65,7 +65,7 @@ def vector_index(world: Outside) -> VectorStoreIndex:
     )
 
 
-def engine_tools(world: Outside, llm: ScriptedLLM) -> list[QueryEngineTool]:
+def engine_tools(world: World, llm: ScriptedLLM) -> list[QueryEngineTool]:
     """Return a query engine that finds and one that summarises, as tools."""
     rerank = LLMRerank(llm=llm, top_n=1)
     facts = vector_index(world).as_query_engine(llm=llm, similarity_top_k=2, node_postprocessors=[rerank])
@@ -77,7 +77,7 @@ def engine_tools(world: Outside, llm: ScriptedLLM) -> list[QueryEngineTool]:
 
 
 @program
-async def rag(world: Outside) -> Any:
+async def rag(world: World) -> Any:
     """A vector index, a reranker and all ways to ask it."""
     llm = ScriptedLLM(world, librarian)
     engine = engine_tools(world, llm)[0].query_engine
@@ -95,7 +95,7 @@ async def rag(world: Outside) -> Any:
 
 
 @program
-async def response_modes(world: Outside) -> Any:
+async def response_modes(world: World) -> Any:
     """Every mode of synthesis, synchronous and not."""
     llm, index = ScriptedLLM(world, librarian), vector_index(world)
     told = {}
@@ -107,7 +107,7 @@ async def response_modes(world: Outside) -> Any:
 
 
 @program
-async def concurrent_synthesis(world: Outside) -> Any:
+async def concurrent_synthesis(world: World) -> Any:
     """Several model calls at once, made by the engine itself."""
     llm, index = ScriptedLLM(world, librarian), vector_index(world)
     engine = index.as_query_engine(llm=llm, response_mode="accumulate", use_async=True, similarity_top_k=3)
@@ -115,7 +115,7 @@ async def concurrent_synthesis(world: Outside) -> Any:
 
 
 @program
-async def router(world: Outside) -> Any:
+async def router(world: World) -> Any:
     """A router, by a text selector and by a selector that calls a function."""
     llm = ScriptedLLM(world, librarian)
     tools = engine_tools(world, llm)
@@ -127,7 +127,7 @@ async def router(world: Outside) -> Any:
 
 
 @program
-async def sub_questions(world: Outside) -> Any:
+async def sub_questions(world: World) -> Any:
     """A question in parts, all answered at once."""
     llm = ScriptedLLM(world, librarian)
     engine = SubQuestionQueryEngine.from_defaults(
@@ -149,7 +149,7 @@ async def streamed(response: Any) -> tuple[str, list[str]]:
 
 
 @program
-async def streaming_router(world: Outside) -> Any:
+async def streaming_router(world: World) -> Any:
     """A router whose engines stream."""
     llm = ScriptedLLM(world, librarian)
     facts = vector_index(world).as_query_engine(llm=llm, streaming=True, similarity_top_k=1)
@@ -167,7 +167,7 @@ async def streaming_router(world: Outside) -> Any:
 
 
 @program
-async def streaming_sub_questions(world: Outside) -> Any:
+async def streaming_sub_questions(world: World) -> Any:
     """A question in parts, whose answer is streamed."""
     llm = ScriptedLLM(world, librarian)
     engine = SubQuestionQueryEngine.from_defaults(
@@ -182,7 +182,7 @@ async def streaming_sub_questions(world: Outside) -> Any:
 
 
 @program
-async def citations(world: Outside) -> Any:
+async def citations(world: World) -> Any:
     """An engine that cites."""
     llm, index = ScriptedLLM(world, librarian), vector_index(world)
     engine = CitationQueryEngine.from_args(index, llm=llm, similarity_top_k=2, citation_chunk_size=64)
@@ -190,7 +190,7 @@ async def citations(world: Outside) -> Any:
 
 
 @program
-async def chat_engines(world: Outside) -> Any:
+async def chat_engines(world: World) -> Any:
     """Five turns with each chat engine, each with a memory; whole and streamed, synchronous and not."""
     llm, index = ScriptedLLM(world, librarian), vector_index(world)
     told = {}
@@ -215,7 +215,7 @@ async def chat_engines(world: Outside) -> Any:
 
 
 @program
-async def agentic_rag(world: Outside) -> Any:
+async def agentic_rag(world: World) -> Any:
     """An agent with query engines as tools."""
     llm = ScriptedLLM(world, librarian)
     script = after_tools([("facts", {"input": "Where is the Louvre?"}), ("summary", {"input": "All of it"})])
@@ -223,7 +223,7 @@ async def agentic_rag(world: Outside) -> Any:
 
 
 @program
-async def ingestion(world: Outside) -> Any:
+async def ingestion(world: World) -> Any:
     """A pipeline with extractors, and a query of its nodes."""
     llm, embedding = ScriptedLLM(world, librarian), ScriptedEmbedding(world)
     pipeline = IngestionPipeline(

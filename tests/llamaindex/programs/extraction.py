@@ -9,7 +9,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.prompts import PromptTemplate
 from pydantic import BaseModel, Field
 
-from ..scripted import Outside, Reply, ScriptedEmbedding, ScriptedLLM
+from ..scripted import Reply, ScriptedEmbedding, ScriptedLLM, World
 from .engines import documents
 from .registry import program, shown
 
@@ -37,7 +37,7 @@ def clerk(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Reply:
 
 
 @program
-async def extraction(world: Outside) -> Any:
+async def extraction(world: World) -> Any:
     """Objects out of text in all forms that there are."""
     prompt = PromptTemplate("Read this: {text}")
     told = []

@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from ..scripted import Outside
+from ..scripted import World
 
-Program: TypeAlias = Callable[[Outside], Awaitable[Any]]
+Program: TypeAlias = Callable[[World], Awaitable[Any]]
 PROGRAMS: dict[str, Program] = {}
 """Every program by name."""
 

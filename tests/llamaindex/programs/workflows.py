@@ -14,7 +14,7 @@ from llama_index.core.workflow import (
     step,
 )
 
-from ..scripted import Outside, Reversing, ScriptedLLM
+from ..scripted import Reversing, ScriptedLLM, World
 from .registry import followed, program, shown
 
 
@@ -66,18 +66,18 @@ class Parallel(Workflow):
 
 
 @program
-async def parallel_steps(world: Outside) -> Any:
+async def parallel_steps(world: World) -> Any:
     """A workflow whose steps run at once; those that begin first end last."""
     return await followed(Parallel(reversing_llm(world, 4), timeout=20).run(parts=4))
 
 
 @program
-async def equal_parallel_steps(world: Outside) -> Any:
+async def equal_parallel_steps(world: World) -> Any:
     """The same where all steps ask the same."""
     return await followed(Parallel(reversing_llm(world, 4), same=True, timeout=20).run(parts=4))
 
 
-def reversing_llm(world: Outside, calls: int) -> ScriptedLLM:
+def reversing_llm(world: World, calls: int) -> ScriptedLLM:
     """Return a model that answers so many calls in reverse order, and all others at once."""
     reversing, left = Reversing(calls), [calls]
 
@@ -124,7 +124,7 @@ class Interview(Workflow):
 
 
 @program
-async def human_input(world: Outside) -> Any:
+async def human_input(world: World) -> Any:
     """A workflow with a person in it."""
     handler = Interview(ScriptedLLM(world), timeout=20).run(topic="Paris")
     events = []
@@ -136,7 +136,7 @@ async def human_input(world: Outside) -> Any:
 
 
 @program
-async def resumed_from_a_snapshot(world: Outside) -> Any:
+async def resumed_from_a_snapshot(world: World) -> Any:
     """A workflow that is put away while a person thinks, and taken up again from what was put away."""
     workflow = Interview(ScriptedLLM(world), timeout=20)
     handler = workflow.run(topic="Rome")
