@@ -64,7 +64,7 @@ class Policy:
 
     def may_serve(self, kind: str, name: str) -> bool:
         """True if a recording would be served if there is one; else there is no need to look for it."""
-        return self.is_frozen(kind, name) or not (self.replaces or self.is_live(kind, name))
+        return not (self.replaces or self.is_live(kind, name)) or self.is_frozen(kind, name)
 
     def is_frozen(self, kind: str, name: str) -> bool:
         """True if a boundary is only ever served."""
