@@ -45,7 +45,7 @@ def test_unknown_shapes(shapes: Any) -> None:
     assert "expected one or more of acall, astream, call, stream" in str(results[0].error)
 
 
-def test_points_are_documented() -> None:
+def test_checks_are_documented() -> None:
     """The page about the suite lists each check, with the words of its docstring, in order."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "conformance.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(test_\w+)` \| (.*) \|$", page, re.MULTILINE)
