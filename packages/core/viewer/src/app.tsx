@@ -1,4 +1,4 @@
-// The page as a whole: what is selected, searched, closed and zoomed.
+// The whole page: its selection, search, closed lines and zoom.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { sideOf, type Page, type Row } from "./data";
@@ -148,7 +148,7 @@ function divergenceOf(page: Page): Row | undefined {
   return page.rows.find((row) => row.what === what && row.sides.every((side, which) => (side?.number ?? null) === numbers[which]));
 }
 
-/** The lines that are listed: what is not below a closed one, or what is found and what that lies in. */
+/** The listed lines: those not below a closed one, or the finds of a search with the lines around them. */
 function inSight(page: Page, closed: Set<number>, hits: Hits | null): Row[] {
   if (hits) {
     const around = new Set<number>();
@@ -165,7 +165,7 @@ function inSight(page: Page, closed: Set<number>, hits: Hits | null): Row[] {
   });
 }
 
-/** The closed lines without those that a line lies below. */
+/** The closed lines without those around a line. */
 function opened(page: Page, closed: Set<number>, row: Row): Set<number> {
   const above: number[] = [];
   for (let at = row.above; at >= 0; at = page.rows[at]?.above ?? -1) if (closed.has(at)) above.push(at);

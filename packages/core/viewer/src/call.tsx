@@ -1,4 +1,4 @@
-// A call: what was asked, and what came back.
+// A call: its request and its outcome.
 
 import { isMapping, unwrapped, type Mapping, type Plain, type Recorded } from "./data";
 import { Arguments, Documents, documentsOf, Message, ToolCall } from "./messages";
@@ -121,7 +121,7 @@ export function Failure({ error }: { error: Mapping }) {
       <h4>{plain(String(type).replace("builtins:", ""), 200)}</h4>
       <p class="said" dir="auto"><Text text={String(message ?? "")} /></p>
       {more.length > 0 && (
-        <Section title="More of it" open={false}>
+        <Section title="Details" open={false}>
           <Arguments value={{ ...Object.fromEntries(more), bases: bases ?? [] }} />
         </Section>
       )}

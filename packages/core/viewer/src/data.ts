@@ -1,4 +1,4 @@
-// The data of the page: an index that is parsed at once, and records that are parsed when they are looked at.
+// The data of the page: an index that is parsed at once, and records that are parsed when they are shown.
 
 export type Plain = null | boolean | number | string | Plain[] | { [key: string]: Plain };
 export type Mapping = { [key: string]: Plain };
@@ -9,7 +9,7 @@ export interface Difference {
   other: string;
 }
 
-/** What is known of a record of one run without looking into it. */
+/** The facts about a record of one run that are known without parsing it. */
 export interface Side {
   line: number;
   number: number;
@@ -81,7 +81,7 @@ export interface Piece {
   args?: string;
 }
 
-/** What a person reads of the outcome of a model. */
+/** The answer of a model, as Python has read it. */
 export interface Reading {
   text?: string;
   calls?: { name: string; args: Plain }[];
@@ -147,7 +147,7 @@ export class Records {
     return record;
   }
 
-  /** A record that nobody will ask for again, such as one that is searched. */
+  /** A record that is not kept, such as one that is only searched. */
   read(line: number): Recorded {
     return JSON.parse(this.text.slice(this.starts[line], (this.starts[line + 1] ?? 0) - 1)) as Recorded;
   }
@@ -157,7 +157,7 @@ export class Records {
     return line === undefined ? undefined : this.get(line);
   }
 
-  /** The whole request of an interaction: what it continues, and what is new. A loop: chains are long. */
+  /** The whole request of an interaction: the one it continues, and what is new. A loop: chains are long. */
   request(record: Recorded): Mapping {
     const chain = [record];
     for (let at = record; at.continues !== undefined; ) {
@@ -224,7 +224,7 @@ export function isMapping(value: unknown): value is Mapping {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What stands under the names of codecs. */
+/** A value without the tags of codecs. */
 export function unwrapped(value: Plain | undefined): Plain | undefined {
   let inner = value;
   while (isMapping(inner)) {

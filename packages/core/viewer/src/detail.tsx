@@ -12,11 +12,11 @@ import { Section, Text, Value } from "./value";
 export function Detail({ page, row, going }: { page: Page; row: Row; going: Going }) {
   const both = row.sides.length > 1;
   return (
-    <section class={`detail kind-${kindClass(row.kind)}`} aria-label="what is selected" tabIndex={-1} id="detail">
+    <section class={`detail kind-${kindClass(row.kind)}`} aria-label="the selected record" tabIndex={-1} id="detail">
       <Head page={page} row={row} />
       {row.differences && <Differences row={row} />}
       {row.what === "place" ? (
-        <p class="nothing">A place in the run without a record of its own. What it called is below it.</p>
+        <p class="nothing">A place in the run without a record of its own. Its calls are below it.</p>
       ) : (
         <div class={both ? "beside" : ""}>
           {row.sides.map((side, which) => (
@@ -94,11 +94,11 @@ function Facts({ page, row }: { page: Page; row: Row }) {
 
 const MARKED = /(\[-[^]*?-\]|\{\+[^]*?\+\})/;
 
-/** The places that differ, as `agenttape diff` tells them. */
+/** The places that differ, as in `agenttape diff`. */
 function Differences({ row }: { row: Row }) {
   const told = row.differences ?? [];
   return (
-    <Section title="What differs" note={count(told.length, "place")}>
+    <Section title="Differences" note={count(told.length, "place")}>
       <dl class="differences">
         {told.slice(0, 40).map(({ path, first, other }) => (
           <div>
@@ -162,14 +162,14 @@ function about(record: Recorded): Mapping {
   return Object.fromEntries(kept.filter((key) => record[key] !== undefined).map((key) => [key, record[key] as Plain]));
 }
 
-/** A step: what it was given, what it gave, where it goes on. */
+/** A step: its input, its output, and where it goes next. */
 function Taken({ page, record, other, which, going }: Shown) {
   return (
     <>
       {record.error && <Section title="Error"><Failure error={record.error} /></Section>}
-      <Given title="Given" value={record.input} other={other?.input} {...{ page, which, going }} />
-      <Given title="Wrote" value={record.output} other={other?.output} {...{ page, which, going }} />
-      <Given title={record.kind === "node" ? "Goes on" : "Says"} value={record.data} other={other?.data} {...{ page, which, going }} />
+      <Given title="Input" value={record.input} other={other?.input} {...{ page, which, going }} />
+      <Given title="Output" value={record.output} other={other?.output} {...{ page, which, going }} />
+      <Given title={record.kind === "node" ? "Goes to" : "Data"} value={record.data} other={other?.data} {...{ page, which, going }} />
     </>
   );
 }

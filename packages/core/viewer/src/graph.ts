@@ -1,4 +1,4 @@
-// The state of a graph after each of its steps, made of what the steps say: what is new to a node, and what it wrote.
+// The state of a graph after each of its steps, computed from what is new in the input of a node, and from its writes.
 
 import { isMapping, type Mapping, type Page, type Plain, type Row } from "./data";
 
@@ -8,20 +8,20 @@ export interface Channel {
   how: "" | "given" | "wrote";
 }
 
-/** The steps that change what the graph or workflow of a row knows, in the order of the run. */
+/** The steps that change the state of the graph or workflow of a row, in the order of the run. */
 export function stepsAround(page: Page, row: Row): Row[] {
   const step = nearest(page, row);
   if (!step) return [];
   return page.rows.filter((each) => each.above === step.above && tells(each));
 }
 
-/** The step that a row is, or lies in, if it is one of a graph that says what it changes. */
+/** The step that a row is, or lies in, if it is a step of a graph with recorded changes. */
 export function nearest(page: Page, row: Row): Row | null {
   for (let at: Row | undefined = row; at; at = page.rows[at.above]) if (tells(at)) return at;
   return null;
 }
 
-/** Whether a row is a step that says what it changes. */
+/** True for a step with recorded changes. */
 export function tells(row: Row): boolean {
   const kinds = row.kind === "node" || row.kind === "checkpoint" || row.kind === "interrupt";
   return kinds && row.sides.some((side) => side?.changes === true);
@@ -66,7 +66,7 @@ function given(state: Map<string, Plain>, input: Plain | undefined, how: Map<str
   }
 }
 
-/** A list of which a step says how long it is, how much of it is as before, and what nobody has said yet. */
+/** A list that a step records by its length, the number of items that are as before, and the new items. */
 function list(before: Plain | undefined, change: Mapping): Plain[] {
   const known = Array.isArray(before) ? before : [];
   const [items, kept] = [Number(change["items"] ?? 0), Number(change["kept"] ?? 0)];
@@ -115,7 +115,7 @@ function items(payload: Plain | undefined): Mapping {
   return isMapping(inner) ? inner : {};
 }
 
-/** What a change makes of a value: the way growing values are recorded (agenttape_core.schema.codecs.changes). */
+/** Apply a change to a value, in the form in which growing values are recorded (agenttape_core.schema.codecs.changes). */
 export function changed(before: Plain | undefined, change: Plain): Plain | undefined {
   if (typeof change === "string") return typeof before === "string" ? before + change : change;
   if (!isMapping(change)) return change;

@@ -1,4 +1,4 @@
-// What stands above: which cassettes, what they amount to, the search, and where two runs part.
+// The header: the cassettes and their sums, the search, and the comparison of two runs.
 
 import { useEffect, useRef } from "preact/hooks";
 import type { About, Page } from "./data";
@@ -99,7 +99,7 @@ export function Comparing({ page, onDivergence, onChange }: Parting) {
   if (!compared) return null;
   const counts = Object.entries(compared.counts).filter(([, number]) => number);
   return (
-    <section class="comparing" aria-label="what the two runs have in common">
+    <section class="comparing" aria-label="comparison of the two runs">
       <strong>{compared.identical ? "The runs are the same." : "The runs part."}</strong>
       <ul class="facts">
         {counts.map(([state, number]) => <li class={state === "same" ? "" : "state"}>{number} {state.replace("first", "A").replace("other", "B")}</li>)}

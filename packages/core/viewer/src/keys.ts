@@ -1,4 +1,4 @@
-// What the keys do: one table that is acted on and shown.
+// The keys: one table, for handling them and for the help.
 
 export interface Actions {
   move: (by: number) => void;
@@ -47,7 +47,7 @@ export const KEYS: Key[] = [
 
 const TYPED = "input, select, textarea";
 
-/** Act on a key that was pressed, unless what has the focus needs it. */
+/** Handle a pressed key, unless the focused element needs it. */
 export function pressed(event: KeyboardEvent, actions: Actions): void {
   const target = event.target instanceof Element ? event.target : null;
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;

@@ -1,4 +1,4 @@
-// Messages, calls of tools and documents, readable whichever framework wrote them.
+// Messages, tool calls and documents of any framework.
 
 import { isMapping, unwrapped, type Mapping, type Plain } from "./data";
 import { isPicture, plain } from "./text";
@@ -9,7 +9,7 @@ export interface Call {
   args: Plain;
 }
 
-/** What a message says, in the order in which it says it. */
+/** The content of a message, in its order. */
 interface Said {
   texts: { text: string; thinking: boolean }[];
   pictures: string[];
@@ -112,7 +112,7 @@ export function Message({ message, other, side = 0 }: { message: Plain } & Besid
   );
 }
 
-/** A call of a tool; `other` is its counterpart in the other run, null where that has none. */
+/** A tool call; `other` is its counterpart in the other run, null if that has none. */
 export function ToolCall({ call, other, side = 0 }: { call: Call; other?: Call | null | undefined; side?: number }) {
   const lacks = other === null ? (side ? " added" : " removed") : "";
   return (
@@ -150,7 +150,7 @@ interface Found {
   about: Plain | undefined;
 }
 
-/** The documents that a retriever found, if a value is a list of such. */
+/** The documents that a retriever found, if a value is a list of documents. */
 export function documentsOf(value: Plain | undefined): Found[] | null {
   const items = unwrapped(value);
   if (!Array.isArray(items) || !items.length) return null;
@@ -179,7 +179,7 @@ export function Documents({ documents, others, side = 0 }: { documents: Found[];
           </p>
           {score !== undefined && score !== null && <p class="note">score {plain(String(score))}</p>}
           {isMapping(about) && Object.keys(about).length > 0 && (
-            <Section title="About it" note={plain(inline(about), 100)} open={false}>
+            <Section title="Metadata" note={plain(inline(about), 100)} open={false}>
               <Arguments value={about} />
             </Section>
           )}

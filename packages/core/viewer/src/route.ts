@@ -1,4 +1,4 @@
-// Where the page stands, as the part of its address after the `#`, so that a place can be sent to somebody.
+// The selected place as the part of the address after the `#`, so that a link to it can be sent.
 
 import type { Page, Recorded, Row } from "./data";
 
@@ -7,7 +7,7 @@ export interface Going {
   to: (row: Row) => void;
 }
 
-/** A record of one of the runs, as the parts of the detail view are given it. */
+/** A record of one of the runs, with all that the parts of the detail view need. */
 export interface Shown {
   page: Page;
   row: Row;
@@ -25,7 +25,7 @@ export interface Route {
 const PLACE = /^#\/(other\/)?(interaction|step)\/(\d+)(?:\?search=(.*))?$/;
 const SEARCH = /^#\/search\/(.+)$/;
 
-/** The place that a hash names, if it names one of this page. */
+/** The place of a hash, if it is one of this page. */
 export function routeOf(hash: string, page: Page): Route {
   const search = SEARCH.exec(hash);
   if (search) return { row: null, search: decoded(search[1] ?? "") };

@@ -1,4 +1,4 @@
-// Searching all fields of all records. Records are parsed for it and forgotten, a few milliseconds at a time.
+// The search in all fields of all records. Records are parsed for it and not kept, a few milliseconds at a time.
 
 import { isMapping, type Page, type Plain, type Row } from "./data";
 
@@ -9,7 +9,7 @@ export interface Query {
 
 const TERM = /(?:(kind|name|address|model|is):)?(?:"([^"]*)"|(\S+))/g;
 
-/** Words and "phrases", all of which must be there; `kind:`, `name:`, `address:`, `model:` and `is:` look at one fact. */
+/** Words and "phrases", all of which must be there; `kind:`, `name:`, `address:`, `model:` and `is:` search one fact. */
 export function queryOf(text: string): Query {
   const query: Query = { words: [], fields: [] };
   for (const [, field, phrase, word] of text.toLowerCase().matchAll(TERM)) {
@@ -31,7 +31,7 @@ function fits(row: Row, [field, sought]: [string, string]): boolean {
   return sides.some((side) => ((field === "model" ? side.model : side.name) ?? "").toLowerCase().includes(sought));
 }
 
-/** The first place in a record where each word is; nothing if one is nowhere. */
+/** An excerpt around the first word in a record that has all words; null for other records. */
 function found(record: unknown, words: string[]): string | null {
   const missing = new Set(words);
   let excerpt: string | null = null;
@@ -63,7 +63,7 @@ function found(record: unknown, words: string[]): string | null {
 
 const SLICE_MS = 12;
 
-/** Tell of each row that is found; returns what ends the search. */
+/** Report each row that is found; returns a function that ends the search. */
 export function search(page: Page, query: Query, told: (hits: Map<number, string>, done: boolean) => void): () => void {
   const hits = new Map<number, string>();
   let [at, ended] = [0, false];

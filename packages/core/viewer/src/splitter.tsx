@@ -1,4 +1,4 @@
-// The border between the tree and what is selected, moved by pointer or arrow keys.
+// The border between the tree and the selected record, moved by pointer or arrow keys.
 
 import { useState } from "preact/hooks";
 

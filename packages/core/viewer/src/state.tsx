@@ -1,4 +1,4 @@
-// The state of a graph: what a step was given and wrote, and what it amounts to after it.
+// The state of a graph: the input and the writes of a step, and the state after it.
 
 import { useMemo } from "preact/hooks";
 import { isMapping, unwrapped, type Mapping, type Page, type Plain, type Row } from "./data";
@@ -20,14 +20,14 @@ export function Given({ title, value, ...telling }: Telling & { title: string; v
   return <Section title={title}><Told value={value} {...telling} /></Section>;
 }
 
-/** A value of a state: messages as such, channels by name, what was said elsewhere by where. */
+/** A value of a state: messages as such, channels by name, and for a text of an earlier record its place. */
 function Told({ value, other, below, ...telling }: Telling & { value: Plain; below?: boolean }) {
   if (isMessage(value)) return <Message message={value} other={other} side={telling.which} />;
   const said = isMapping(value) ? value["$ref"] : undefined;
   if (isMapping(said)) return <Said at={String(said["at"])} chars={Number(said["chars"])} {...telling} />;
   const change = isMapping(value) ? value["$changed"] : undefined;
   if (isMapping(change)) return <Changed change={change} {...telling} />;
-  if (isMapping(value) && value["$untold"] === true) return <p class="nothing">an item that no step says</p>;
+  if (isMapping(value) && value["$untold"] === true) return <p class="nothing">an item that no step records</p>;
   if (isMapping(value) && typeof value["$text"] === "string") return <Value value={value["$text"]} other={unwrapped(other)} side={telling.which} />;
   if (Array.isArray(value) && value.some((item) => isMapping(item) || typeof item === "string")) {
     return (
@@ -56,7 +56,7 @@ function Told({ value, other, below, ...telling }: Telling & { value: Plain; bel
   return <Value value={value} other={other} side={telling.which} />;
 }
 
-/** A list of which a step says only what is new. */
+/** A list of which a step records only the new items. */
 function Changed({ change, ...telling }: Telling & { change: Mapping }) {
   const [items, kept, fresh] = [Number(change["items"] ?? 0), Number(change["kept"] ?? 0), change["new"]];
   return (

@@ -1,4 +1,4 @@
-// A stream, played as fast as its chunks came when it was recorded.
+// A stream, played at the recorded speed.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { parsed, ToolCall, type Call } from "./messages";
@@ -18,7 +18,7 @@ interface Film {
   plain: boolean;
 }
 
-/** What a stream said by which chunk. */
+/** The content of a stream after each chunk. */
 function filmOf(record: Recorded): Film {
   const chunks = record.outcome?.chunks ?? [];
   const pieces = record.read?.pieces;
@@ -45,7 +45,7 @@ function shown(chunk: Plain): string {
   return typeof chunk === "string" ? chunk : `${JSON.stringify(chunk)}\n`;
 }
 
-/** The calls of tools as far as they had been said by a chunk. */
+/** The tool calls as far as a chunk had brought them. */
 function callsBy(film: Film, chunk: number): Call[] {
   const told = new Map<string, { name: string; args: string }>();
   for (const [at, piece] of film.calls) {
@@ -56,7 +56,7 @@ function callsBy(film: Film, chunk: number): Call[] {
   return [...told.values()].map(({ name, args }) => ({ name, args: parsed(args) }));
 }
 
-/** How many chunks had arrived by a time. */
+/** The number of chunks that had arrived by a time. */
 function arrived(film: Film, at: number): number {
   let [low, high] = [0, film.offsets.length];
   while (low < high) {
@@ -134,7 +134,7 @@ export function Stream({ record, other, side = 0 }: { record: Recorded; other?: 
           </span>
         </div>
       )}
-      {!film.timed && <p class="note">The times of its chunks are not recorded: they are played evenly.</p>}
+      {!film.timed && <p class="note">The times of its chunks were not recorded: they are played evenly.</p>}
       {text || !ended ? (
         <p class={film.plain ? "said raw" : "said"} dir="auto">
           <Text text={text} other={ended ? counterpart?.text : undefined} side={side} />
@@ -154,7 +154,7 @@ export function Stream({ record, other, side = 0 }: { record: Recorded; other?: 
 
 const TICKS = 400;
 
-/** Where on the track chunks arrived. */
+/** The places on the track where chunks arrived. */
 function Ticks({ offsets, length }: { offsets: number[]; length: number }) {
   const every = Math.max(1, Math.ceil(offsets.length / TICKS));
   const path = offsets

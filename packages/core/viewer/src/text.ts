@@ -1,4 +1,4 @@
-// Texts as they may be shown: characters that hide or reorder others are spelled out, and words that differ are found.
+// Texts for display: characters that hide or reorder others are spelled out, and differing words are found.
 
 // Controls, soft hyphens, zero-width and direction characters, invisible operators, variation of nothing, tags. The joiners
 // U+200C and U+200D stay: scripts and emoji need them.
@@ -26,7 +26,7 @@ export function plain(text: string, most = 400): string {
   return cut.replace(HIDDEN, escaped);
 }
 
-/** A text in parts, hidden characters apart. */
+/** The parts of a text, with hidden characters as parts of their own. */
 export function parts(text: string, differs = false): Part[] {
   const found: Part[] = [];
   let done = 0;
@@ -42,7 +42,7 @@ export function parts(text: string, differs = false): Part[] {
 const WORDS = /\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu;
 const MOST = 4_000_000;
 
-/** The parts of a text, those apart that another text does not have. */
+/** The parts of a text, with those marked that another text lacks. */
 export function against(text: string, other: string): Part[] {
   if (text === other) return parts(text);
   const [own, others] = [text.match(WORDS) ?? [], other.match(WORDS) ?? []];
@@ -64,7 +64,7 @@ export function against(text: string, other: string): Part[] {
   return [...found, ...parts(own.slice(own.length - end).join(""))];
 }
 
-/** Which words of one list a longest common subsequence with another one keeps; none where that would take long. */
+/** The indices of the words in a longest common subsequence with another list; none if finding it would take long. */
 function common(own: string[], others: string[]): Set<number> {
   const kept = new Set<number>();
   const width = others.length + 1;
@@ -121,7 +121,7 @@ export function money(dollars: number, unpriced = 0): string {
 
 const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+=*$/;
 
-/** Whether a text is a picture of a kind that can hold no script. */
+/** True for a picture of a format that cannot hold a script. */
 export function isPicture(text: string): boolean {
   return text.startsWith("data:image/") && PICTURE.test(text);
 }

@@ -1,4 +1,4 @@
-// Light, dark, or as the system is; kept for the next page where the browser keeps anything for files.
+// Light, dark, or as the system; remembered for the next page if the browser stores anything for files.
 
 import { useLayoutEffect, useState } from "preact/hooks";
 

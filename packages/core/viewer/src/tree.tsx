@@ -1,4 +1,4 @@
-// The tree of the run beside its timeline: one list of which only the lines in sight are in the document.
+// The tree of the run beside its timeline: one list, of which only the visible lines are in the document.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { sideOf, type Page, type Row, type Side } from "./data";
@@ -72,7 +72,7 @@ export function Tree(props: Props) {
             <Line key={row.index} {...props} row={row} place={place.get(row) ?? 0} />
           ))}
         </div>
-        {!rows.length && <p class="nothing">{props.hits ? "Nothing is found." : "There is nothing in this cassette."}</p>}
+        {!rows.length && <p class="nothing">{props.hits ? "Nothing found." : "This cassette is empty."}</p>}
       </div>
     </section>
   );
@@ -138,7 +138,7 @@ export function kindClass(kind: string): string {
   return KINDS.has(kind) ? kind : "other";
 }
 
-/** Where a time is, in percent of what is shown. */
+/** The place of a time, in percent of the visible range. */
 function share(window: Window, ms: number): number {
   return ((ms - window.start) / (window.end - window.start || 1)) * 100;
 }
@@ -158,7 +158,7 @@ function Bar({ side, window, lane }: { side: Side; window: Window; lane: number 
 /** Percent of the timeline after which there is more room before a bar than behind it. */
 const LATE = 70;
 
-/** How long it took, beside the bars. */
+/** Its duration, beside the bars. */
 function Took({ sides, window }: { sides: (Side | null)[]; window: Window }) {
   const known = sides.filter((side) => side !== null);
   const from = Math.max(0, share(window, Math.min(...known.map((side) => side.start))));
@@ -188,7 +188,7 @@ function Axis({ window, approximate }: { window: Window; approximate: boolean })
     <div class="axis">
       <div class="name">Run</div>
       <div class="time" aria-hidden="true">
-        {approximate && <span class="rough" title="This cassette does not say when calls began: they stand one after the other.">in order</span>}
+        {approximate && <span class="rough" title="The starts of calls were not recorded: they stand one after the other.">in order</span>}
         {ticks.map((at) => <span class="tick" style={{ left: `${((at - window.start) / span) * 100}%` }}>{clock(at)}</span>)}
       </div>
     </div>

@@ -16,7 +16,7 @@ export function Text({ text, other, side = 0 }: { text: string; other?: string |
   return (
     <>
       {found.map((part) => {
-        const shown = part.hidden ? <span class="hidden-char" title="a character that does not show">{part.text}</span> : part.text;
+        const shown = part.hidden ? <span class="hidden-char" title="a hidden character">{part.text}</span> : part.text;
         if (!part.differs) return shown;
         return side ? <ins>{shown}</ins> : <del>{shown}</del>;
       })}
@@ -40,7 +40,7 @@ interface Held {
   open?: number;
 }
 
-/** A value as a tree that opens; what differs from another value is marked. */
+/** A value as a tree that opens; differences from another value are marked. */
 export function Value({ value, other, side = 0, open = 2 }: Held) {
   if (typeof value === "string") {
     if (isPicture(value)) return <Picture source={value} />;
@@ -68,7 +68,7 @@ function Leaf({ children }: { children: ComponentChildren }) {
   return <span class="leaf">{children}</span>;
 }
 
-/** An embedding: how long it is says more than its numbers. */
+/** An embedding: its length says more than its numbers. */
 function Numbers({ numbers }: { numbers: number[] }) {
   const [whole, setWhole] = useState(false);
   return (

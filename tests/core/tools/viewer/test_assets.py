@@ -122,7 +122,7 @@ def problems(page: Any, axe: str) -> list[str]:
     return [f"{each['id']}: {node['html'][:160]} {node['failureSummary']}" for each in found for node in each["nodes"]]
 
 
-PARTS = ("calls and steps", "width of the tree", "What differs", "Messages", "Answer", "State of the graph")
+PARTS = ("calls and steps", "width of the tree", "Differences", "Messages", "Answer", "State of the graph")
 
 
 def test_everything_has_a_name_and_can_be_come_to(opened: Opened, support: Path, changed: Path) -> None:

@@ -217,7 +217,7 @@ def test_links_lead_to_their_place(opened: Opened, support: Path) -> None:
 def test_two_runs(opened: Opened, support: Path, changed: Path) -> None:
     """Two runs stand side by side: it begins where they part, with the words marked that differ on either side."""
     page = opened(support, changed)
-    expect(page.get_by_label("what the two runs have in common")).to_contain_text(
+    expect(page.get_by_label("comparison of the two runs")).to_contain_text(
         "8 same·6 changed·2 only in A".replace("·", "")
     )
     expect(page.locator(".head .number")).to_have_text("interaction 1 / 1")
@@ -239,7 +239,7 @@ def test_two_runs(opened: Opened, support: Path, changed: Path) -> None:
 def test_a_run_beside_itself(opened: Opened, support: Path) -> None:
     """Two equal runs are said to be the same, and nothing is marked."""
     page = opened(support, support)
-    expect(page.get_by_label("what the two runs have in common")).to_contain_text("The runs are the same.")
+    expect(page.get_by_label("comparison of the two runs")).to_contain_text("The runs are the same.")
     expect(page.locator("ins, del, .differs")).to_have_count(0)
     expect(page.get_by_role("button", name="First divergence")).to_have_count(0)
 
@@ -380,5 +380,5 @@ def test_pictures_and_great_numbers(opened: Opened, tmp_path: Path) -> None:
 def test_an_empty_cassette(opened: Opened, tmp_path: Path) -> None:
     """A cassette without records opens and says so."""
     page = opened(Book().write(tmp_path / "empty.yaml"))
-    expect(page.get_by_text("There is nothing in this cassette.")).to_be_visible()
+    expect(page.get_by_text("This cassette is empty.")).to_be_visible()
     press(page, "j", "]", "z", "n", ".", "d", "Enter", "ArrowRight", "ArrowLeft")
