@@ -235,7 +235,7 @@ def test_no_unicode(command: Any, monkeypatch: pytest.MonkeyPatch, encoding: str
     text = told.read()
     assert "\\u0141" in text or words[0] == "timeline"
     assert "--json" not in words or "Regen in Łódź 🌧?" in str(json.loads(text))
-    assert "====" in text or words[0] == "show"
+    assert "= a call   - a step" in text or words[0] == "show"
 
 
 def test_json_does_nothing_to_a_terminal(command: Any) -> None:
