@@ -8,6 +8,8 @@ import pytest
 
 from .conftest import Project
 
+pytestmark = pytest.mark.process
+
 ASKS = """
 @pytest.mark.cassette
 def test_it():

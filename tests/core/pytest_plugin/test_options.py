@@ -10,6 +10,8 @@ from agenttape_core.integration import current_session
 
 from .conftest import Project
 
+pytestmark = pytest.mark.process
+
 SEVERAL = """
 @pytest.mark.cassette
 def test_a():
@@ -79,7 +81,6 @@ def in_turn():
 """The second worker begins when the first has ended."""
 
 
-@pytest.mark.process
 def test_two_workers_do_not_record_to_one_file(project: Project) -> None:
     """Nor do two tests that run in different processes, one after the other."""
     project.tests(IN_TURN + SEVERAL.replace("@pytest.mark.cassette\n", ""))

@@ -9,6 +9,8 @@ import pytest
 
 from .conftest import Project
 
+pytestmark = pytest.mark.process
+
 KINDS = {
     "function": """
 @pytest.mark.cassette
@@ -152,7 +154,6 @@ def test_without_a_cassette_nothing_is_recorded(project: Project) -> None:
     assert project.cassettes() == []
 
 
-@pytest.mark.process
 def test_workers_of_xdist(project: Project) -> None:
     """Tests that run in several processes tell what became of their cassettes in one summary."""
     project.tests("""
@@ -187,7 +188,6 @@ def test_skips():
     project.run().assert_outcomes(skipped=1)
 
 
-@pytest.mark.process
 def test_start_costs_next_to_nothing() -> None:
     """The plugin is loaded by every run of pytest, and imports nothing for those without cassettes."""
     code = (

@@ -55,6 +55,7 @@ def test_no_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (verdict.dollars, verdict.unpriced) == (0.0, 0)
 
 
+@pytest.mark.process
 def test_many(project: Project) -> None:
     """Of many tests, those that were served as they should be are counted, and listed with -v."""
     project.tests("""
@@ -74,6 +75,7 @@ def test_it(n):
     project.run("-v").stdout.fnmatch_lines(["served    cassettes/test_it/test_it[[]8].yaml*"])
 
 
+@pytest.mark.process
 def test_junit(project: Project) -> None:
     """JUnit's file has the numbers of each test as properties."""
     project.tests("@pytest.mark.cassette\ndef test_it():\n    assert ask('hi')\n")
@@ -116,6 +118,7 @@ def test_skipped_before(skips):
 """
 
 
+@pytest.mark.process
 def test_what_fails_before_the_test(project: Project) -> None:
     """A cassette that could not be opened, and one that a fixture asked in vain, have a line and properties too."""
     project.tests(f"WARM = False\n{BEFORE}")

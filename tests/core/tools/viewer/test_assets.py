@@ -102,6 +102,7 @@ def test_colours_can_be_read(theme: int) -> None:
     assert [(text, ground) for text, ground in PAIRS if contrast(colours[text], colours[ground]) < 4.5] == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessibility(opened: Opened, support: Path, changed: Path, scheme: str) -> None:
     """Axe finds nothing in a page, in one of two runs, or in its help; roles, names, order and contrast among it."""
@@ -125,6 +126,7 @@ def problems(page: Any, axe: str) -> list[str]:
 PARTS = ("calls and steps", "width of the tree", "Differences", "Messages", "Answer", "State of the graph")
 
 
+@pytest.mark.process
 def test_everything_has_a_name_and_can_be_come_to(opened: Opened, support: Path, changed: Path) -> None:
     """Tab leads through all controls in the order of the page, each with a name, and out of every one of them."""
     page = opened(support, changed)
@@ -144,6 +146,7 @@ def test_everything_has_a_name_and_can_be_come_to(opened: Opened, support: Path,
     assert rest == sorted(rest)
 
 
+@pytest.mark.process
 def test_motion_is_reduced_where_it_is_not_wanted(opened: Opened, support: Path) -> None:
     """Nothing moves by itself for somebody who asked for less motion."""
     page = opened(support, reduced_motion="reduce")
