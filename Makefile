@@ -69,15 +69,16 @@ $(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject
 
 check: lint types test ## All that gates a change: lint, types, import layers, docs, tests.
 
-lint: $(READY) ## Check style, formatting and import layers.
+lint: $(READY) ## Check style, formatting, import layers and English.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python docs/english.py
 
 types: $(READY) ## Check types, strictly.
 	$(BIN)/mypy $(SOURCES)
 	MYPYPATH=examples $(BIN)/mypy examples/weather_agent examples/library_agent examples/trip_desk
-	$(BIN)/mypy docs/hooks.py docs/signatures.py
+	$(BIN)/mypy docs/hooks.py docs/signatures.py docs/english.py
 
 docs: $(READY) ## Execute every snippet of the README and the docs.
 	$(BIN)/python -m pytest -q tests/docs

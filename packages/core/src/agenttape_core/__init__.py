@@ -140,7 +140,7 @@ _HOMES = {
         "verify",
     ),
 }
-"""Where each name comes from."""
+"""The module of each name."""
 
 
 def __getattr__(name: str) -> Any:

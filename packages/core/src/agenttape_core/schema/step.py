@@ -56,5 +56,5 @@ GAP = "gap"
 
 
 def is_gap_of(step: Step, kind: str) -> bool:
-    """Whether a step says that no call of a kind could be seen."""
+    """Return True if a step says that no call of a kind could be seen."""
     return step.kind == GAP and isinstance(step.data, list) and kind in step.data

@@ -104,7 +104,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that writes all, or nothing if the block raises or the process is killed."""
+        """Open a transaction that writes all, or `None` if the block raises or the process is killed."""
         if self.read_only:
             raise CassetteWriteError(
                 self.path, "it was opened for reading only", remedy="copy it, and write to the copy"
