@@ -34,8 +34,8 @@ apart: `current_branch`, `enter_branch`, `task_branch`, and `forking_pools` for 
 recorded chunks in `CallPiece`s, `register_result_attribute` an attribute of its errors. `value_codec`, `plain_value`
 and `record_error` encode; `class_name` and `loaded_class` name classes without importing one.
 
-**Steps.** `record_step` keeps a `StepEvent`, which gives the recorded run its shape; `Texts` shares long texts among
-them.
+**Steps and state.** `record_step` keeps a `StepEvent`, which gives the recorded run its shape; `Texts` shares long
+texts among them. A `Slot` is a typed place for state that belongs to a session.
 
 **The world.** `register_seam` names functions that make ids or tell the time, `register_backoff` functions that sleep
 before a retry, `register_tracer` hosts that a tracer reports to, `register_packages` the packages whose versions a
