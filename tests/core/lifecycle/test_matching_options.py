@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,27 @@ def test_a_matcher_serves_each_once(world: World) -> None:
         for thread in threads:
             thread.join()
     assert sorted(got) == sorted(recorded)
+
+
+def test_a_matcher_that_waits_for_another_thread(world: World) -> None:
+    """A matcher may wait for a thread that makes a call of the session, as with embeddings in a thread pool."""
+    compared: list[str] = []
+
+    def similar(_asked: Any, recorded: Interaction) -> bool:
+        if recorded.name != "t":
+            return False
+        run = contextvars.copy_context().run
+        helper = threading.Thread(target=run, args=(lambda: compared.append(world.tool("h", q="x")),), daemon=True)
+        helper.start()
+        helper.join(10)
+        return True
+
+    with use_cassette("c", mode="once"):
+        expected = [world.tool("h", q="x"), world.tool("t", q="a")]
+    with use_cassette("c", match_on=("exact", similar)) as session:
+        assert world.tool("t", q="b") == expected[1]
+    assert compared == expected[:1]
+    assert rungs(session) == ["exact", "matcher"]
 
 
 def test_ids_of_the_call_in_another_request(world: World) -> None:

@@ -38,11 +38,10 @@ def take(
     index: RecordingIndex, asked: CanonicalRequest, address: str, exhausted: Exhausted = "fail"
 ) -> Candidate | None:
     """Find a recording and use it, as a session does whose policy serves it."""
-    with index.lock:
-        found = index.find(asked, address, exhausted)
-        if found is not None:
-            index.use(found)
-    return found
+    while (found := index.find(asked, address, exhausted)) is not None:
+        if index.use(found):
+            return found
+    return None
 
 
 class Model:
@@ -206,6 +205,18 @@ def test_a_lossy_candidate() -> None:
     index = RecordingIndex([row(1, "f"), row(2, "g")], fidelity_note=lambda number: "cut off" if number == 2 else "")
     assert index.find(request("f"), "a") == Candidate(1, "request")
     assert index.find(request("g"), "a") == Candidate(2, "request", lossy="cut off")
+
+
+def test_only_one_call_uses_what_two_have_found() -> None:
+    """Of two calls that find the same recording, or the same turn of a cycle, the second one has to look again."""
+    index = RecordingIndex([row(1, "f"), row(2, "f")])
+    for number, rung in [(1, "request"), (2, "request"), (1, "repeated"), (2, "repeated"), (1, "repeated")]:
+        one, other = (index.find(request("f"), "a", "cycle") for _ in range(2))
+        assert one is not None
+        assert other is not None
+        assert (one.number, one.rung) == (number, rung)
+        assert index.use(one)
+        assert not index.use(other)
 
 
 def test_a_matcher_that_makes_a_call_itself() -> None:

@@ -1,14 +1,15 @@
 """The recordings of a cassette, looked up by request and address. O(1) in their number.
 
 Looking up (`find`) and using up (`use`) are two steps, so that a recording which is found and then refused is still
-there for the next call.
+there for the next call. No lock is held between the two, because a user's matcher runs in the first: it may wait for
+another thread that makes a call of the same session. So `use` fails where another call was faster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from threading import RLock
+from threading import Lock
 from typing import Literal, get_args
 
 from agenttape_core.matching.fingerprint import CanonicalRequest
@@ -63,6 +64,7 @@ class Candidate:
         same: Whether it is the answer to the same request.
         lossy: Why it is not exactly what came back; empty if it is exact.
         sequence: For one that is repeated: the sequence of equal requests that has run out.
+        repeats: How often that sequence has been continued before.
     """
 
     number: int
@@ -70,6 +72,7 @@ class Candidate:
     same: bool = True
     lossy: str = ""
     sequence: Hashable = None
+    repeats: int = 0
 
 
 class _Index:
@@ -100,9 +103,7 @@ class _Index:
 
 
 class RecordingIndex:
-    """Finds the recording that answers a call, and serves each to one call only.
-
-    Hold `lock` from `find` to `use`: between the two, another thread could find the same recording.
+    """Finds the recording that answers a call, and serves each to one call only. Thread-safe.
 
     Args:
         rows: The recordings in the order of the file.
@@ -118,7 +119,7 @@ class RecordingIndex:
         read: Callable[[int], Interaction] | None = None,
         fidelity_note: Callable[[int], str] | None = None,
     ) -> None:
-        self.lock = RLock()  # a user's matcher runs inside of it, and may itself make a call of the session
+        self._lock = Lock()
         self._match_on = match_on
         self._read = read
         self._fidelity_note = fidelity_note
@@ -158,29 +159,38 @@ class RecordingIndex:
                 return self._candidate(number, "matcher" if callable(way) else way, request)
         return self._repeated(request, address, exhausted) if exhausted != "fail" else None
 
-    def use(self, candidate: Candidate) -> None:
-        """Mark a recording that was found as used: no other call gets it."""
-        if candidate.rung == "repeated":
-            self._repeats[candidate.sequence] = self._repeats.get(candidate.sequence, 0) + 1
-        else:
-            self._used.add(candidate.number)
+    def use(self, candidate: Candidate) -> bool:
+        """Mark a recording that was found as used, and return True; False if another call has got it meanwhile."""
+        with self._lock:
+            if candidate.rung != "repeated":
+                is_free = candidate.number not in self._used
+                self._used.add(candidate.number)
+                return is_free
+            is_next = self._repeats.get(candidate.sequence, 0) == candidate.repeats
+            if is_next:
+                self._repeats[candidate.sequence] = candidate.repeats + 1
+            return is_next
 
     def give_back(self, numbers: Iterable[int]) -> None:
         """Let recordings be found again: the run goes back to before it used them. They count as used."""
-        with self.lock:
+        with self._lock:
             again = self._used & set(numbers)
             self._given_back |= again
             self._used -= again
             for index in (self._by_fingerprint, self._exact, *self._others.values()):
                 index.start_over()
 
-    def _candidate(self, number: int, rung: Rung, request: CanonicalRequest, sequence: Hashable = None) -> Candidate:
+    def _candidate(
+        self, number: int, rung: Rung, request: CanonicalRequest, sequence: Hashable = None, repeats: int = 0
+    ) -> Candidate:
         lossy = self._fidelity_note(number) if self._fidelity_note is not None else ""
-        return Candidate(number, rung, self._rows[number].fingerprint == request.fingerprint, lossy, sequence)
+        is_same = self._rows[number].fingerprint == request.fingerprint
+        return Candidate(number, rung, is_same, lossy, sequence, repeats)
 
     def _free(self, way: Way, request: CanonicalRequest, address: str) -> int | None:
-        index, key = self._place(way, request, address)
-        return index.first_free(key, self._used)
+        with self._lock:
+            index, key = self._place(way, request, address)
+            return index.first_free(key, self._used)
 
     def _place(self, way: Way, request: CanonicalRequest, address: str) -> tuple[_Index, Hashable]:
         if way == "request":
@@ -195,24 +205,26 @@ class RecordingIndex:
         return self._exact, (fingerprint, address)
 
     def _accepted(self, matcher: Matcher, request: CanonicalRequest, address: str) -> int | None:
-        """Return the first free recording that the user's own code accepts."""
+        """Return the first free recording that the user's own code accepts. It runs without the lock."""
         assert self._read is not None
         asked = Asked(request.kind, request.name, address, request.body)
         for number, row in self._rows.items():
             if row.kind != request.kind or number in self._used or not matcher(asked, self._read(number)):
                 continue
-            if number not in self._used:  # the matcher may itself have made a call that got it
+            if number not in self._used:  # a call that was made meanwhile, also by the matcher, may have got it
                 return number
         return None
 
     def _repeated(self, request: CanonicalRequest, address: str, exhausted: Exhausted) -> Candidate | None:
         for way in self._match_on:
-            if not callable(way):
+            if callable(way):
+                continue
+            with self._lock:
                 index, key = self._place(way, request, address)
-                if numbers := index.numbers.get(key):
-                    times = self._repeats.get((way, key), 0)
-                    number = numbers[-1] if exhausted == "last" else numbers[times % len(numbers)]
-                    return self._candidate(number, "repeated", request, (way, key))
+                numbers, repeats = index.numbers.get(key), self._repeats.get((way, key), 0)
+            if numbers:
+                number = numbers[-1] if exhausted == "last" else numbers[repeats % len(numbers)]
+                return self._candidate(number, "repeated", request, (way, key), repeats)
         return None
 
     # -- what is left ------------------------------------------------------------------------------------------

@@ -157,12 +157,13 @@ class Session(BaseSession):
         kind, name = request.kind, request.name
         if not self.policy.may_serve(kind, name):
             return decide(self.policy, kind, name, None)
-        with self._recordings.lock, self.latching():
-            candidate = self._recordings.find(request, address, self.policy.exhausted)
+        while True:
+            with self.latching():
+                candidate = self._recordings.find(request, address, self.policy.exhausted)
             decision = decide(self.policy, kind, name, candidate)
-            if isinstance(decision, Serve):
-                self._recordings.use(decision.found)
-        return decision
+            if not isinstance(decision, Serve) or self._recordings.use(decision.found):
+                return decision
+            # Another thread has found the same recording, and was faster: find again among the others.
 
     def _drift(self, request: CanonicalRequest, position: Position, refusal: Refuse) -> DriftError:
         known = len(self._recordings.numbers(request.fingerprint))
