@@ -3,8 +3,12 @@
 A class may implement `achat` by `self.chat`, `chat` by `complete`, or by the `chat` of its base class. Then two leaf
 calls are one request. It is recorded once, with the request of the outer call and the answer of the inner one, and the
 recording names the methods that have delegated. On replay these run for real, with all the events of the framework, and
-the inner call is served. A method delegates if it does so when it runs, whatever its code looks like: the first leaf
-call that the object makes directly inside of another one takes that one over.
+the inner call is served.
+
+A method may also call another one for a purpose of its own, such as to rewrite a query, and then make its own request.
+Run on a replay, it would reach the world. So its call is a delegation only if what happened proves it when the call has
+ended: it has made exactly one inner call, and its outcome is that of the inner one, see `_Answer.is_that_of`. All other
+calls are recorded and served as a whole, together with the calls inside.
 """
 
 from __future__ import annotations
@@ -12,39 +16,136 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from agenttape_core.integration import Crossing, ExecutedCrossing, ServedCrossing, executing
+from llama_index.core.base.llms.types import ChatResponse
+
+from agenttape_core.integration import Crossing, ExecutedCrossing, Outcome, PartCrossing, ServedCrossing, executing
 
 DELEGATED_BY = "delegated_by"
 """The key under which the metadata of an interaction list the methods that have delegated."""
 
 
+class _Answer:
+    """A response as it was when it was given: whoever gets it may change it in place.
+
+    Args:
+        response: The response, or the last one of a stream.
+    """
+
+    def __init__(self, response: Any) -> None:
+        self._objects = [response, getattr(response, "raw", None)]
+        self._blocks: list[Any] | None = None
+        if isinstance(response, ChatResponse):
+            self._objects.append(response.message)
+            self._text = response.message.content or ""
+            self._blocks = [block.model_dump() for block in response.message.blocks]
+        else:
+            self._text = getattr(response, "text", "")
+        if len(self._text) > 1:  # Python has only one object for each shorter text
+            self._objects.append(self._text)
+
+    def is_that_of(self, inner: _Answer) -> bool:
+        """Return whether this answer was made of that of an inner call, and of nothing else.
+
+        It has the same content, and has been handed on: both share an object. Equal content alone proves nothing, as
+        two requests may both be answered by "yes".
+        """
+        if self._text != inner._text or (None not in (self._blocks, inner._blocks) and self._blocks != inner._blocks):
+            return False
+        return any(mine is theirs for mine in self._objects if mine is not None for theirs in inner._objects)
+
+
+@dataclass(slots=True)
+class MethodRun:
+    """A leaf method that is executed.
+
+    Args:
+        crossing: Its crossing; a part of the outer one's where another leaf method of the same object has called it.
+        method: Its name.
+        outer: The leaf method of the same object that has called it.
+        inner: Those that it has called.
+        error: The error that it raised.
+        delegate: The inner one that it has delegated its call to, as far as that is known: it has ended.
+    """
+
+    crossing: ExecutedCrossing
+    method: str
+    outer: MethodRun | None = None
+    inner: list[MethodRun] = field(default_factory=list)
+    error: BaseException | None = None
+    delegate: MethodRun | None = None
+    _answer: _Answer | None = None
+
+    def __post_init__(self) -> None:
+        """Count as a call that the outer method has made, and decide which outcome the crossing records."""
+        self.crossing.settle = self._settle
+        if self.outer is not None:
+            self.outer.inner.append(self)
+
+    def answered(self, response: Any) -> None:
+        """Note its response, or the next one of its stream."""
+        if self.inner or self.outer is not None:
+            self._answer = _Answer(response)
+
+    def _settle(self, outcome: Outcome) -> PartCrossing | None:
+        """Return the crossing of the inner call if this one is a delegation."""
+        part = self._part(outcome)
+        if part is not None:
+            self.delegate = self.inner[0]
+            methods = [self.method, *part.metadata.get(DELEGATED_BY, ())]
+            self.crossing.metadata = {**self.crossing.metadata, DELEGATED_BY: methods}
+        return part
+
+    def _part(self, outcome: Outcome) -> PartCrossing | None:
+        if len(self.inner) != 1:
+            return None
+        (inner,) = self.inner
+        part = inner.crossing
+        if not isinstance(part, PartCrossing) or part.outcome is None:
+            return None
+        if "closed" in {outcome.ended, part.outcome.ended}:
+            return None  # what the method would have done next is not known
+        if self.error is not inner.error:
+            return None
+        if self._answer is None or inner._answer is None:
+            is_same = self._answer is inner._answer and self.error is not None
+        else:
+            is_same = self._answer.is_that_of(inner._answer)
+        return part if is_same else None
+
+
 @dataclass(slots=True)
 class LeafCall:
-    """A leaf call whose method runs, so that another leaf method of its object may take it over.
+    """A leaf call whose method runs, so that it may call another leaf method of its object.
 
     Args:
         crossing: Its crossing.
-        methods: The leaf methods that the call has come through; the last one is running.
-        is_delegated: Whether another method has taken it over.
+        methods: On replay, the leaf methods that the call has come through; the last one is running.
+        run: The method, where the call is executed; `None` on replay.
+        is_delegated: On replay, whether another method has taken the call over.
     """
 
     crossing: Crossing
-    methods: tuple[str, ...]
+    methods: tuple[str, ...] = ()
+    run: MethodRun | None = None
     is_delegated: bool = False
     _executing: ExecutedCrossing | None = None
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let a leaf call inside take this one over. Hold it only while the code of the method runs."""
+        """Run code of the method inside; never hold it while the code of its caller runs."""
         before = _current.get()
         try:
             with nullcontext() if self.crossing.is_served else self.crossing.executing():
                 self._executing = executing()
                 _current.set(self)
                 yield
+        except Exception as error:
+            if self.run is not None:
+                self.run.error = error
+            raise
         finally:
             _current.set(before)
 
@@ -55,31 +156,28 @@ class LeafCall:
             with self.running():
                 yield
         except Exception as error:
-            if (recorded := self.recorded) is not None:
-                recorded.raised(error)
+            if self.run is not None:
+                self.run.crossing.raised(error)
             raise
 
-    @contextmanager
-    def first_step(self) -> Iterator[None]:
-        """Take the first step of a stream inside; if it raises, the stream broke before its first chunk."""
-        try:
-            with self.running():
-                yield
-        except Exception as error:
-            if (recorded := self.recorded) is not None:
-                recorded.streamed([], "raised", error)
-            raise
+    def answered(self, response: Any) -> None:
+        """Note a response of the method."""
+        if self.run is not None:
+            self.run.answered(response)
 
-    @property
-    def recorded(self) -> ExecutedCrossing | None:
-        """The crossing to record the outcome of the method on; `None` if another method records it."""
-        return None if self.is_delegated or self.crossing.is_served else self.crossing
+    def returned(self, response: Any) -> None:
+        """Record the response of a method that returns one."""
+        self.answered(response)
+        if self.run is not None:
+            self.run.crossing.returned(response)
 
-    def take_over(self) -> Crossing:
-        """Return the crossing for the method that the call is delegated to."""
-        self.is_delegated = True
+    def inside(self) -> Crossing | None:
+        """Return the crossing for another leaf method of the object; `None` on replay if one has it already."""
         if not self.crossing.is_served:
-            self.crossing.metadata = {DELEGATED_BY: list(self.methods)}
+            return self.crossing.part()
+        if self.is_delegated:
+            return None
+        self.is_delegated = True
         return self.crossing
 
 
@@ -117,9 +215,12 @@ def running_call(crossing: Crossing, method: str) -> LeafCall | None:
         method: The leaf method.
     """
     around = _current.get()
+    if not crossing.is_served:
+        outer = around.run if around is not None and isinstance(crossing, PartCrossing) else None
+        return LeafCall(crossing, run=MethodRun(crossing, method, outer))
     before = around.methods if around is not None and around.crossing is crossing else ()
     methods = (*before, method)
-    if crossing.is_served and _delegated_by(crossing)[: len(methods)] != list(methods):
+    if _delegated_by(crossing)[: len(methods)] != list(methods):
         return None
     return LeafCall(crossing, methods)
 

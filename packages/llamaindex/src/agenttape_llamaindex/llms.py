@@ -55,8 +55,9 @@ def tape_llm(llm: LLMT) -> LLMT:
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
     is_chat = LEAVES[name] == "chat"
     around = call_around(state_of(self))
-    if around is not None and not around.is_delegated:
-        return around.take_over()
+    inner = around.inside() if around is not None else None
+    if inner is not None:
+        return inner
 
     def body(_: Session) -> dict[str, Any]:
         names = ("messages",) if is_chat else ("prompt", "formatted")
@@ -75,14 +76,13 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return begin(boundary, self, type(self).__name__, body, place)
     session = around.crossing.session
     assert isinstance(session, Session)
-    # after a method has delegated its call, another is a call of its own
+    # on replay, a call besides the one that the method has delegated to was not recorded: it has to be a miss
     position = place(session) or below(session, type(self).__name__)
     return session.cross(boundary, type(self).__name__, body(session), position=position, owner=state_of(self))
 
 
-def _inherited(self: Any, _: tuple[Any, ...], __: dict[str, Any]) -> Crossing | None:
-    around = call_around(state_of(self))
-    return around.take_over() if around is not None and not around.is_delegated else None
+def _inherited(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    return _cross(name, self, args, kwargs) if call_around(state_of(self)) is not None else None
 
 
 def _within(method: Any, make: Callable[[Any], Any]) -> Any:
@@ -100,7 +100,7 @@ def _leaf(name: str) -> Leaf:
         functools.partial(shape, leaf=method),
         functools.partial(_cross, name),
         leaf_call(owner=as_it_is),  # an inner leaf call has to be one of the alias
-        _inherited,
+        functools.partial(_inherited, name),
         _within,
     )
 

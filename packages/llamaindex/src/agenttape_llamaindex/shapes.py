@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -56,8 +56,7 @@ def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callabl
             return sort.converted(serve(crossing))
         with running.calling():
             response = call.real()
-        if (recorded := running.recorded) is not None:
-            recorded.returned(response)
+        running.returned(response)
         return response
 
     return _marked(method)
@@ -78,8 +77,7 @@ def coroutine(real: Callable[..., Any], describe: Describe, leaf: Method) -> Cal
             return sort.converted(await aserve(crossing))
         with running.calling():
             response = await call.real()
-        if (recorded := running.recorded) is not None:
-            recorded.returned(response)
+        running.returned(response)
         return response
 
     return _marked(method)
@@ -166,51 +164,39 @@ class _Unread:
 
     def _close(self) -> None:
         self.read()
-        if (recorded := self._call.recorded) is not None:
-            recorded.streamed([], "closed")
+        if self._call.run is not None:
+            self._call.run.crossing.streamed([], "closed")
 
 
 def _followed(call: LeafCall, responses: Any, sort: Sort) -> Generator[Any, None, None]:
-    """Return the stream of a method, recorded unless the method has delegated its call.
-
-    A method delegates when it is called, or, if it is a generator function, when its stream is first read.
-    """
+    """Return the stream of a method, recorded unless this is a replay of a method that has delegated its call."""
     unread = _Unread(call)
 
     def generate() -> Generator[Any, None, None]:
         unread.read()
-        iterator = iter(responses)
-        with call.first_step():
-            first = next(iterator, _DONE)
-        rest = iterator if first is _DONE else _chain(first, iterator)
-        if call.recorded is not None:
-            yield from chunks_of(Call(call.crossing, lambda: rest, pack=sort.writer()), call.crossing)
+        steps = _steps(call, responses)
+        if call.run is None:
+            yield from steps
         else:
-            yield from _running(call, rest)
+            yield from chunks_of(Call(call.crossing, lambda: steps, pack=sort.writer()), call.crossing)
 
     return generate()
 
 
-def _running(call: LeafCall, responses: Iterator[Any]) -> Generator[Any, None, None]:
-    """Yield the responses of a method that has delegated its call; each step may take another one of the inner call."""
+def _steps(call: LeafCall, responses: Any) -> Generator[Any, None, None]:
+    """Yield the responses of a method; at each step it may call another one, or take a step of the stream of one."""
+    with call.running():
+        iterator = iter(responses)
     try:
         while True:
             with call.running():
-                response = next(responses, _DONE)
+                response = next(iterator, _DONE)
             if response is _DONE:
                 return
+            call.answered(response)
             yield response
     finally:
-        if (close := getattr(responses, "close", None)) is not None:
-            close()
-
-
-def _chain(first: Any, rest: Any) -> Generator[Any, None, None]:
-    try:
-        yield first
-        yield from rest
-    finally:
-        if (close := getattr(rest, "close", None)) is not None:
+        if (close := getattr(iterator, "close", None)) is not None:
             close()
 
 
@@ -220,14 +206,11 @@ def _afollowed(call: LeafCall, responses: Any, sort: Sort) -> AsyncGenerator[Any
 
     async def generate() -> AsyncGenerator[Any, None]:
         unread.read()
-        iterator = aiter(responses)
-        with call.first_step():
-            first = await anext(iterator, _DONE)
-        rest = iterator if first is _DONE else _achain(first, iterator)
-        if call.recorded is not None:
-            chunks: Any = achunks_of(Call(call.crossing, lambda: rest, pack=sort.writer()), call.crossing)
+        steps = _asteps(call, responses)
+        if call.run is None:
+            chunks: Any = steps
         else:
-            chunks = _arunning(call, rest)
+            chunks = achunks_of(Call(call.crossing, lambda: steps, pack=sort.writer()), call.crossing)
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk
@@ -235,25 +218,18 @@ def _afollowed(call: LeafCall, responses: Any, sort: Sort) -> AsyncGenerator[Any
     return generate()
 
 
-async def _arunning(call: LeafCall, responses: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
-    """Yield the responses of an async stream; see `_running`."""
+async def _asteps(call: LeafCall, responses: Any) -> AsyncGenerator[Any, None]:
+    """Yield the responses of an async stream; see `_steps`."""
+    with call.running():
+        iterator = aiter(responses)
     try:
         while True:
             with call.running():
-                response = await anext(responses, _DONE)
+                response = await anext(iterator, _DONE)
             if response is _DONE:
                 return
+            call.answered(response)
             yield response
     finally:
-        if (close := getattr(responses, "aclose", None)) is not None:
-            await close()
-
-
-async def _achain(first: Any, rest: Any) -> AsyncGenerator[Any, None]:
-    try:
-        yield first
-        async for response in rest:
-            yield response
-    finally:
-        if (close := getattr(rest, "aclose", None)) is not None:
+        if (close := getattr(iterator, "aclose", None)) is not None:
             await close()

@@ -5,7 +5,7 @@ from agenttape_core.session.boundary import Boundary, RefusedCrossing
 from agenttape_core.session.codecs import plain_value, register_codecs, value_codec
 from agenttape_core.session.context import as_observed, context_session, current_session
 from agenttape_core.session.crossing import Crossing, watch_crossings
-from agenttape_core.session.executed_crossing import ExecutedCrossing, executing, redacted_effects
+from agenttape_core.session.executed_crossing import ExecutedCrossing, PartCrossing, executing, redacted_effects
 from agenttape_core.session.intercept import (
     aintercept,
     aintercept_stream,
@@ -38,6 +38,7 @@ __all__ = [
     "Crossing",
     "Edited",
     "ExecutedCrossing",
+    "PartCrossing",
     "RefusedCrossing",
     "Report",
     "ServedCrossing",

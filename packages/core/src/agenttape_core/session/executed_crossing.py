@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
@@ -55,6 +55,7 @@ class ExecutedCrossing(BaseCrossing):
         "metadata",
         "number",
         "parent",
+        "settle",
         "tags",
     )
 
@@ -89,9 +90,23 @@ class ExecutedCrossing(BaseCrossing):
         """The ids in its error that differ in each recording, and what is recorded in their place."""
         self.duration_ms: float | None = None
         """The duration that another tool has measured; `None` to measure it here."""
+        self.settle: Callable[[Outcome], PartCrossing | None] | None = None
+        """Called with the outcome when the call has ended; returns the part whose outcome is recorded in its place."""
         self._offsets: list[float] = []
         self._effects: list[Effect] = []
         self._began = perf_counter()
+
+    def part(self) -> PartCrossing:
+        """Begin a part of this call whose outcome may turn out to be that of the whole; see `settle`."""
+        return PartCrossing(
+            self.session,
+            self.boundary,
+            self.request,
+            self.position,
+            number=self.number,
+            owner=self.owner,
+            parent=self,
+        )
 
     # -- while it runs -----------------------------------------------------------------------------------------
 
@@ -188,6 +203,12 @@ class ExecutedCrossing(BaseCrossing):
         return RecordedError.model_validate(self.session.redactor.value(plain))
 
     def _record(self, outcome: Outcome) -> None:
+        part = self.settle(outcome) if self.settle is not None else None
+        if part is not None:
+            outcome, self._offsets, self._effects = part.as_whole(self._began)
+        self._keep(outcome)
+
+    def _keep(self, outcome: Outcome) -> None:
         if self._effects:
             outcome = outcome.model_copy(update={"effects": redacted_effects(self._effects, self.session.redactor)})
         now = perf_counter()
@@ -231,6 +252,29 @@ class ExecutedCrossing(BaseCrossing):
         is_of_now = self.duration_ms is None and self.session.is_one_run
         start = (self._began - self.session.began) * 1000 if is_of_now else None
         return Timing(start_ms=start, duration_ms=took, offsets_ms=self._offsets)
+
+
+class PartCrossing(ExecutedCrossing):
+    """A part of a call: its outcome is held, and recorded only if it turns out to be that of the whole call."""
+
+    __slots__ = ("outcome",)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.outcome: Outcome | None = None
+        """The outcome, once it has ended."""
+
+    def as_whole(self, began: float) -> tuple[Outcome, list[float], list[Effect]]:
+        """Return its outcome, the times of its chunks and its effects, as those of the whole call.
+
+        Args:
+            began: The moment at which the whole call began.
+        """
+        assert self.outcome is not None
+        return self.outcome, [offset + (self._began - began) * 1000 for offset in self._offsets], self._effects
+
+    def _keep(self, outcome: Outcome) -> None:
+        self.outcome = outcome
 
 
 def _none(_: BaseSession) -> list[ExecutedCrossing]:

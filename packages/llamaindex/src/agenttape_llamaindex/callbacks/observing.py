@@ -22,7 +22,15 @@ from workflows import Workflow
 
 from agenttape_core import Rule
 from agenttape_core.integration import ExecutedCrossing, Leaf
-from agenttape_core.integration.observing import CANCELLED, ObservedCall, Observer, Unseen, as_observed, output_facts
+from agenttape_core.integration.observing import (
+    CANCELLED,
+    ObservedCall,
+    Observer,
+    Unrecorded,
+    Unseen,
+    as_observed,
+    output_facts,
+)
 from agenttape_llamaindex._compat import current_span_id, reports_chunks, span_name, unmarked
 from agenttape_llamaindex.callbacks.calls import (
     FROM_CACHE,
@@ -35,7 +43,7 @@ from agenttape_llamaindex.callbacks.calls import (
 from agenttape_llamaindex.callbacks.leaves import hidden_leaf_of, leaf_of
 from agenttape_llamaindex.callbacks.runs import HiddenLeaf, OpenSpan, kind_of, readable
 from agenttape_llamaindex.codec import CHATS, TEXTS
-from agenttape_llamaindex.delegation import apart
+from agenttape_llamaindex.delegation import MethodRun, apart
 from agenttape_llamaindex.effects import effects_of
 from agenttape_llamaindex.run_tree import LEAVES, SPANS, Spans, span_label
 from agenttape_llamaindex.workflows import RunRecord
@@ -82,7 +90,7 @@ class Observing(Observer[OpenSpan]):
             kind = kind_of(instance, method, above)
             span = OpenSpan(
                 key=span_id,
-                position=(above.inside if above is not None else self.root).child(span_label(name, instance)),
+                position=(above.position_inside if above is not None else self.root).child(span_label(name, instance)),
                 name=method if kind == "node" else name,
                 above=above,
                 kind=kind,
@@ -126,8 +134,10 @@ class Observing(Observer[OpenSpan]):
         elif is_stream and isinstance(span.call, ObservedResponses):
             self._follow(span, result)
         else:
+            if span.leaf is not None:
+                span.leaf.answered(result)
             output = None if is_stream else result
-            self._end(span, lambda: self.answered(span, lambda call: call.returned(result), output=output))
+            self._end_call(span, lambda call: call.returned(result), output=output)
 
     def failed(self, span_id: str, error: BaseException | None) -> None:
         """Record a span that raised."""
@@ -141,12 +151,42 @@ class Observing(Observer[OpenSpan]):
         if span.is_plain:
             self._end(span, lambda: self.record(span, status="failed", error=error))
         else:
-            self._end(span, lambda: self.answered(span, lambda call: call.failed(error), error=error))
+            self._end_call(span, lambda call: call.failed(error), error=error)
 
     def _end(self, span: OpenSpan, record: Callable[[], None]) -> None:
         with self.noting(again=span.lost != ""), unmarked(span.error):
             record()
         self.finished(span)
+
+    def _end_call(
+        self,
+        span: OpenSpan,
+        answer: Callable[[Any], Unrecorded | None],
+        *,
+        output: Any = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Record a call that has ended; parts of it whose outcome is not the recorded one become steps."""
+        if span.leaf is not None:
+            span.leaf.error = error
+
+        def record() -> None:
+            self.answered(span, answer, output=output, error=error)
+            if span.is_part:
+                return
+            for part in span.unrecorded():
+                self._record_step(part, part.error)
+            if span.has_delegated:
+                self._record_step(span, error, output)
+
+        self._end(span, record)
+
+    def _record_step(self, span: OpenSpan, error: BaseException | None, output: Any = None) -> None:
+        """Record the step that a span of a call is where another one is recorded as the interaction."""
+        if error is not None and not isinstance(error, GeneratorExit):
+            self.record(span, status="failed", error=error)
+        else:
+            self.record(span, **(output_facts(readable(output)) if span.above is None and output is not None else {}))
 
     def forget(self, run: OpenSpan) -> None:
         """Take out a span, with the frame of its stream and the record of its workflow run."""
@@ -183,10 +223,12 @@ class Observing(Observer[OpenSpan]):
             return None if crossing is None else _call_of(crossing, span.instance, method, kwargs)
 
         self.begin_call(span, begin)
+        if method not in LEAVES or span.lost != "":
+            return
         if span.call is not None:
-            span.methods = (method,)
-        elif span.lost == "" and method in LEAVES:
-            span.take_over(method, lambda crossing: _call_of(crossing, span.instance, method, kwargs))
+            span.leaf = MethodRun(span.call.crossing, method)
+        else:
+            span.begin_part(method, lambda crossing: _call_of(crossing, span.instance, method, kwargs))
 
     def _cross(
         self, span: OpenSpan, leaf: Leaf, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -220,6 +262,8 @@ class Observing(Observer[OpenSpan]):
         """Note a chunk."""
         span = self._span(span_id)
         if span is not None and isinstance(span.call, ObservedResponses):
+            if span.leaf is not None:
+                span.leaf.answered(response)
             span.call.arrived(response)
 
     def stream_ended(self, span_id: str | None, error: BaseException | None = None) -> None:
@@ -228,10 +272,7 @@ class Observing(Observer[OpenSpan]):
         if span is None or not span.has_ended:
             return
         span.error = error
-        if span.is_plain:
-            self._end(span, lambda: self.record(span))
-        else:
-            self._end(span, lambda: self.answered(span, lambda call: call.ended(error), error=error))
+        self._end_call(span, lambda call: call.ended(error), error=error)
 
     def before_writing(self) -> None:
         """Record the streams that were never read, as a session does; the others have reported their end."""

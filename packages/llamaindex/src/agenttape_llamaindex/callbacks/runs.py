@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from workflows.events import Event
 
 from agenttape_core.integration import ExecutedCrossing, Leaf, Position, state_of
 from agenttape_core.integration.observing import ObservedCall, OpenRun
-from agenttape_llamaindex.delegation import DELEGATED_BY
+from agenttape_llamaindex.delegation import MethodRun
 from agenttape_llamaindex.run_tree import LEAVES
 from agenttape_llamaindex.workflows import RunRecord
 
@@ -81,8 +81,8 @@ class OpenSpan(OpenRun):
         instance: The object whose method it is.
         tags: The tags that the program gave it.
         hidden: The leaf method behind it that has no span.
-        methods: The leaf methods of an LLM that its call has come through, with its own.
-        has_delegated: Whether another leaf method of the same object has taken its call over.
+        leaf: The leaf method of an LLM that it is.
+        inside: The spans of the leaf methods of the same object that this one has called; see `delegation`.
         run: The record of the workflow run that it is.
         has_ended: Whether the method has returned; its stream may go on.
         error: The error that it failed with.
@@ -91,37 +91,51 @@ class OpenSpan(OpenRun):
     instance: Any = None
     tags: dict[str, Any] = field(default_factory=dict)
     hidden: HiddenLeaf | None = None
-    methods: tuple[str, ...] = ()
-    has_delegated: bool = False
+    leaf: MethodRun | None = None
+    inside: list[OpenSpan] = field(default_factory=list)
     run: RunRecord | None = None
     has_ended: bool = False
     error: BaseException | None = None
 
     @property
     def is_plain(self) -> bool:
-        """True if no call is to be recorded of it: there is none, or another span has taken it over."""
-        return self.has_delegated or (self.call is None and self.lost == "")
+        """True if it is not a call."""
+        return self.call is None and self.lost == ""
 
-    def take_over(self, method: str, call: Callable[[ExecutedCrossing], ObservedCall]) -> None:
-        """Take over the leaf call directly around this one, if it is of the same object; see `delegation`.
+    @property
+    def is_part(self) -> bool:
+        """True if another leaf method of the same object has called it: only that one's end tells what is recorded."""
+        return self.leaf is not None and self.leaf.outer is not None
+
+    @property
+    def has_delegated(self) -> bool:
+        """True if another span's outcome is that of its call, as is known when it has ended."""
+        return self.leaf is not None and self.leaf.delegate is not None
+
+    def begin_part(self, method: str, call: Callable[[ExecutedCrossing], ObservedCall]) -> None:
+        """Begin as a part of the leaf call directly around this one, if that is of the same object; see `delegation`.
 
         Args:
             method: The leaf method of this span.
             call: Makes the call of a crossing.
         """
         around = next((span for span in self.around() if span.call is not None), None)
-        if around is None or around.call is None or around.has_delegated:
+        if around is None or around.leaf is None or around.leaf.crossing.owner is not state_of(self.instance):
             return
-        crossing = around.call.crossing
-        if crossing.owner is not state_of(self.instance):
-            return
-        around.has_delegated = True
-        crossing.metadata = {**around.own_metadata, DELEGATED_BY: list(around.methods)}
-        self.methods = (*around.methods, method)
-        self.call = call(crossing)
+        part = around.leaf.crossing.part()
+        self.leaf, self.call = MethodRun(part, method, around.leaf), call(part)
+        around.inside.append(self)
+
+    def unrecorded(self, *, is_recorded: bool = True) -> Iterator[OpenSpan]:
+        """Yield the spans of its parts that are not recorded as its interaction, the innermost first."""
+        for span in self.inside:
+            is_it = is_recorded and self.leaf is not None and self.leaf.delegate is span.leaf
+            yield from span.unrecorded(is_recorded=is_it)
+            if not is_it or span.has_delegated:
+                yield span
 
     @property
-    def inside(self) -> Position:
+    def position_inside(self) -> Position:
         """The position for what begins below it: its own, or that of its call, whichever is further inside."""
         crossing = self.call.crossing if self.call is not None else self.crossing_around
         around = crossing.position if crossing is not None else self.position

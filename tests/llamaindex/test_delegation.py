@@ -1,0 +1,258 @@
+"""LLMs that call methods of their own: only a call that is carried on is a delegation, all others are served whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
+from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
+
+from agenttape_core import Interaction, use_cassette
+from agenttape_llamaindex import TapeEventHandler, tape
+
+from .acceptance import FRAMEWORK_WARNINGS
+from .fakes import CALLS, LeafLLM, as_async, done, with_events
+from .observed import interactions
+from .scripted import World
+
+pytestmark = FRAMEWORK_WARNINGS
+
+QUERY = [ChatMessage(role="user", content="Rewrite this.")]
+
+
+def said(text: str) -> ChatResponse:
+    """Return a chat with a text."""
+    return ChatResponse(message=ChatMessage(role="assistant", content=text))
+
+
+class Carrying(LeafLLM):
+    """Carries the answer of one inner call on, through a helper and in another form."""
+
+    @llm_chat_callback()
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        return said(self._asked(messages))
+
+    def _asked(self, messages: Sequence[ChatMessage]) -> str:
+        return self.complete(str(messages[-1].content)).text
+
+    @llm_chat_callback()
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        return self.chat(messages)
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        def one() -> Iterator[CompletionResponse]:
+            text = self.complete(prompt).text
+            yield CompletionResponse(text=text, delta=text)
+
+        return one()
+
+    @llm_completion_callback()
+    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        return list(super().stream_complete(prompt))[-1]
+
+
+class Rewriting(LeafLLM):
+    """Calls itself for a query, and then makes a request of its own."""
+
+    @llm_chat_callback()
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        self.complete("Rewrite this.")
+        return self._chat("own")
+
+    @llm_chat_callback()
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        response = self.chat(QUERY)
+        response.message.blocks = said(f"own {self._world.reach('own')}").message.blocks  # in place
+        return response
+
+    @llm_chat_callback()
+    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
+        self.complete("Rewrite this.")
+        return self._chunks("own")
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        def texts() -> Iterator[CompletionResponse]:
+            yield from self._texts("own")
+            self.complete("Was that good?")
+
+        return texts()
+
+    @llm_chat_callback()
+    async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
+        async def chunks() -> Any:
+            await super(Rewriting, self).achat(QUERY)
+            async for chunk in as_async(self._chunks("own")):
+                yield chunk
+
+        return chunks()
+
+    @llm_completion_callback()
+    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        self.complete("Rewrite this.")
+        raise ValueError(f"own {self._world.reach('own')}")
+
+
+class Saying(LeafLLM):
+    """Answers each of two requests by an equal text."""
+
+    @llm_chat_callback()
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        self.complete("Yes or no?")
+        self._world.reach("own")
+        return said("yes, no".partition(",")[0])
+
+    def _complete(self, what: str) -> CompletionResponse:
+        self._world.reach(what)
+        return CompletionResponse(text="yes or no".partition(" ")[0])
+
+
+class Twice(LeafLLM):
+    """Makes two inner calls, in a row or at once, and returns one of the answers."""
+
+    @llm_chat_callback()
+    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        first = super().chat(messages)
+        super().chat(QUERY)
+        return first
+
+    @llm_chat_callback()
+    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        calls = (self._once(asked) for asked in (messages, QUERY))
+        return (await asyncio.gather(*calls))[0]
+
+    async def _once(self, messages: Sequence[ChatMessage]) -> ChatResponse:
+        return await super().achat(messages)
+
+    @llm_chat_callback()
+    def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
+        def both() -> Iterator[ChatResponse]:
+            yield from super(Twice, self).stream_chat(QUERY)
+            yield from super(Twice, self).stream_chat(messages)
+
+        return both()
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        """Makes another attempt after an error."""
+        try:
+            return super().complete(prompt)
+        except ValueError:
+            self.fails = False
+            return super().complete(prompt)
+
+
+def asked(llm: Any, name: str) -> Any:
+    """Return the outcome of a call of an LLM, and the events that it fired."""
+
+    def call() -> Any:
+        try:
+            return done(CALLS[name](llm))
+        except ValueError as error:
+            return str(error)
+
+    return with_events(call)
+
+
+def recorded(
+    tmp_path: Path, make: Callable[[World], Any], name: str, *, ambient: bool = True
+) -> tuple[Interaction, Any, Any]:
+    """Record a call and replay it without the world; return its interaction, and both outcomes with their events."""
+    world = World()
+    prepared: Callable[[Any], Any] = (lambda llm: llm) if ambient else tape
+    with use_cassette(tmp_path / "c.yaml", mode="all", ambient=ambient):
+        first = asked(prepared(make(world)), name)
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml", ambient=ambient) as replay:
+        second = asked(prepared(make(world)), name)
+    assert second[0] == first[0]
+    assert world.trespasses == []
+    assert len(replay.report.served) == 1
+    (interaction,) = interactions(tmp_path / "c.yaml")
+    return interaction, first, second
+
+
+def observed(tmp_path: Path, make: Callable[[World], Any], name: str) -> Interaction:
+    """Observe a call, and return its one interaction."""
+    with TapeEventHandler(tmp_path / "seen.yaml") as handler:
+        asked(make(World()), name)
+    assert handler.errors == []
+    (interaction,) = interactions(tmp_path / "seen.yaml")
+    return interaction
+
+
+CARRIED = [("chat", ["chat"]), ("achat", ["achat", "chat"]), ("stream_complete", ["stream_complete"])]
+
+
+@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize(("name", "methods"), CARRIED)
+def test_one_call_that_is_carried_on(tmp_path: Path, name: str, methods: list[str], *, ambient: bool) -> None:
+    """The inner call is recorded, and on replay the outer method runs, with all its events."""
+    interaction, first, second = recorded(tmp_path, Carrying, name, ambient=ambient)
+    assert interaction.metadata == {"delegated_by": methods}
+    assert second[1] == first[1]
+    seen = observed(tmp_path, Carrying, name)
+    assert (seen.outcome, seen.metadata) == (interaction.outcome, interaction.metadata)
+
+
+def test_plain_call_of_a_stream(tmp_path: Path) -> None:
+    """The stream is recorded, and read again on replay."""
+    interaction, first, second = recorded(tmp_path, Carrying, "acomplete")
+    assert (interaction.outcome.status, interaction.metadata) == ("streamed", {"delegated_by": ["acomplete"]})
+    assert second[1] == first[1]
+
+
+WHOLE: list[tuple[Callable[[World], Any], str]] = [
+    (Rewriting, "chat"),
+    (Rewriting, "achat"),
+    (Rewriting, "stream_chat"),
+    (Rewriting, "stream_complete"),
+    (Rewriting, "astream_chat"),
+    (Rewriting, "acomplete"),
+    (Saying, "chat"),
+    (Twice, "chat"),
+    (Twice, "achat"),
+    (Twice, "stream_chat"),
+    (lambda world: Twice(world, fails=True), "complete"),
+]
+
+
+@pytest.mark.parametrize("ambient", [True, False], ids=["ambient", "taped"])
+@pytest.mark.parametrize(("make", "name"), WHOLE)
+def test_call_that_does_more_is_served_whole(
+    tmp_path: Path, make: Callable[[World], Any], name: str, *, ambient: bool
+) -> None:
+    """The outcome of the outer call is recorded, and nothing of it runs on replay."""
+    interaction, _, _ = recorded(tmp_path, make, name, ambient=ambient)
+    assert interaction.metadata == {}
+    seen = observed(tmp_path, make, name)
+    assert (seen.outcome, seen.metadata) == (interaction.outcome, {})
+
+
+def test_stream_closed_early_is_served_whole(tmp_path: Path) -> None:
+    """What a delegating stream would have done next is not known: what was read of it is recorded."""
+
+    class Passing(LeafLLM):
+        @llm_chat_callback()
+        def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
+            yield from super().stream_chat(messages)
+
+    def first_chunk(llm: Any) -> Any:
+        stream = llm.stream_chat(QUERY)
+        chunk = next(stream)
+        stream.close()
+        return chunk
+
+    world = World()
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        before = first_chunk(Passing(world))
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml"):
+        assert first_chunk(Passing(world)) == before
+    (interaction,) = interactions(tmp_path / "c.yaml")
+    assert (interaction.outcome.ended, interaction.metadata) == ("closed", {})
