@@ -176,8 +176,9 @@ def _recorded(request: SessionRequest, path: Location, mode: Mode) -> tuple[Cass
 
 
 def _broken(request: SessionRequest, path: Location, error: CassetteFormatError) -> CassetteFormatError:
-    anew = request.remedy(True)[0]
-    remedy = f"restore it from version control, or\n  {anew}\n  which keeps this file as {path.name}.broken"
+    remedy = "restore it from version control"
+    if lines := request.remedy(True):
+        remedy = f"{remedy}, or\n  {lines[0]}\n  which keeps this file as {path.name}.broken"
     return CassetteFormatError(error.path, error.problem, remedy=remedy, line=error.line)
 
 

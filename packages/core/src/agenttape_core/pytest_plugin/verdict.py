@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path, PurePath
 from typing import Any
 
+from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Session
-from agenttape_core.settings import load_settings
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of
 
@@ -135,5 +135,5 @@ def _costs(served: Sequence[Interaction]) -> list[float | None]:
     calls = [item for item in served if item.kind in MODELS]
     if not calls:
         return []
-    prices = load_prices(load_settings().prices)
+    prices = load_prices(project_settings().prices)
     return [cost_of(item, prices) for item in calls] if prices.are_there else []

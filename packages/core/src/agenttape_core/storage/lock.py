@@ -1,4 +1,7 @@
-"""One writer per cassette, across sessions and processes."""
+"""Locks and hidden files of a cassette: one writer at a time, and the folder of its lock and journals.
+
+They are beside the cassette, or in a local folder if the cassette is at a URL.
+"""
 
 from __future__ import annotations
 

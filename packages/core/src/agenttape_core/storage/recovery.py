@@ -1,4 +1,4 @@
-"""Getting back what a process had recorded when it died."""
+"""Recovery: cassettes from the journals of processes that died, and copies of files that cannot be read."""
 
 from __future__ import annotations
 

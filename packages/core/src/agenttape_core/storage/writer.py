@@ -1,4 +1,4 @@
-"""Writing a whole cassette at once, atomically."""
+"""Write a whole cassette at once, atomically, also as a conversion of another one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,10 @@ from agenttape_core.storage.lock import WriterLock, prepare_beside, real_locatio
 from agenttape_core.storage.stores import exists, store_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from agenttape_core.schema import Header
-    from agenttape_core.storage.location import Location
 
 
 class Composed(NamedTuple):
