@@ -24,7 +24,7 @@ __all__ = ["interruptible", "project"]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-settings.register_profile("agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
 settings.register_profile("quick", settings.get_profile("agenttape"), max_examples=20)
 settings.load_profile("agenttape")
 

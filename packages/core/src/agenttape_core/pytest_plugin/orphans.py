@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agenttape_core.pytest_plugin.choosing import own_cassette
+from agenttape_core.pytest_plugin.cassette_options import own_cassette
 from agenttape_core.pytest_plugin.golden import GOLDEN
 from agenttape_core.pytest_plugin.naming import FOLDER
 from agenttape_core.storage import SUFFIXES

@@ -27,7 +27,7 @@ from agenttape_core.errors import (
 )
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
 from agenttape_core.pytest_plugin.artifacts import keep_artifacts
-from agenttape_core.pytest_plugin.choosing import Chosen, chosen_by, mode_of, own_cassette
+from agenttape_core.pytest_plugin.cassette_options import Chosen, chosen_by, mode_of, own_cassette
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
