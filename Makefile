@@ -60,10 +60,11 @@ newest: $(READY) $(ENDS:%=.newest-%) ## Run the integrations' tests with the new
 openai: $(OPENAI)/.ready ## Run LlamaIndex's OpenAI packages, recorded and replayed; they require an older openai.
 	$(OPENAI)/bin/python -m pytest -q tests/llamaindex/openai_packages
 
-$(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject.toml) | $(READY)
+$(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject.toml)
 	$(PYTHON) -m venv $(OPENAI)
+	$(OPENAI)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
 	grep -v '^openai==' constraints.txt > $(OPENAI)/constraints.txt
-	$(INSTALL_IN) $(OPENAI)/bin/python install -c $(OPENAI)/constraints.txt \
+	$(OPENAI)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OPENAI)/constraints.txt \
 		-e packages/core -e packages/llamaindex --group packages/llamaindex/pyproject.toml:openai
 	@touch $@
 
