@@ -13,7 +13,7 @@ ENDS := langchain llamaindex
 TESTS_langchain := tests/langchain tests/conformance/test_langchain_objects.py
 TESTS_llamaindex := tests/llamaindex tests/conformance/test_llamaindex_objects.py
 # What `make quick` runs.
-OF := tests/core tests/workspace
+OF := tests/core
 # A pip that knows dependency groups, working in another environment.
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 

@@ -25,7 +25,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 settings.register_profile("agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
-settings.register_profile("quick", settings.get_profile("agenttape"), max_examples=20)
+settings.register_profile("quick", settings.get_profile("agenttape"), max_examples=10)
 settings.load_profile("agenttape")
 
 
