@@ -9,6 +9,7 @@ AgentTapeError (Exception)
 │   ├── CassetteLockedError       another process or session is recording to it
 │   └── CassetteWriteError        the file could not be written; what was recorded is kept
 ├── ConfigurationError            an option, a rule or a setting is not valid
+├── MissingIntegrationError       nothing was recorded, and the package that records a loaded framework is missing
 ├── UnrecordableValueError        a value cannot be kept with its type
 ├── UnreadableValueError          a recorded value needs a class or codec that this process has not loaded
 ├── UnusedInteractionsError       the run ended without asking for all that was recorded
@@ -20,6 +21,7 @@ AgentTapeError (Exception)
 
 AgentTapeHalt (BaseException)     must stop the run: no retry, fallback or tool error handler may eat it
 ├── CassetteMissError             the run asked for something that was not recorded
+├── ServedWriteError              a call would execute on an object whose earlier write was served
 └── NetworkBlockedError           the run tried to reach the outside during a replay
 ```
 
@@ -30,8 +32,9 @@ caught `BaseException`.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 def shown_path(path: Path | str) -> str:
@@ -48,6 +51,15 @@ def shown_path(path: Path | str) -> str:
     return str(full.relative_to(here)) if full.is_absolute() and full.is_relative_to(here) else str(path)
 
 
+def how_to_recover(journal: Path) -> str:
+    """Return how to make a cassette of a journal: the command, and the call where the command is not installed.
+
+    Args:
+        journal: The journal.
+    """
+    return f"agenttape recover {shlex.quote(shown_path(journal))}, or agenttape_core.recover(Path({str(journal)!r}))"
+
+
 def counted(count: int, noun: str) -> str:
     """Return a number of things as a message says it: `1 call`, `2 calls`.
 
@@ -58,8 +70,21 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def _arrived(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
+
+def _reduced(error: BaseException) -> tuple[Any, ...]:
+    """Let an exception arrive in another process as it is, whatever its class is made of."""
+    return _arrived, (type(error), error.args, error.__dict__)
+
+
 class AgentTapeError(Exception):
     """The root of all errors that user code may catch and handle."""
+
+    __reduce__ = _reduced
 
 
 class CassetteError(AgentTapeError):
@@ -102,6 +127,10 @@ class CassetteWriteError(CassetteError):
 
 class ConfigurationError(AgentTapeError):
     """An option, a redaction rule or a project setting is not valid."""
+
+
+class MissingIntegrationError(AgentTapeError):
+    """A recording has ended without a call, and a framework is in use whose package of ours is not installed."""
 
 
 class UnrecordableValueError(AgentTapeError):
@@ -148,12 +177,28 @@ class UnusedInteractionsWarning(UserWarning):
     """The warning with the message of `UnusedInteractionsError`, for `unused="warn"`."""
 
 
+class UnprovenRecordingWarning(UserWarning):
+    """A function was recorded, and differs when it is called again at once with its recording: `prove=True`."""
+
+
 class UnmatchedNameWarning(UserWarning):
     """A name that was given as `live` or `frozen` is that of no boundary of the run: perhaps it is misspelled."""
 
 
+class UnrecordedConnectionWarning(UserWarning):
+    """A recorded run has reached outside where no boundary covers it: that is not recorded, and a replay refuses it."""
+
+
+class UnidentifiedModelWarning(UserWarning):
+    """The requests of a recorded model do not say which model was asked."""
+
+
 class IncompleteCopyWarning(UserWarning):
     """A copy of a production run could not be written on; the run goes on, and the copy ends there."""
+
+
+class OutlivedReplayWarning(UserWarning):
+    """Something that a replay had started went on after its end, and was refused what it tried."""
 
 
 class SessionStateError(AgentTapeError):
@@ -168,7 +213,7 @@ class DriftError(AgentTapeError):
 
 
 class VerificationError(AgentTapeError):
-    """The replays of a function differ, or fail. The message is the report of the verification."""
+    """The replays of a function differ, or fail: the report of `verify`, or the difference with `prove="fail"`."""
 
 
 class ExportError(AgentTapeError):
@@ -207,6 +252,11 @@ class ReplayedError(AgentTapeError):
 class AgentTapeHalt(BaseException):
     """The root of what must stop a run; see the module docstring for why it is no `Exception`."""
 
+    in_worker = False
+    """True if it was raised in a worker of a pool of `multiprocessing`, and has come to whoever waited for the task."""
+
+    __reduce__ = _reduced
+
     def __getattr__(self, name: str) -> NoReturn:
         """Raise the halt itself where a framework that gathers exceptions takes it for a result."""
         if name in _result_attributes:
@@ -242,5 +292,44 @@ class CassetteMissError(AgentTapeHalt):
         super().__init__(summary + (f"\n{details}" if details else ""))
 
 
+class ServedWriteError(AgentTapeHalt):
+    """A call would execute on an object that does not hold what was written to it: the write was served.
+
+    Args:
+        call: The call that was refused.
+        store: The name of the object's class.
+        write: The write that was served: its kind and name.
+        cassette: The cassette that served it.
+    """
+
+    def __init__(self, call: str, store: str, write: str, cassette: str) -> None:
+        self.store = store
+        self.cassette = cassette
+        super().__init__(
+            f"refused to execute {call}: this {store} does not hold what was written to it\n"
+            f"  the write ({write}) was served from {shown_path(cassette)}, so it never reached the object; a "
+            "recording of its answer would be false\n"
+            f"  make the {store} within the session that records it: in the test or a fixture of it, not in a cache or "
+            "in a wider fixture\n"
+            "  or record the cassette of the write anew in the same run: AGENTTAPE_MODE=all, or pytest --rerecord\n"
+            "  or, if it keeps all it has in this process, let it run on every replay: "
+            f"agenttape_core.in_memory({store}), or no @boundary on its methods"
+        )
+
+
 class NetworkBlockedError(AgentTapeHalt):
-    """The run tried to reach the outside while a replay with nothing live was open."""
+    """The run tried to reach the outside in a replay, and not in a call that was live."""
+
+
+def halt_in(error: BaseException | None) -> AgentTapeHalt | None:
+    """Return the halt that an exception is: itself, or the first one of a group that holds nothing else.
+
+    Args:
+        error: An exception; task groups raise those of their tasks as a group.
+    """
+    if isinstance(error, AgentTapeHalt):
+        return error
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    halts = [halt_in(inner) for inner in error.exceptions]
+    return halts[0] if None not in halts else None

@@ -1,6 +1,6 @@
-"""The decision on a call: serve, execute or refuse. Pure: it reads nothing and marks nothing."""
+"""The decision on a call: serve, run through, execute or refuse. Pure: it reads nothing and marks nothing."""
 
-from agenttape_core.engine.decide import Decision, Execute, Refuse, Serve, decide
+from agenttape_core.engine.decide import Decision, Execute, Refuse, RunThrough, Serve, decide
 from agenttape_core.engine.mode import Mode, parse_mode
 from agenttape_core.engine.policy import Lossy, OnMiss, Policy, parse_match_on
 
@@ -12,6 +12,7 @@ __all__ = [
     "OnMiss",
     "Policy",
     "Refuse",
+    "RunThrough",
     "Serve",
     "decide",
     "parse_match_on",

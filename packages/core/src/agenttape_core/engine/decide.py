@@ -1,4 +1,4 @@
-"""The one decision: is this call served from the cassette, executed for real, or refused?"""
+"""The one decision: is this call served from the cassette, run through, executed for real, or refused?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from agenttape_core.matching import Candidate
 @dataclass(frozen=True, slots=True)
 class Serve:
     """Answer from the cassette."""
+
+    found: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class RunThrough:
+    """Run the code of the call; the calls that it makes are decided on one by one, and served."""
 
     found: Candidate
 
@@ -31,7 +38,7 @@ class Refuse:
     """The recording that may not be served because it is lossy, if there is one."""
 
 
-Decision = Serve | Execute | Refuse
+Decision = Serve | RunThrough | Execute | Refuse
 
 
 def decide(policy: Policy, kind: str, name: str, candidate: Candidate | None) -> Decision:
@@ -45,6 +52,8 @@ def decide(policy: Policy, kind: str, name: str, candidate: Candidate | None) ->
     """
     if not policy.may_serve(kind, name):
         return Execute(live=policy.is_live(kind, name))
+    if candidate is not None and policy.runs_through(kind, name, candidate):
+        return RunThrough(candidate)
     if candidate is not None:
         return Serve(candidate) if policy.lossy == "serve" or not candidate.lossy else Refuse(candidate)
     if policy.records and not policy.is_frozen(kind, name):

@@ -7,7 +7,8 @@ from typing import Literal
 
 from agenttape_core.engine.mode import Mode
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.matching import STRICT, WAYS, Exhausted, MatchOn
+from agenttape_core.matching import STRICT, WAYS, Candidate, Exhausted, MatchOn
+from agenttape_core.schema import PURE_KINDS
 
 OnMiss = Literal["raise", "return"]
 """The answer to a call that can be neither served nor executed: a miss, or an error result that the run lives with."""
@@ -25,20 +26,24 @@ class Policy:
         recorded: Whether a cassette was there when it was opened.
         live: Kinds and names that are executed for real in any mode.
         frozen: Kinds and names that are only ever served, in any mode.
+        through: Kinds and names that are run through, whatever they did; `None` where nothing is, for want of code.
         exhausted: The answer when a sequence of equal requests runs out.
         match_on: How a recording is found, tried in turn.
         on_miss: The answer to a call that has no recording.
         lossy: Whether recordings that are not exact are served.
+        repeats: The kinds of which a recording answers every equal request.
     """
 
     mode: Mode
     recorded: bool
     live: frozenset[str] = frozenset()
     frozen: frozenset[str] = frozenset()
+    through: frozenset[str] | None = frozenset()
     exhausted: Exhausted = "fail"
     match_on: MatchOn = STRICT
     on_miss: OnMiss = "raise"
     lossy: Lossy = "refuse"
+    repeats: frozenset[str] = PURE_KINDS
     executable: frozenset[str] | None = None
     """The kinds and names that may be executed for want of a recording; `None` if the mode alone decides."""
 
@@ -68,8 +73,30 @@ class Policy:
 
     def is_frozen(self, kind: str, name: str) -> bool:
         """True if a boundary is only ever served."""
-        barred = self.executable is not None and not {kind, name} & self.executable
-        return barred or kind in self.frozen or name in self.frozen
+        return self.is_barred(kind, name) or self._is_named_frozen(kind, name)
+
+    def is_barred(self, kind: str, name: str) -> bool:
+        """True if a run that has departed from its recording may not execute a boundary."""
+        return self.executable is not None and not {kind, name} & self.executable
+
+    def _is_named_frozen(self, kind: str, name: str) -> bool:
+        return kind in self.frozen or name in self.frozen
+
+    def may_run_through(self, kind: str, name: str) -> bool:
+        """True if nobody has said that the code of a recorded call is never run."""
+        return self.through is not None and not self._is_named_frozen(kind, name)
+
+    def runs_through(self, kind: str, name: str, candidate: Candidate) -> bool:
+        """True if the code of a recorded call is run, and the calls that it makes are decided on one by one.
+
+        Args:
+            kind: The kind of boundary.
+            name: The name of the boundary.
+            candidate: Its recording.
+        """
+        if self.through is None or not self.may_run_through(kind, name):
+            return False
+        return kind in self.through or name in self.through or (kind == "tool" and candidate.contained)
 
     def is_live(self, kind: str, name: str) -> bool:
         """True if a boundary is executed in any mode. What is named as both is frozen."""

@@ -20,8 +20,11 @@ from agenttape_core.format.timings import MAX_MS
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Step, StepTiming, Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+_CARRIED = 1
+"""The source of what a session carries over from the cassette that it replays."""
 
 
 class Line(NamedTuple):
@@ -32,12 +35,14 @@ class Line(NamedTuple):
         record: The interaction or step.
         timing: When it happened.
         source: The number of the cassette that its numbers come from; 0 where they are those of the journal itself.
+        inside: The number, in the journal, of the call that one from a cassette lies inside; 0 for its own parent.
     """
 
     order: list[Any]
     record: Interaction | Step
     timing: Timing | StepTiming
     source: int = 0
+    inside: int = 0
 
 
 def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line]]:
@@ -76,7 +81,10 @@ def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line]]:
 
 
 def assemble(
-    header: Header, keep: Sequence[Interaction | Step], lines: Iterable[Line]
+    header: Header,
+    keep: Sequence[Interaction | Step],
+    lines: Iterable[Line],
+    standing_for: Mapping[int, int] | None = None,
 ) -> tuple[Header, list[Interaction | Step]]:
     """Sort, renumber and re-parent.
 
@@ -84,13 +92,15 @@ def assemble(
         header: The header; its timings are those of `keep`, by their old numbers.
         keep: Records that come first, as they are.
         lines: What was recorded.
+        standing_for: Numbers that name parents in what was recorded, with the old numbers of the records they mean.
     """
     old_timings, old_steps = header.volatile.timings, header.volatile.steps
     assembling = _Assembling()
     kept = ((item, (old_steps if isinstance(item, Step) else old_timings).get(item.number)) for item in keep)
     assembling.add([_Entry(*each) for each in kept])
     ordered = sorted(lines, key=lambda line: _sort_key(line.order))
-    assembling.add([_Entry(line.record, line.timing, line.source) for line in ordered])
+    entries = [_Entry(line.record, line.timing, line.source, line.inside) for line in ordered]
+    assembling.add(entries, standing_for)
     return with_timings(header, assembling.timings, assembling.step_timings), assembling.records
 
 
@@ -101,11 +111,13 @@ class _Entry(NamedTuple):
         record: The interaction or step, with the numbers that it has where it comes from.
         timing: When it happened, if that is known.
         source: The cassette that they are of, as in `Line`: a number means another interaction in each.
+        inside: The call that it lies inside, as in `Line`.
     """
 
     record: Interaction | Step
     timing: Timing | StepTiming | None
     source: int = 0
+    inside: int = 0
 
 
 class _Assembling:
@@ -117,18 +129,32 @@ class _Assembling:
         self.step_timings: dict[int, StepTiming] = {}
         self._interactions = 0
         self._steps = 0
+        self._before: dict[tuple[int, int], int] = {}
 
-    def add(self, entries: Sequence[_Entry]) -> None:
-        """Add entries; the parent of one is another one of them from the same source."""
+    def add(self, entries: Sequence[_Entry], standing_for: Mapping[int, int] | None = None) -> None:
+        """Add entries.
+
+        Args:
+            entries: The entries; the parent of one is another one of them from the same source.
+            standing_for: Numbers of parents that are no entries, with the numbers of those that they stand for: entries
+                that were added before, or of the cassette that is carried over.
+        """
         own = [(entry.source, entry.record.number) for entry in entries if isinstance(entry.record, Interaction)]
         numbers = {key: number for number, key in enumerate(own, start=self._interactions + 1)}
-        for record, timing, source in entries:
+        for named, meant in (standing_for or {}).items():
+            found = numbers.get((_CARRIED, meant), self._before.get((0, meant)))
+            if found is not None:
+                numbers[0, named] = found
+        self._before.update(numbers)
+        for record, timing, source, inside in entries:
             if isinstance(record, Step):
                 self._steps += 1
                 self.records.append(record.model_copy(update={"number": self._steps}))
             else:
                 self._interactions += 1
-                parent = None if record.parent is None else numbers.get((source, record.parent))
+                parent = numbers.get((0, inside))
+                if parent is None and record.parent is not None:
+                    parent = numbers.get((source, record.parent))
                 self.records.append(record.model_copy(update={"number": self._interactions, "parent": parent}))
             if isinstance(timing, StepTiming):
                 self.step_timings[self._steps] = timing
@@ -161,14 +187,17 @@ def _line(value: dict[str, Any], requests: list[dict[str, Any]]) -> Line:
     start, offsets = value.get("start"), [float(ms) for ms in times[1:]]
     if start is not None and not _is_duration(start):
         raise Malformed("`start` must be a number of milliseconds")
-    timing = Timing(start_ms=start, duration_ms=float(times[0]), offsets_ms=offsets)
-    return Line(order, interaction_from_dict(record, request), timing, _source(value))
+    moment, nonce = value.get("moment"), value.get("nonce", "")
+    if (moment is not None and not _is_duration(moment)) or not isinstance(nonce, str):
+        raise Malformed("`moment` must be a number of seconds, and `nonce` a text")
+    timing = Timing(start_ms=start, duration_ms=float(times[0]), offsets_ms=offsets, moment=moment, nonce=nonce)
+    return Line(order, interaction_from_dict(record, request), timing, _source(value), _source(value, "inside"))
 
 
-def _source(value: dict[str, Any]) -> int:
-    source = value.get("carried", 0)
+def _source(value: dict[str, Any], key: str = "carried") -> int:
+    source = value.get(key, 0)
     if type(source) is not int or source < 0:
-        raise Malformed("`carried` must be the number of a cassette")
+        raise Malformed(f"`{key}` must be the number of a cassette or of a call")
     return source
 
 

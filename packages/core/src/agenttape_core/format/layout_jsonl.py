@@ -20,7 +20,7 @@ _match_head = re.compile(
 ).match
 _END = b'{"end":true}'
 _OUTCOME = b',"outcome":'
-_NO_IDS = tuple(f'"{key}":'.encode() for key in ("request", "continues", "tags", "metadata", "fidelity"))
+_NO_IDS = tuple(f'"{key}":'.encode() for key in ("request", "continues", "tags", "metadata", "fidelity", "acts"))
 """The key that may follow the first keys when there are no ids."""
 _match_step = re.compile(rb'\s*\{\s*"step"\s*:').match
 

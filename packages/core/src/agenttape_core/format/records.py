@@ -29,7 +29,7 @@ _FIRST = 1
 _SINCE_SECOND = frozenset({"step", "metadata", "fidelity", "fidelity_note"})
 """The keys of records that version 1 does not have."""
 _REQUIRED: Any = object()
-_OPTIONAL = ("parent", "ids", "tags", "metadata", "fidelity", "fidelity_note")
+_OPTIONAL = ("parent", "ids", "tags", "metadata", "fidelity", "fidelity_note", "acts")
 _KEYS = {*HEAD, *_OPTIONAL, "continues", "keep", "without", "request", "outcome"}
 
 
@@ -47,6 +47,7 @@ def interaction_to_dict(interaction: Interaction, delta: Delta) -> dict[str, Any
         "metadata": interaction.metadata or None,
         "fidelity": interaction.fidelity if interaction.fidelity != "exact" else None,
         "fidelity_note": interaction.fidelity_note or None,
+        "acts": [_stored(act) for act in interaction.acts] if interaction.acts is not None else None,
         "continues": delta.continues,
         "keep": delta.keep,
         "without": list(delta.without) or None,

@@ -1,7 +1,9 @@
 """Timings as text, in ms.
 
 One line per interaction: its number, its start and its duration with a `+` between them, and the offsets of its chunks.
-Where its start is not known, the duration stands alone. One line per step: its number, its start and its duration.
+Where its start is not known, the duration stands alone. For a tool, the moment at which its code began and the nonce of
+its ids stand after the number, as `@1763815000.123456~9f3a2c1b44d0`. One line per step: its number, its start and its
+duration.
 """
 
 from __future__ import annotations
@@ -23,14 +25,15 @@ _ALL = TypeAdapter(dict[int, Timing])
 MAX_MS = 1e15
 """A duration in milliseconds has up to 15 digits before the point."""
 _MS = r"-?[0-9]{1,15}\.[0-9]"
-_LINE = re.compile(rf"[0-9]{{1,15}} (?:{_MS}\+)?{_MS}(?: {_MS})*")
+_MOMENT = r"@-?[0-9]{1,15}\.[0-9]{6}~[0-9a-f]{1,64}"
+_LINE = re.compile(rf"[0-9]{{1,15}} (?:{_MOMENT} )?(?:{_MS}\+)?{_MS}(?: {_MS})*")
 _STEP_LINE = re.compile(rf"[0-9]{{1,15}}(?: {_MS}){{2}}")
 
 
 def dump_timings(timings: Mapping[int, Timing]) -> str:
     """The text, with a precision of 0.1 ms; empty when there are no timings."""
     return "".join(
-        f"{number} {_start(timing)}{' '.join(_milliseconds(ms) for ms in (timing.duration_ms, *timing.offsets_ms))}\n"
+        f"{number} {_moment(timing)}{_start(timing)}{' '.join(map(_milliseconds, _durations(timing)))}\n"
         for number, timing in sorted(timings.items())
     )
 
@@ -45,12 +48,16 @@ def load_timings(text: str) -> dict[int, Timing]:
     for position, line in enumerate(text.split("\n")[:-1] if text else ()):
         if not _LINE.fullmatch(line):
             raise Malformed("expected a timing such as `3 15.2+120.5 40.0 80.1`", position)
-        number, times, *offsets = line.split(" ")
+        number, *parts = line.split(" ")
+        moment, _, nonce = parts.pop(0)[1:].partition("~") if parts[0].startswith("@") else ("", "", "")
+        times, *offsets = parts
         start, _, duration = times.rpartition("+")
         timings[int(number)] = {
             "start_ms": float(start) if start else None,
             "duration_ms": float(duration),
             "offsets_ms": [float(ms) for ms in offsets],
+            "moment": float(moment) if moment else None,
+            "nonce": nonce,
         }
     if text and not text.endswith("\n"):
         raise Malformed("the last timing has no end of line", text.count("\n"))
@@ -83,8 +90,16 @@ def load_step_timings(text: str) -> dict[int, StepTiming]:
     return timings
 
 
+def _durations(timing: Timing) -> list[float]:
+    return [timing.duration_ms, *timing.offsets_ms]
+
+
 def _start(timing: Timing) -> str:
     return f"{_milliseconds(timing.start_ms)}+" if timing.start_ms is not None else ""
+
+
+def _moment(timing: Timing) -> str:
+    return f"@{timing.moment:.6f}~{timing.nonce} " if timing.moment is not None else ""
 
 
 def _milliseconds(ms: float) -> str:

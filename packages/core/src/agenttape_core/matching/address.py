@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextvars import ContextVar
 from threading import Lock
 from typing import Any, NamedTuple
@@ -47,14 +47,15 @@ class Branch:
         lent: Whether it is another branch of this rank over again, for a task that is awaited at once.
     """
 
-    __slots__ = ("_lock", "_task", "lent", "rank")
+    __slots__ = ("_lock", "_loop", "_task", "lent", "rank")
 
     def __init__(
         self, rank: tuple[int, ...] = (), task: asyncio.Task[Any] | None = None, *, lent: bool = False
     ) -> None:
         self.rank = rank
         self.lent = lent
-        self._task: Callable[[], asyncio.Task[Any] | None] | None = weakref.ref(task) if task is not None else None
+        self._task: weakref.ref[asyncio.Task[Any]] | None = weakref.ref(task) if task is not None else None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = Lock()
 
     @property
@@ -74,9 +75,11 @@ class Branch:
         """Let the task run in this branch, if no task does yet: it began outside any event loop, or was lent."""
         with self._lock:
             owner = self._task() if self._task is not None else None
-            if self._task is not None and (owner is None or not owner.get_loop().is_closed()):
+            loop = self._loop if owner is None else owner.get_loop()
+            if self._task is not None and (loop is None or not loop.is_closed()):
                 return False
-            self._task = lambda: task  # kept alive: which task is the next must not depend on when this one ends
+            # Not the task, which would keep alive all that it holds: which one is the next depends on the loop alone.
+            self._task, self._loop = weakref.ref(task), task.get_loop()
             return True
 
 

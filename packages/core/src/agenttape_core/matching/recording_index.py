@@ -63,6 +63,7 @@ class Candidate:
         rung: How it was found.
         same: Whether it is the answer to the same request.
         lossy: Why it is not exactly what came back; empty if it is exact.
+        contained: Whether its code did nothing outside of the process by itself, and made calls that are recorded.
         sequence: For one that is repeated: the sequence of equal requests that has run out.
         repeats: How often that sequence has been continued before.
     """
@@ -71,6 +72,7 @@ class Candidate:
     rung: Rung
     same: bool = True
     lossy: str = ""
+    contained: bool = False
     sequence: Hashable = None
     repeats: int = 0
 
@@ -110,6 +112,7 @@ class RecordingIndex:
         match_on: How a recording is found for a call, tried in turn.
         read: Reads the whole interaction of a number, for matchers: a user's own function sees more than the index.
         fidelity_note: Reads why the recording of a number is not exact; empty if it is.
+        acted: Reads whether the call of a number did, or may have done, something outside of the process by itself.
     """
 
     def __init__(
@@ -118,11 +121,13 @@ class RecordingIndex:
         match_on: MatchOn = STRICT,
         read: Callable[[int], Interaction] | None = None,
         fidelity_note: Callable[[int], str] | None = None,
+        acted: Callable[[int], bool] | None = None,
     ) -> None:
         self._lock = Lock()
         self._match_on = match_on
         self._read = read
         self._fidelity_note = fidelity_note
+        self._acted = acted
         self._rows = {row.number: row for row in rows}
         self._by_fingerprint = _Index()
         self._exact = _Index()
@@ -131,8 +136,11 @@ class RecordingIndex:
         self._others: dict[Way, _Index] = {way: _Index() for way in ("address", "ordered") if way in match_on}
         self._parents: dict[int, int] = {}
         self._used: set[int] = set()
+        self._run_through: set[int] = set()
+        """Those used up alone: what is recorded inside them is asked for by itself."""
         self._given_back: set[int] = set()
         self._repeats: dict[Hashable, int] = {}
+        self._with_calls = {row.parent for row in self._rows.values()}
         for row in self._rows.values():
             self._by_fingerprint.add(row.fingerprint, row.number)
             if row.parent is not None:
@@ -159,9 +167,32 @@ class RecordingIndex:
                 return self._candidate(number, "matcher" if callable(way) else way, request)
         return self._repeated(request, address, exhausted) if exhausted != "fail" else None
 
-    def use(self, candidate: Candidate) -> bool:
-        """Mark a recording that was found as used, and return True; False if another call has got it meanwhile."""
+    def again(self, request: CanonicalRequest, is_answer: Callable[[int], bool]) -> Candidate | None:
+        """Return the last recording of the same request that is an answer, used or not; `None` if there is none.
+
+        For kinds whose answers are a function of the request alone.
+
+        Args:
+            request: The request of the call.
+            is_answer: Whether a recording is an answer, and no error.
+        """
         with self._lock:
+            numbers = list(self._by_fingerprint.numbers.get(request.fingerprint, ()))
+            sequence = ("again", request.fingerprint)
+            repeats = self._repeats.get(sequence, 0)
+        number = next(filter(is_answer, reversed(numbers)), None)
+        return self._candidate(number, "repeated", request, sequence, repeats) if number is not None else None
+
+    def use(self, candidate: Candidate, *, alone: bool = False) -> bool:
+        """Mark a recording that was found as used, and return True; False if another call has got it meanwhile.
+
+        Args:
+            candidate: The recording.
+            alone: Whether what is recorded inside it is left to be asked for.
+        """
+        with self._lock:
+            if alone:
+                self._run_through.add(candidate.number)
             if candidate.rung != "repeated":
                 is_free = candidate.number not in self._used
                 self._used.add(candidate.number)
@@ -185,7 +216,10 @@ class RecordingIndex:
     ) -> Candidate:
         lossy = self._fidelity_note(number) if self._fidelity_note is not None else ""
         is_same = self._rows[number].fingerprint == request.fingerprint
-        return Candidate(number, rung, is_same, lossy, sequence, repeats)
+        return Candidate(number, rung, is_same, lossy, self._is_contained(number), sequence, repeats)
+
+    def _is_contained(self, number: int) -> bool:
+        return number in self._with_calls and self._acted is not None and not self._acted(number)
 
     def _free(self, way: Way, request: CanonicalRequest, address: str) -> int | None:
         with self._lock:
@@ -240,7 +274,8 @@ class RecordingIndex:
     def unused(self, numbers: Iterable[int]) -> list[int]:
         """Return those that were not used and are not below one that was.
 
-        What a served tool once called is neither executed nor unused: it lies inside what was served.
+        What a served tool once called is neither executed nor unused: it lies inside what was served. What a tool once
+        called that was run through has to be asked for.
         """
         return [number for number in numbers if not (self._was_used(number) or self._is_inside_used(number))]
 
@@ -251,7 +286,7 @@ class RecordingIndex:
         above: set[int] = set()
         parent = self._parents.get(number)
         while parent is not None and parent not in above:  # a file edited by hand may go in circles
-            if self._was_used(parent):
+            if self._was_used(parent) and parent not in self._run_through:
                 return True
             above.add(parent)
             parent = self._parents.get(parent)

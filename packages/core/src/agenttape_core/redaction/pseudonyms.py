@@ -52,9 +52,17 @@ class Pseudonyms:
         with self._lock:
             return frozenset(secret for secret in self._known.values() if secret is not None)
 
-    def make(self, kind: str, secret: str) -> str:
-        """Return the pseudonym of a secret, and remember the pair."""
-        digest = hmac.new(self._key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256)
+    def make(self, kind: str, secret: str, *, named: str | None = None) -> str:
+        """Return the pseudonym of a secret, and remember the pair.
+
+        Args:
+            kind: Its kind.
+            secret: The secret.
+            named: The text that is hashed in its place, for one that is another in each run.
+        """
+        digest = hmac.new(
+            self._key, (secret if named is None else named).encode("utf-8", "surrogatepass"), hashlib.sha256
+        )
         name = f"{MARK}{kind}:{digest.hexdigest()[:8]}]"
         with self._lock:
             # Of two secrets with one pseudonym neither may be put back: a wrong secret is worse than none.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agenttape_core.redaction.pseudonyms import Pseudonyms
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.text_redactor import TextRedactor
 from agenttape_core.redaction.walk import redact_value, rehydrate_value
@@ -21,6 +22,7 @@ class Redactor(TextRedactor):
         key: The key of the cassette's pseudonyms; see `new_key`.
         rules: The user's own rules, in addition to the built-in detectors.
         enabled: Whether anything is redacted at all.
+        places: Paths that are others in each run, by name.
     """
 
     def value(self, plain: Plain) -> Plain:
@@ -41,3 +43,12 @@ class Redactor(TextRedactor):
         A pseudonym that it has not made stays. The very same object is returned when there is none.
         """
         return rehydrate_value(plain, self._pseudonyms) if self._pseudonyms.any_known else plain
+
+    def with_places(self, plain: Plain) -> Plain:
+        """Return plain data with the paths of this run in the place of their pseudonyms, and all secrets replaced."""
+        if not (self.enabled and self.places):
+            return plain
+        only = Pseudonyms(self.key)
+        for name, path in self.places.items():
+            only.make(name, path, named=name)
+        return rehydrate_value(plain, only)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.data import Data
@@ -14,13 +16,14 @@ from agenttape_core.redaction.memo import Memo
 from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.rules import Rule
     from agenttape_core.redaction.scanner import Scanner
 
 _MAX_KEYS = 10_000
+_NO_PLACES: Mapping[str, str] = MappingProxyType({})
 _UNCHANGED = ""
 """Stands in the memory for a text without secrets: the caller gets its own text back, not one that only equals it."""
 
@@ -34,13 +37,20 @@ class TextRedactor:
         key: The key of the cassette's pseudonyms; see `new_key`.
         rules: The user's own rules, in addition to the built-in detectors.
         enabled: Whether anything is redacted at all.
+        places: Paths that are others in each run, by a name of at most 32 of `a-z`, `0-9`, `_` and `-`. Each has a
+            pseudonym of its name, so that it is the same for all runs, and answers get the path of this run.
     """
 
-    def __init__(self, key: str, *, rules: Sequence[Rule] = (), enabled: bool = True) -> None:
+    def __init__(
+        self, key: str, *, rules: Sequence[Rule] = (), enabled: bool = True, places: Mapping[str, str] = _NO_PLACES
+    ) -> None:
         self.key = key
         self.rules = tuple(rules)
         self.enabled = enabled
         self._pseudonyms = Pseudonyms(key)
+        self.places = places
+        for name, path in places.items() if enabled else ():
+            self._pseudonyms.make(name, path, named=name)  # an answer may hold it before a request does
         self._memo = Memo()
         self._bytes_memo = Memo()
         self.harmless_keys: set[str] = set()
@@ -50,7 +60,13 @@ class TextRedactor:
         # Imported by the first session, not by whoever imports us: the detectors are most of this layer.
         from agenttape_core.redaction.scanner import Scanner
 
-        return Scanner(self.rules, self.contains_secret)
+        if not self.places:
+            return Scanner(self.rules, self.contains_secret)
+        from agenttape_core.redaction.rules import Rule
+
+        longest_first = sorted(self.places.items(), key=lambda place: -len(place[1]))
+        places = [Rule(name, pattern=rf"{re.escape(path)}(?![\w-])") for name, path in longest_first]
+        return Scanner((*self.rules, *places), self.contains_secret)
 
     def text(self, text: str) -> str:
         """Return a text with a pseudonym in the place of each secret; the same object when there is none.
@@ -129,7 +145,8 @@ class TextRedactor:
             encoded = encode_like(secret, redacted)
             self._pseudonyms.note_encoded(encoded, secret)
             return encoded
-        return f"{finding.quote}{self._pseudonyms.make(finding.kind, secret)}{finding.quote}"
+        named = finding.kind if self.places.get(finding.kind) == secret else None
+        return f"{finding.quote}{self._pseudonyms.make(finding.kind, secret, named=named)}{finding.quote}"
 
 
 def _between_pseudonyms(text: str) -> list[tuple[int, int]]:

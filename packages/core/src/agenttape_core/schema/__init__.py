@@ -2,7 +2,7 @@
 
 from agenttape_core.schema.header import FORMAT_VERSION, Freeze, Header, Redaction, Volatile
 from agenttape_core.schema.index_row import IndexRow
-from agenttape_core.schema.interaction import KINDS, Fidelity, Interaction, Kind, Timing
+from agenttape_core.schema.interaction import KINDS, PURE_KINDS, Act, Fidelity, Interaction, Kind, Timing
 from agenttape_core.schema.opaque import OPAQUE, Opaque
 from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
 from agenttape_core.schema.python_types import PYTHON_VALUES, class_name, loaded_class
@@ -14,7 +14,9 @@ __all__ = [
     "GAP",
     "KINDS",
     "OPAQUE",
+    "PURE_KINDS",
     "PYTHON_VALUES",
+    "Act",
     "Effect",
     "Fidelity",
     "Freeze",

@@ -67,4 +67,6 @@ class Header(Record):
     redaction: Redaction = Redaction()
     ignore: list[str] = Field(default_factory=list)
     """The paths of requests that the fingerprints of this file leave out."""
+    http: bool = False
+    """True if requests of HTTP clients were taped that the user had not taped; a replay then does the same."""
     volatile: Volatile = Volatile()

@@ -14,8 +14,21 @@ Kind = Literal["chat", "completion", "embeddings", "retrieval", "tool", "node", 
 
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
+PURE_KINDS: frozenset[str] = frozenset({"embeddings"})
+"""The kinds whose answer is a function of the request alone: one recording answers every equal request, and it is no
+failure if nobody asks for it."""
+
 Fidelity = Literal["exact", "lossy", "missing"]
 """The completeness of a record: all that happened; an approximation; only the fact that it happened."""
+
+
+class Act(Record):
+    """One thing that the code of a call did outside the process by itself. Redacted."""
+
+    what: str
+    """The act in words: `wrote report.md`."""
+    at: str = ""
+    """The line of the program that did it, as `desk/tools.py:41`; empty where it is not known."""
 
 
 class Interaction(Record):
@@ -42,6 +55,9 @@ class Interaction(Record):
     """True if its outcome is what came back. A lossy one is not served unless the session is told to."""
     fidelity_note: str = ""
     """The part that is lost, and the reason; empty for an exact one."""
+    acts: list[Act] | None = None
+    """The things that its code did outside the process by itself, not inside other calls; empty if it did none, and
+    `None` where nobody watched."""
     request: dict[str, Any]
     """The request as plain data, continuations resolved."""
     outcome: Outcome
@@ -56,3 +72,7 @@ class Timing(Record):
     duration_ms: float
     offsets_ms: list[float] = Field(default_factory=list)
     """For a stream: the arrival of each chunk, in milliseconds after the call began. The first one is the TTFT."""
+    moment: float | None = None
+    """The moment at which the code of a tool began, by its own clock, in seconds since the epoch."""
+    nonce: str = ""
+    """A text that no other recording has, of which the ids in the code of a tool were made."""

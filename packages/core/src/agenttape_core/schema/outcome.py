@@ -44,17 +44,26 @@ class Outcome(Record):
     """The end of one boundary crossing.
 
     `returned` has a `value`; `raised` has an `error`; `streamed` has `chunks` and says in `ended` whether the
-    stream was exhausted, closed early by its reader, or broken by an `error`. Whichever it was, `effects` is what else
-    the call did meanwhile, in this order.
+    stream was exhausted, closed early by its reader, or broken by an `error`. A call that the program `cancelled`
+    before it ended has the `chunks` so far, if it was a stream. Whichever it was, `effects` is what else the call did
+    meanwhile, in this order.
     """
 
-    status: Literal["returned", "raised", "streamed"]
+    status: Literal["returned", "raised", "streamed", "cancelled"]
     value: Any = None
     chunks: list[Any] | None = None
     ended: Literal["exhausted", "closed", "raised"] | None = None
     error: RecordedError | None = None
     usage: Usage | None = None
     effects: list[Effect] = Field(default_factory=list)
+    given_up: int | None = None
+    """The number of chunks that had arrived (0 but for a stream) when the program gave up the thread of the call: a
+    timeout fired around it, and the call went on. `None` if it did not."""
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the call brought no whole answer: it raised, its stream broke, or it was cancelled."""
+        return self.error is not None or self.status == "cancelled"
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

@@ -8,7 +8,7 @@ import re
 import secrets
 from pathlib import Path
 
-from agenttape_core.errors import CassetteWriteError
+from agenttape_core.errors import CassetteWriteError, how_to_recover
 
 
 def real_path(path: Path) -> Path:
@@ -76,7 +76,7 @@ def _failure(path: Path, error: OSError, kept: Path | None) -> CassetteWriteErro
     if kept is None:
         return CassetteWriteError(path, problem, remedy="free space or fix the permissions, then record again")
     if kept.suffix == ".journal":
-        remedy = f'then get it back: agenttape_core.recover(Path("{kept}"))'
+        remedy = f"then make a cassette of it:  {how_to_recover(kept)}"
     else:
         remedy = "it is complete: rename it"
     return CassetteWriteError(path, f"{problem}; what was recorded is kept in {kept}", remedy=remedy)

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.errors import CassetteWriteError, ConfigurationError
+from agenttape_core.errors import CassetteWriteError, ConfigurationError, how_to_recover
 from agenttape_core.redaction import Redactor, new_key
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class FsspecStore:
             remedy = "check the address and your rights, then record again"
             if kept_in is not None:
                 problem += f"; what was recorded is kept in {kept_in}"
-                remedy = f'then get it back: agenttape_core.recover(Path("{kept_in}"))'
+                remedy = f"then make a cassette of it:  {how_to_recover(kept_in)}"
             raise CassetteWriteError(self._folder.joined(key), problem, remedy=remedy) from error
 
     def delete(self, folder: str, names: Iterable[str]) -> None:

@@ -26,7 +26,7 @@ from agenttape_core.storage.lock import WriterLock, beside, prepare_beside, real
 from agenttape_core.storage.writer import stored_record, stored_step, write_cassette
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
     from agenttape_core.storage.location import Location
@@ -40,12 +40,14 @@ class Carried(NamedTuple):
         timing: When it happened, in milliseconds.
         order: Where it belongs in the cassette, as for `Journal.append`.
         source: The number of the other cassette, from 1, where interactions of several are carried.
+        inside: The number, in this recording, of the call that it lies inside now; 0 if that is the one of before.
     """
 
     interaction: Interaction
     timing: Timing
     order: tuple[Any, ...]
     source: int = 1
+    inside: int = 0
 
 
 class Journal:
@@ -120,16 +122,17 @@ class Journal:
         self._append_interaction(*carried)
 
     def _append_interaction(
-        self, interaction: Interaction, timing: Timing, order: tuple[Any, ...], source: int = 0
+        self, interaction: Interaction, timing: Timing, order: tuple[Any, ...], source: int = 0, inside: int = 0
     ) -> None:
         times = _checked_times(timing.duration_ms, *timing.offsets_ms)
         start = {} if timing.start_ms is None else {"start": _checked_times(timing.start_ms)[0]}
+        began = {} if timing.moment is None else {"moment": timing.moment, "nonce": timing.nonce}
         self._refuse_fork()
         with self._mutex:
             self._refuse_closed()
             record = stored_record(self._compactor, interaction, self._file.numbered + 1)
-            carried = {"carried": source} if source else {}
-            line = {"order": list(order), **carried, **start, "timing": times, "record": record}
+            carried = {**({"carried": source} if source else {}), **({"inside": inside} if inside else {})}
+            line = {"order": list(order), **carried, **start, **began, "timing": times, "record": record}
             self._append(_line(line), is_numbered=True)
             self._compactor.confirm()
 
@@ -164,7 +167,12 @@ class Journal:
         """True if nothing was recorded yet."""
         return self._file.numbered == 0
 
-    def commit(self, header: Header, keep: Sequence[Interaction | Step] = ()) -> None:
+    def commit(
+        self,
+        header: Header,
+        keep: Sequence[Interaction | Step] = (),
+        standing_for: Mapping[int, int] | None = None,
+    ) -> None:
         """Replace the cassette by what was recorded, then remove the journal.
 
         The interactions are sorted by their order and numbered from 1; parents that were not recorded are dropped.
@@ -172,6 +180,8 @@ class Journal:
         Args:
             header: The header of the cassette. Its timings are those of `keep`, by their old numbers.
             keep: Interactions and steps of an earlier cassette that stay, before all others and in this order.
+            standing_for: Numbers that name parents of what was appended, with the numbers, in the earlier cassette, of
+                the interactions they mean.
 
         Raises:
             CassetteWriteError: The cassette could not be written; it is as it was, and the journal holds the
@@ -185,7 +195,7 @@ class Journal:
             written = False
             try:
                 _, lines = read_journal(self.path, self._file.content())
-                full_header, records = assemble(header, keep, lines)
+                full_header, records = assemble(header, keep, lines, standing_for)
                 write_cassette(self.target, full_header, records, kept_in=self.path)
                 if isinstance(self.target, Path):
                     remove_leftovers(self.target)

@@ -1,0 +1,30 @@
+"""Acts: what code does outside this process by itself, seen while a session records.
+
+`sys.addaudithook` sees each connection, each file that is opened for writing, made, changed or removed, and each
+process that Python code starts; `guard.sends` sees what goes out on a connection that was open before. Both are
+installed while somebody watches, and the hook, which cannot be taken away again, only tests one name afterwards.
+
+Not acts: reading; whatever is done by importing a library, such as byte code that is kept; writing to a handle that is
+open already, such as a log or the terminal; what our own storage writes; the bare look-up of a name; answers of a
+server in this process; a database in memory; telemetry.
+
+Limits. C code with sockets or files of its own raises no events: `clients` says of which packages that is known, and
+`native` decides whether the code of a call comes near them, other than through a boundary (`interfaces`). A file that
+was opened before may be written to unseen.
+"""
+
+from agenttape_core.acts.code import line_of
+from agenttape_core.acts.interfaces import Interface, mark_boundary, recording_through, register_frameworks
+from agenttape_core.acts.native import Unseen
+from agenttape_core.acts.watching import Deed, watching_deeds
+
+__all__ = [
+    "Deed",
+    "Interface",
+    "Unseen",
+    "line_of",
+    "mark_boundary",
+    "recording_through",
+    "register_frameworks",
+    "watching_deeds",
+]

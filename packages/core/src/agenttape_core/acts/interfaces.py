@@ -1,0 +1,82 @@
+"""Interfaces whose objects are boundaries, and the frameworks they belong to, as integrations register them.
+
+What such an object does outside is recorded and served by a boundary of its own, so it is no act of the call around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from weakref import WeakSet
+
+
+class Interface(NamedTuple):
+    """A class of a framework whose objects are boundaries.
+
+    Args:
+        base: The class.
+        is_recorded: Whether an object derived from it is a boundary, or keeps all that it holds in this process; given
+            the object, and whether the session is ambient.
+    """
+
+    base: type
+    is_recorded: Callable[[Any, bool], bool]
+
+
+_interfaces: dict[type, list[Interface]] = {}
+_frameworks: set[str] = set()
+_marked: WeakSet[Callable[..., Any]] = WeakSet()
+
+
+@contextmanager
+def recording_through(interface: Interface) -> Iterator[None]:
+    """Note an interface while its objects can be boundaries."""
+    entries = _interfaces.setdefault(interface.base, [])
+    entries.append(interface)
+    try:
+        yield
+    finally:
+        entries.remove(interface)
+        if not entries:
+            _interfaces.pop(interface.base, None)
+
+
+def interface_of(cls: type) -> type | None:
+    """Return the interface that a class implements; `None` if there is none."""
+    return next((base for base in cls.__mro__ if base in _interfaces), None)
+
+
+def is_recorded(value: Any, *, is_ambient: bool) -> bool:
+    """Return whether what an object does outside is recorded by a boundary of its own, or it does nothing there.
+
+    Args:
+        value: The object.
+        is_ambient: Whether the session tapes objects that the user did not tape.
+    """
+    found = (interface for base in type(value).__mro__ for interface in list(_interfaces.get(base, ())))
+    return any(interface.is_recorded(value, is_ambient) for interface in found)
+
+
+def mark_boundary(function: Callable[..., Any]) -> None:
+    """Mark a function of ours as a boundary wherever it is called, also where objects are taped one by one."""
+    _marked.add(function)
+
+
+def is_marked(function: Callable[..., Any]) -> bool:
+    """Return whether a function of ours is marked as a boundary."""
+    return function in _marked
+
+
+def register_frameworks(modules: Iterable[str]) -> None:
+    """Note the root modules of a framework: its objects only connect what the program gave them.
+
+    Args:
+        modules: The names of modules of it.
+    """
+    _frameworks.update(name.partition(".")[0] for name in modules)
+
+
+def is_of_framework(cls: type) -> bool:
+    """Return whether a class is that of a framework, or derives from one."""
+    return any(base.__module__.partition(".")[0] in _frameworks for base in cls.__mro__)

@@ -1,0 +1,75 @@
+"""The decision if the code of a call comes near a client that nothing can watch (`clients`).
+
+That such a package is loaded means little: an SDK of some provider loads grpc, and no tool has to do with it. So the
+code is followed by name (`following`): where a client, or one of its objects, is met and it is loaded, the call cannot
+be said to have done nothing. This errs on the side of having met one: code that is named counts, whether or not it ran.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from agenttape_core.acts.clients import CLIENTS, DATABASE, GO_BETWEENS, LOOPS
+from agenttape_core.acts.following import TOO_FAR, is_own, met
+
+_MOST = 1000
+"""The greatest number of answers that are remembered, with the objects that they are about."""
+
+
+class Unseen:
+    """Finds the things that calls may have done unseen, and remembers them as long as nothing more is loaded."""
+
+    def __init__(self) -> None:
+        self._loaded: frozenset[str] = frozenset()
+        self._modules = -1
+        self._known: dict[tuple[int, int, bool], tuple[Any, str]] = {}
+
+    def by(self, code: Any, *, opened_database: bool, is_ambient: bool = True) -> str:
+        """Return what the code of a call may have done unseen, in words; empty if there is no sign of it.
+
+        Args:
+            code: The object whose code ran: a function, a method, or an object that has a method of its own for it.
+            opened_database: Whether it opened a database by itself, in memory or not: it needs no older one then.
+            is_ambient: Whether objects that the user did not tape are boundaries, too.
+        """
+        loop = _running_loop()
+        if loop:
+            return f"ran in an event loop of {loop}, whose connections are made by C code"
+        found = self._met(code, is_ambient)
+        if found == DATABASE:
+            return "" if opened_database else "may use a database of sqlite3 that was open before"
+        if found in GO_BETWEENS:
+            return f"uses {found}, which works through a client that cannot be watched"
+        if found == TOO_FAR:
+            return "is too much code to be sure that it does nothing outside"
+        return f"uses {found}, which cannot be watched: {CLIENTS[found]}" if found else ""
+
+    def _met(self, code: Any, is_ambient: bool) -> str:
+        if len(sys.modules) != self._modules:
+            self._modules = len(sys.modules)
+            self._loaded = _loaded()
+            self._known.clear()
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        function, receiver = getattr(code, "__func__", code), getattr(code, "__self__", None)
+        key = id(function), id(receiver), is_ambient  # each look at a method makes an object
+        known = self._known.get(key)
+        if known is None:  # the object is kept, or its number could become that of another
+            known = self._known[key] = code, met(code, self._loaded, is_ambient=is_ambient)
+        return known[1]
+
+
+def _running_loop() -> str:
+    asyncio = sys.modules.get("asyncio")
+    loop = asyncio._get_running_loop() if asyncio is not None else None  # noqa: SLF001 - documented, for event loops
+    package = type(loop).__module__.partition(".")[0]
+    return package if package in LOOPS else ""
+
+
+def _loaded() -> frozenset[str]:
+    """Return the names of those that are loaded, and are not modules of the program that have the same name."""
+    modules = sys.modules
+    through = (name for name, others in GO_BETWEENS.items() if any(other in modules for other in others))
+    found = (name for name in (*CLIENTS, *through, DATABASE) if name in modules)
+    return frozenset(name for name in found if not is_own(name))

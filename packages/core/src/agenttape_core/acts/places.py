@@ -1,0 +1,96 @@
+"""The line of the program that an act is done at."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from agenttape_core.acts.words import shown
+from agenttape_core.guard.caller import is_library
+
+if TYPE_CHECKING:
+    import types
+
+_OURS = "agenttape_"
+_STORING = tuple(
+    f"agenttape_core.{room}" for room in ("storage", "lifecycle", "format", "settings", "redaction", "tools")
+)
+"""The rooms of ours that write files for themselves; the others only call what belongs to the program."""
+_IMPORT = "<frozen importlib"
+_TELEMETRY = (
+    *("langsmith.client", "langsmith._internal", "langsmith.async_client", "posthog.client", "posthog.consumer"),
+    *("posthog.request", "opentelemetry.exporter", "opentelemetry.sdk", "sentry_sdk.transport", "sentry_sdk.worker"),
+    *("langfuse.request", "langfuse._task_manager", "ddtrace.internal", "newrelic.core", "logfire._internal"),
+)
+"""Modules that send reports on a program from inside it, which are no part of what it does. Those that stand between
+the program and what it calls, to report that, are not among them."""
+_RECORDERS = ("vcr.", "betamax.")
+"""Modules that record what they send, and answer it themselves in a replay."""
+_ASKING = frozenset({"platform", "ctypes.util", "uuid", "sysconfig", "_osx_support", "_aix_support", "locale"})
+"""Modules of the standard library that start processes only to learn about the machine."""
+_INSTALLED = ("site-packages/", "dist-packages/")
+
+
+class Place(NamedTuple):
+    """The place of an act.
+
+    Args:
+        inside: The nearest line of the program in the call that runs; empty if there is none.
+        anywhere: The nearest line of the program on the stack of the thread, or else of a library.
+    """
+
+    inside: str
+    anywhere: str
+
+
+def place_of(frame: types.FrameType | None) -> Place | None:
+    """Return where an act is done, or `None` if it is none of the program's.
+
+    An import, our storage and telemetry are not, nor is a request that another recorder will answer in a replay.
+
+    Args:
+        frame: The innermost frame that may belong to it.
+    """
+    library = ""
+    is_inside, met = True, False
+    while frame is not None:
+        filename, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
+        if module.startswith(_OURS):
+            if not met and module.startswith(_STORING):
+                return None
+            is_inside = is_inside and not met
+        elif _is_installed(filename):
+            if module.startswith((*_TELEMETRY, *_RECORDERS)):
+                return None
+            met, library = True, library or _line(frame)
+        elif filename.startswith(_IMPORT) or (module in _ASKING and is_library(filename)):
+            return None
+        elif not is_library(filename) and not filename.startswith("<frozen"):
+            own = _line(frame)
+            return Place(own if is_inside else "", own)
+        frame = frame.f_back
+    return Place("", library)
+
+
+def _is_installed(filename: str) -> bool:
+    return any(part[:-1] in filename for part in _INSTALLED)
+
+
+def _line(frame: types.FrameType) -> str:
+    return f"{shown_file(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def shown_file(filename: str) -> str:
+    """Return the name of a file of code: from the working folder, or from the folder that packages are installed in."""
+    if filename.startswith("<"):
+        return filename
+    spelled = filename.replace("\\", "/")
+    for part in _INSTALLED:
+        if part in spelled:
+            return spelled.rpartition(part)[2]
+    return shown(filename)
+
+
+def innermost(depth: int) -> types.FrameType:
+    """Return the frame so many calls above the caller."""
+    return sys._getframe(depth + 1)  # noqa: SLF001 - gives the stack without building a list

@@ -1,0 +1,181 @@
+"""The hook and the seams that see acts, while somebody watches."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from agenttape_core.acts.places import Place, innermost, place_of
+from agenttape_core.acts.words import DRAWING, EVENTS, IN_MEMORY, WITHIN_SHUTIL, draw, words_of
+from agenttape_core.guard.attempts import CONNECTING
+from agenttape_core.guard.caller import in_socketpair
+from agenttape_core.guard.hosts import is_loopback, normal, text
+from agenttape_core.guard.lookups import watching_lookups
+from agenttape_core.guard.replaced import replaced
+from agenttape_core.guard.sends import Send, watching_sends
+from agenttape_core.guard.watchers import Watchers
+
+if TYPE_CHECKING:
+    import socket
+
+
+DeedKind = Literal["reach", "change", "private"]
+
+
+class Deed(NamedTuple):
+    """Something that is about to be done outside the process.
+
+    Args:
+        what: The words for it.
+        place: Where it is done.
+        kind: `reach` for a connection, or sending on one; `change` for the rest; `private` for a database in memory,
+            which is no act.
+        to: The names and the address of the host at the other end of a connection; empty for the processes that
+            `multiprocessing` has started.
+    """
+
+    what: str
+    place: Place
+    kind: DeedKind
+    to: tuple[str, ...] = ()
+
+
+Watcher = Callable[[Deed], object]
+"""Called before something is done, in its thread and context; it is not done if the watcher raises."""
+
+
+_THIS_MACHINE = ("localhost",)
+
+
+class _Names:
+    """The names behind addresses, as they were looked up."""
+
+    _MOST = 1000
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def learn(self, host: str, addresses: list[str]) -> None:
+        for address in addresses:
+            if address != host:
+                self._names[address] = host
+        while len(self._names) > self._MOST:
+            self._names.pop(next(iter(self._names)), None)
+
+    def of(self, address: str) -> str:
+        return self._names.get(address, address)
+
+
+class _Watching:
+    """The watchers of this process, and what is installed for them."""
+
+    def __init__(self) -> None:
+        self.watchers: Watchers[Watcher] = Watchers(self._install)
+        self.names = _Names()
+
+    def _install(self, seams: contextlib.ExitStack) -> None:
+        from multiprocessing.process import BaseProcess  # costs some milliseconds, once
+
+        _add_hook()
+        seams.enter_context(watching_lookups(self.names.learn))
+        seams.enter_context(watching_sends(self._sent))
+        seams.enter_context(replaced(BaseProcess, "start", _starting(self, BaseProcess.start)))
+
+    def _sent(self, send: Send) -> None:
+        if send.is_open and not send.is_answer:
+            self.reached(send.sock, send.to, depth=3)
+
+    def reached(self, sock: socket.socket, address: Any, depth: int) -> None:
+        """Tell of a connection, or of sending on one."""
+        shown, to = self._other_end(sock, address)
+        self.done(f"reached {shown}", depth + 1, "reach", to)
+
+    def _other_end(self, sock: socket.socket, address: Any) -> tuple[str, tuple[str, ...]]:
+        """Return the words for what is at the other end, and the names and the address of the host."""
+        if isinstance(address, tuple) and len(address) > 1 and isinstance(address[0], str | bytes):
+            host = text(address[0])
+            name = getattr(sock, "server_hostname", None) or self.names.of(host)
+            if is_loopback(normal(host)):
+                return host, (host,)  # a server of a test has another port in each run
+            return (f"[{name}]:{address[1]}" if ":" in name else f"{name}:{address[1]}"), (name, host)
+        if isinstance(address, str | bytes):
+            path = text(address).replace("\0", "@")
+            if "/pymp-" in path:
+                return "another process of Python", ()
+            return f"the socket {path.rpartition('/')[2]}", _THIS_MACHINE
+        return f"the system ({getattr(sock.family, 'name', sock.family)})", _THIS_MACHINE
+
+    def done(self, what: str, depth: int, kind: DeedKind = "change", to: tuple[str, ...] = ()) -> None:
+        """Tell of what is about to be done.
+
+        Args:
+            what: The words for it.
+            depth: How many calls lie between this and the code that does it.
+            kind: The kind of the deed.
+            to: The host at the other end of a connection.
+        """
+        place = place_of(innermost(depth))
+        if place is not None:
+            deed = Deed(what, place, kind, to)
+            for watcher in self.watchers.all:
+                watcher(deed)
+
+
+_watching = _Watching()
+
+
+@functools.cache
+def _add_hook() -> None:
+    """Add the hook, which can never be taken away."""
+    sys.addaudithook(_hook_for(_watching))
+
+
+def watching_deeds(watcher: Watcher) -> contextlib.AbstractContextManager[None]:
+    """Show all that the process does outside to a watcher during the block.
+
+    Watchers may nest and overlap in any threads.
+
+    Args:
+        watcher: Called with each deed before it is done, in its thread and context. It is not done if the watcher
+            raises. One deed may be shown more than once.
+    """
+    return _watching.watchers.including(watcher)
+
+
+def _hook_for(watching: _Watching) -> Callable[[str, tuple[Any, ...]], None]:
+    """Make the hook, with what it needs in its closure: it runs until after this module's globals are gone."""
+    events, drawing, connecting, within_shutil = EVENTS, DRAWING, frozenset(CONNECTING), WITHIN_SHUTIL
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if not watching.watchers.all:
+            return
+        if event in events:
+            what = words_of(event, args)
+            if what is not None and not (event in within_shutil and _is_of_shutil(1)):
+                watching.done(what, 2, "change" if what != IN_MEMORY else "private")
+        elif event in connecting:
+            if args[1] is not None and not in_socketpair():
+                watching.reached(args[0], args[1], depth=2)
+        elif event in drawing:
+            draw(args[0])
+
+    return hook
+
+
+def _is_of_shutil(depth: int) -> bool:
+    return innermost(depth + 1).f_globals.get("__name__") == "shutil"
+
+
+def _starting(watching: _Watching, real: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the method by which `multiprocessing` starts a process: not each way of it raises an event."""
+
+    @functools.wraps(real)
+    def start(self: Any) -> Any:
+        if watching.watchers.all:
+            watching.done("started a process of Python", 2)
+        return real(self)
+
+    return start

@@ -1,0 +1,209 @@
+"""The words for what an audit event is about to do outside the process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_ANONYMOUS = getattr(os, "O_TMPFILE", 0) & ~getattr(os, "O_DIRECTORY", 0)
+_DEVICES = ("/dev/", "/proc/self/fd/")
+IN_MEMORY = "opened a database in memory"
+"""The words for what is no act, and tells that no older database was needed."""
+_HERE = -1
+"""The number of a folder in an event that is about a path of the working folder."""
+
+
+def shown(path: Any) -> str:
+    """Return a path as it is named: from the working folder where it is in there, else without its folders."""
+    full = os.path.abspath(os.fsdecode(path))
+    with contextlib.suppress(OSError):  # the working folder may be gone
+        here = os.getcwd()
+        if full.startswith(here + os.sep):
+            return full[len(here) + 1 :].replace(os.sep, "/")
+    return os.path.basename(full)
+
+
+def _is_path(path: Any) -> bool:
+    return isinstance(path, str | bytes | os.PathLike)
+
+
+def _opened(path: Any, mode: Any, flags: Any) -> str | None:
+    writes = bool(flags & _WRITING) if isinstance(flags, int) else bool(set(str(mode)) & set("wax+"))
+    if not writes or not _is_path(path):
+        return None
+    if _ANONYMOUS and isinstance(flags, int) and flags & _ANONYMOUS:
+        return None  # a file without a name, which nobody else can see
+    if os.fsdecode(path).startswith(_DEVICES) or os.path.isdir(path):  # a folder is not written to by opening it
+        return None
+    return f"wrote {_file(path)}"
+
+
+def _file(path: Any) -> str:
+    return "a temporary file" if _temporary.holds(path) else shown(path)
+
+
+def _folder(path: Any) -> str:
+    return "a temporary folder" if _temporary.holds(path) else f"the folder {shown(path)}"
+
+
+class _Temporary:
+    """The names that `tempfile` has drawn: they differ in each run, and must not make a recording differ."""
+
+    _MOST = 1000
+
+    def __init__(self) -> None:
+        self._drawn: dict[str, None] = {}
+
+    def drawn(self, path: Any) -> None:
+        self._drawn[os.path.abspath(os.fsdecode(path))] = None
+        if len(self._drawn) > self._MOST:
+            self._drawn.pop(next(iter(self._drawn)), None)
+
+    def holds(self, path: Any) -> bool:
+        if not self._drawn:
+            return False
+        full = os.path.abspath(os.fsdecode(path))
+        return full in self._drawn or os.path.dirname(full) in self._drawn
+
+
+_temporary = _Temporary()
+
+
+def _on(verb: str, path: Any, folder: Any = _HERE, name: Callable[[Any], str] = _file) -> str | None:
+    """Name an act on what has to be there."""
+    if isinstance(path, int):
+        return f"{verb} an open file"
+    if not _is_path(path) or (folder in (_HERE, None) and not os.path.lexists(path)):
+        return None
+    return f"{verb} {name(path)}"
+
+
+def _removed(path: Any, folder: Any = _HERE) -> str | None:
+    return _on("removed", path, folder)
+
+
+def _removed_folder(path: Any, folder: Any = _HERE) -> str | None:
+    return _on("removed", path, folder, _folder)
+
+
+def _made_folder(path: Any, _mode: Any = 0, folder: Any = _HERE) -> str | None:
+    if folder in (_HERE, None) and (os.path.lexists(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path)))):
+        return None  # it cannot be made
+    return f"made {_folder(path)}"
+
+
+def _cut(path: Any, *_: Any) -> str | None:
+    return _on("cut", path)
+
+
+def _changed(path: Any, *_: Any) -> str | None:
+    return _on("changed", path)
+
+
+def _changed_target(_: Any, path: Any) -> str | None:
+    return _on("changed", path)
+
+
+def _moved(source: Any, target: Any, *_: Any) -> str | None:
+    return f"renamed {_file(source)} to {_file(target)}" if _is_path(source) and _is_path(target) else None
+
+
+def _linked(source: Any, target: Any, *_: Any) -> str | None:
+    return f"made the link {shown(target)}" if _is_path(source) and _is_path(target) else None
+
+
+def _database(database: Any) -> str | None:
+    name = os.fsdecode(database) if _is_path(database) else ""
+    if not name or name.startswith((":memory:", "file::memory:")) or "mode=memory" in name:
+        return IN_MEMORY
+    return f"opened the database {shown(name.removeprefix('file:').partition('?')[0])}"
+
+
+def program(command: Any) -> str:
+    """Return the program of a command, without its arguments, which may hold secrets."""
+    first = command[0] if isinstance(command, list | tuple) and command else command
+    words = os.fsdecode(first).split() if _is_path(first) else []
+    return words[0].replace("\\", "/").rpartition("/")[2] if words else "a process"
+
+
+def _started(command: Any, *_: Any) -> str:
+    return f"started {program(command)}"
+
+
+def _spawned(executable: Any, args: Any = None, *_: Any) -> str:
+    """Name what `subprocess` starts: the program is given only where it is not that of the arguments."""
+    return _started(executable or args)
+
+
+def _told(text: str) -> Callable[..., str]:
+    return lambda *_: text
+
+
+_WORDS: dict[str, Callable[..., str | None]] = {
+    "open": _opened,
+    "os.remove": _removed,
+    "os.rmdir": _removed_folder,
+    "shutil.rmtree": _removed_folder,
+    "os.mkdir": _made_folder,
+    "os.rename": _moved,
+    "shutil.move": _moved,
+    "os.link": _linked,
+    "os.symlink": _linked,
+    "os.truncate": _cut,
+    **dict.fromkeys(
+        ("os.chmod", "os.chown", "os.chflags", "os.utime", "os.setxattr", "os.removexattr", "shutil.chown"), _changed
+    ),
+    **dict.fromkeys(("shutil.copymode", "shutil.copystat"), _changed_target),
+    "sqlite3.connect": _database,
+    "subprocess.Popen": _spawned,
+    "os.system": _started,
+    "os.exec": _started,
+    "os.posix_spawn": _started,
+    "os.spawn": lambda _, path, *__: _started(path),
+    "os.startfile": _started,
+    "os.startfile/2": _started,
+    "pty.spawn": _started,
+    "os.fork": _told("started a copy of this process"),
+    "os.forkpty": _told("started a copy of this process"),
+    "os.kill": _told("sent a signal to a process"),
+    "os.killpg": _told("sent a signal to a process"),
+    "ctypes.dlopen": lambda name: f"loaded the C library {shown(name)}" if name else None,
+    "syslog.syslog": _told("wrote to the system's log"),
+    **dict.fromkeys(
+        ("winreg.CreateKey", "winreg.DeleteKey", "winreg.DeleteValue", "winreg.SetValue", "winreg.LoadKey"),
+        _told("changed the registry"),
+    ),
+}
+"""Of each event: the words for what it is about to do, given its arguments; `None` if it does nothing outside."""
+
+WITHIN_SHUTIL = frozenset({"os.remove", "os.rmdir", "os.chmod", "os.chown", "os.utime", "os.setxattr"})
+"""The events that say no more than those of `shutil` around them."""
+
+EVENTS = frozenset(_WORDS)
+"""The events that may be about an act, but for those of sockets."""
+
+DRAWING = frozenset({"tempfile.mkstemp", "tempfile.mkdtemp"})
+"""The events that come before a temporary file or folder is made, with its name."""
+
+
+def words_of(event: str, args: tuple[Any, ...]) -> str | None:
+    """Return what an event is about to do outside the process, in words; `None` if it is nothing of the kind."""
+    try:
+        return _WORDS[event](*args)
+    except (TypeError, ValueError, OSError):  # a Python with other arguments, or a path that cannot be one
+        return f"did {event}" if not _is_reading(event, args) else None
+
+
+def _is_reading(event: str, args: tuple[Any, ...]) -> bool:
+    return event == "open" and len(args) > 1 and not set(str(args[1])) & set("wax+")
+
+
+def draw(path: Any) -> None:
+    """Note a name that `tempfile` has drawn."""
+    if _is_path(path):
+        _temporary.drawn(path)
