@@ -6,16 +6,18 @@ other. `register_seam` adds the id makers and clocks of a framework.
 
 What is covered, and how:
 
-- `time.time`, `time_ns`, `clock_gettime`, `gmtime`, `localtime`, `ctime`, `asctime`, `strftime`, `datetime.now`,
-  `utcnow`, `today`, `date.today`, the module-level functions of `random` and `numpy.random`, and the id makers of
-  `uuid_utils`: replaced in every loaded module that holds them as a global, also under another name, also in modules
-  imported while a session is open.
+- `time.time`, `time_ns`, `clock_gettime`, `gmtime`, `localtime`, `ctime`, `asctime`, `strftime`, the module-level
+  functions of `random` and `numpy.random`, and the id makers of `uuid_utils`: replaced in every loaded module that
+  holds them as a global, also under another name, also in modules imported while a session is open.
+- `datetime.now`, `utcnow`, `today` and `date.today`: replaced inside the real classes, so every reference to a class is
+  covered, and derived classes are.
 - `uuid1`, `uuid4`, `uuid6` and `uuid7` of `uuid`, `uuid_utils.compat` and `uuid6`, as far as they have them: replaced
   inside the function object, so every reference is covered, default factories and class attributes from before the
   session included.
 - `random.Random()` and whatever numpy makes without a seed: by the one function each that seeds them.
 - `time.sleep` and `asyncio.sleep` really sleep, and let the frozen clock pass by as much. Where a framework sleeps
-  between two attempts, a replay lets the clock pass and does not sleep.
+  between two attempts, a replay lets the clock pass and does not sleep. Waits with a timeout that expires pass the
+  time too (`waiting`), and so do loops that only read the clock (`spinning`).
 - `os.environ` and all that reads it: in the methods of its class, so every reference is covered.
 
 Modules are never imported for this: what is not imported needs no freezing.
@@ -25,11 +27,8 @@ What is never frozen: `perf_counter`, `monotonic`, the event loop's clock, gener
 
 Limits. A *direct* reference to a builtin that was taken before the session and is not a module's global cannot be
 reached: `field(default_factory=datetime.now)` or `default_factory=time.time` in a class defined earlier, a default
-argument, a closure (use `lambda: datetime.now()`). Neither can `now` of a subclass of `datetime`, C extensions, or
-pydantic's `PastDatetime`, which asks the system. Within a session `type(x) == datetime` holds, `type(x) is datetime`
-does not, and an enum cannot derive from the stand-in of `date`. The modules in `modules.SKIPPED` keep their direct
-references. A loop that waits for `time.time` to pass a deadline and never sleeps does not end, unless the clock is
-ticking: such code wants `monotonic`.
+argument, a closure (use `lambda: datetime.now()`). Neither can C code that asks the system, such as pydantic's
+`PastDatetime`. The modules in `modules.SKIPPED` keep their direct references.
 """
 
 from agenttape_core.freeze.backoff import register_backoff

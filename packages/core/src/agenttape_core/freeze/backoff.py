@@ -17,6 +17,8 @@ _PASSING = _RETRYING | {
     "agenttape_core.freeze.clock",
     "agenttape_core.freeze.sleeping",
     "agenttape_core.freeze.frozen_function",
+    "anyio._backends._asyncio",
+    "anyio._core._eventloop",
     "asyncio.tasks",
 }
 _places: dict[str, frozenset[str]] = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import sysconfig
 import types
 from collections.abc import Collection
 
@@ -15,6 +17,9 @@ MACHINERY = frozenset(
 """Top-level modules that do not ask for the run: the names of temporary files must differ between processes, and what
 a test tool puts back must be what was really there."""
 
+_WAITING_FOR_OTHERS = frozenset({"agenttape_core", "anyio", "async_timeout", "sniffio", "tenacity"})
+"""Installed top-level modules whose waits are those of their callers, as the standard library's are."""
+_STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 _IMPORTING = "importlib._bootstrap"
 
 
@@ -38,6 +43,20 @@ def calling_frame(passing: Collection[str]) -> types.FrameType | None:
     while frame is not None and frame.f_globals.get("__name__", "") in passing:
         frame = frame.f_back
     return frame
+
+
+def is_of_a_library() -> bool:
+    """Return True if a wait that begins here is that of an installed package, and not of the program's own code."""
+    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - see calling_module
+    while frame is not None:
+        file = frame.f_code.co_filename
+        is_installed = "site-packages" in file or "dist-packages" in file
+        top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        passes_on = file.startswith(("<frozen", *_STDLIB)) and not is_installed
+        if not passes_on and top not in _WAITING_FOR_OTHERS:
+            return is_installed
+        frame = frame.f_back
+    return False
 
 
 def imports_under_way() -> int:

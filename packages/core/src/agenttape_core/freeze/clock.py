@@ -7,12 +7,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.freeze.backoff import is_backing_off
+from agenttape_core.freeze.callers import calling_module
 from agenttape_core.freeze.frozen_function import FrozenFunction, Replacement
 
 if TYPE_CHECKING:
     from agenttape_core.freeze.frozen import Frozen
 
 Real = Callable[..., Any]
+
+_PASSING = frozenset({__name__, "agenttape_core.freeze.frozen_function"})
 
 _localtime = time.localtime
 
@@ -55,9 +58,11 @@ def _of_clock(frozen: Frozen, real: Real) -> Callable[[int], Any]:
 
 def _sleep(frozen: Frozen, real: Real) -> Callable[[float], None]:
     def sleep(seconds: float, /) -> None:
+        since = frozen.passed
         if not frozen.skips_backoff or not is_backing_off():
             real(seconds)
-        frozen.pass_time(seconds)
+        if calling_module(_PASSING) != "subprocess":  # which polls, as often as the machine is slow: see `waiting`
+            frozen.pass_time(seconds, since=since)
 
     return sleep
 

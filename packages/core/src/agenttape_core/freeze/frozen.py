@@ -12,6 +12,7 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze.callers import imports_under_way
 from agenttape_core.freeze.kinds import TICKING, check_kinds, family
 from agenttape_core.freeze.reentrancy import ask
+from agenttape_core.freeze.spinning import Spinning
 from agenttape_core.freeze.streams import Stream
 from agenttape_core.freeze.struct_time import TIME_ORDERED, VERSIONS, uuid_from
 from agenttape_core.freeze.time_machine import travelled_time
@@ -40,12 +41,14 @@ class Frozen:
         kinds: Which of `KINDS` are frozen.
         seed: What ids and random numbers are derived from; kept in the cassette's header.
         clock: The moment at which the session begins, in seconds since the epoch. From there `clock` passes only
-            while the session's own code sleeps: what waits for a moment to come does not wait for ever, and what the
-            run does between two sleeps happens at one moment, in every run. `clock:ticking` runs on as fast as the
+            while the session's own code waits: what waits for a moment to come does not wait for ever, and what the
+            run does between two waits happens at one moment, in every run. `clock:ticking` runs on as fast as the
             monotonic clock does.
         scope: Gives the scope of the calling context.
         environment: What the session knows of environment variables, when `env` is frozen.
         skips_backoff: Whether frameworks do not really sleep between two attempts. See `backoff`.
+        outer: For the code of a tool: what is kept fixed around it. See `within`.
+        is_under_way: Returns True while a call of the session is under way beside the caller. See `waiting`.
 
     Raises:
         ConfigurationError: A kind is not known, or two of them exclude each other.
@@ -60,15 +63,22 @@ class Frozen:
         scope: Callable[[], str],
         environment: Environment | None = None,
         skips_backoff: bool = False,
+        outer: Frozen | None = None,
+        is_under_way: Callable[[], bool] = lambda: False,
     ) -> None:
         check_kinds(kinds)
         self.kinds = frozenset(map(family, kinds))
         self.seed = seed
         self.environment = environment
-        self.skips_backoff = skips_backoff
+        self._skips_backoff = skips_backoff
+        self._outer = outer
         self._began = clock
         self._is_ticking = TICKING in kinds
-        self._slept = 0.0
+        self._passed = 0.0
+        self.calls = 0
+        """The number of calls that have begun."""
+        self._is_under_way = is_under_way
+        self._spinning = Spinning(self.is_under_way)
         self._scope = scope
         self._streams: dict[tuple[str, str], Stream] = {}
         self._ticks: Counter[str] = Counter()
@@ -82,8 +92,35 @@ class Frozen:
 
         A session is opened before it is entered, and sometimes in another thread.
         """
-        self._imports_around = imports_under_way()
+        self._imports_around: int = imports_under_way() if self._outer is None else self._outer._imports_around  # noqa: SLF001
         self._ticks_since = _REAL_MONOTONIC() if self._is_ticking else None
+
+    def within(self, place: str, moment: float, nonce: str) -> Frozen:
+        """Return what is kept fixed for the code of one tool: its own clock, its own ids and random numbers.
+
+        Args:
+            place: The address of the call.
+            moment: The moment at which its code began, in seconds since the epoch.
+            nonce: A text that no other recording has, so that no two recordings make the same ids.
+        """
+        return Frozen(
+            kinds=[TICKING if self._is_ticking and kind == "clock" else kind for kind in sorted(self.kinds)],
+            seed=f"{self.seed}:{place}:{nonce}",
+            clock=moment,
+            scope=self._scope,
+            environment=self.environment,
+            outer=self,
+            is_under_way=self._is_under_way,
+        )
+
+    @property
+    def skips_backoff(self) -> bool:
+        """True if frameworks do not really sleep between two attempts."""
+        return self._skips_backoff if self._outer is None else self._outer.skips_backoff
+
+    def wait_between_attempts(self) -> None:
+        """Let frameworks really sleep between two attempts from now on."""
+        self._skips_backoff = False
 
     @property
     def clock(self) -> float:
@@ -96,21 +133,42 @@ class Frozen:
             return travelled
         if self._ticks_since is not None:
             return self._began + _REAL_MONOTONIC() - self._ticks_since
-        return self._began + self._slept
+        self._passed = self._spinning.read(self._passed)
+        return self._began + self._passed
+
+    @property
+    def passed(self) -> float:
+        """The seconds by which the standing clock has passed since the session began."""
+        return self._passed
 
     @property
     def clock_ns(self) -> int:
         """The frozen moment in nanoseconds since the epoch, exact to the microsecond, as `datetime` is."""
         return _nanoseconds(self.clock)
 
-    def pass_time(self, seconds: float) -> None:
-        """Move the standing clock on; called when a sleep of the session's own code has ended.
+    def pass_time(self, seconds: float, *, since: float) -> None:
+        """Move the standing clock on; called when a wait of the session's own code has ended.
 
-        A sleep of no time only lets others have their turn. How many of those there are is up to the schedule.
+        Waits side by side take as long as the longest of them. One of no time only lets others have their turn; how
+        many of those there are is up to the schedule.
+
+        Args:
+            seconds: How long the code wanted to wait.
+            since: The seconds by which the clock had passed when the wait began.
         """
         if seconds > 0:
             with self._lock:
-                self._slept += seconds + _WAKING
+                self._passed = max(self._passed, since + seconds + _WAKING)
+                self._spinning.reset()
+
+    def is_under_way(self) -> bool:
+        """Return True while a call is under way beside the caller: what waits for it takes no frozen time."""
+        return ask(self._is_under_way)
+
+    def progressed(self) -> None:
+        """Note that the session has come on: a call begins."""
+        self.calls += 1
+        self._spinning.reset()
 
     def is_importing(self) -> bool:
         """Return True if the caller runs because a module is imported within the session.

@@ -37,7 +37,9 @@ def current() -> Frozen | None:
 class FrozenFunction:
     """Stands in for a function wherever a module holds it.
 
-    An object instead of a plain function, because builtins do not bind as methods when a class body holds them.
+    An object instead of a plain function, because builtins do not bind as methods when a class body holds them. It is
+    equal to the real function, because some packages keep functions as keys: numba, which compiles the calls of those
+    it knows, would know none after a session that imported it.
 
     Args:
         real: The function it stands in for.
@@ -59,6 +61,12 @@ class FrozenFunction:
         if frozen is None:
             return self.__wrapped__(*args, **kwargs)
         return self._replacement(frozen, self.__wrapped__)(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return self.__wrapped__ == (other.__wrapped__ if isinstance(other, FrozenFunction) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
 
     def __repr__(self) -> str:
         return repr(self.__wrapped__)

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.errors import SessionStateError
-from agenttape_core.freeze import arrays, dates, ids, randomness, sleeping, time_machine, variables
+from agenttape_core.freeze import arrays, dates, ids, randomness, sleeping, time_machine, variables, waiting
 from agenttape_core.freeze.frozen import Lookup
 from agenttape_core.freeze.frozen_function import Replacement, installed
 from agenttape_core.freeze.imports import ImportFinder
 from agenttape_core.freeze.kinds import check_kinds, family
-from agenttape_core.freeze.modules import BY_IDENTITY, Places
+from agenttape_core.freeze.modules import Places, Table
 from agenttape_core.freeze.seams import Seams
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _LATE = frozenset({*ids.MODULES, arrays.MODULE})
 """The modules that are covered when somebody else imports them."""
-_SWAPPED = (ids, sleeping, randomness)
+_IN_C = frozenset({"_time_machine"})
+"""Modules in C that take the functions apart which they find when they are imported: they must find the real ones."""
+_SWAPPED = (dates, ids, sleeping, waiting, randomness)
 """The modules whose functions and classes are replaced from inside, without a search."""
 
 
@@ -37,7 +39,7 @@ class _Installation:
         self._arrays: dict[str, Any] = {}
         self._seams = Seams()
         self._seams.register(*arrays.ENTROPY, "numpy", arrays.entropy)
-        self._finder = ImportFinder(self._is_wanted, self._arrived, _around)
+        self._finder = ImportFinder(self._is_wanted, self._arrived, self._around)
 
     def enter(self, lookup: Lookup, *, with_variables: bool) -> None:
         with self._lock:
@@ -78,31 +80,49 @@ class _Installation:
 
     def _put_all_up(self, lookup: Lookup) -> None:
         installed.lookup = lookup
-        dates.teach_pickle()
         self._look()
-        for part in _SWAPPED:
-            part.swap_in()
-        for name in self._seams.modules():
-            self._seams.fill(name)
-        self._places.fill()
+        self._put_in()
         sys.meta_path.insert(0, self._finder)
 
     def _take_down(self) -> None:
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
-        self._places.clear(self._seams.clear())
-        for part in _SWAPPED:
-            part.swap_out()
-        dates.unteach_pickle()
+        self._put_back(self._seams.clear())
         time_machine.refresh()
         installed.lookup = None
+
+    def _put_in(self) -> None:
+        for part in _SWAPPED:
+            part.swap_in()
+        for name in self._seams.modules():
+            self._seams.fill(name)
+        self._places.fill()
+
+    def _put_back(self, spread: Table) -> None:
+        self._places.clear(spread)
+        for part in _SWAPPED:
+            part.swap_out()
 
     def _look(self) -> None:
         """Look at the modules that are covered only when they are imported."""
         self._places.know([*ids.look(), *arrays.look(self._arrays)])
 
     def _is_wanted(self, name: str) -> bool:
-        return name in _LATE or self._seams.has(name) or _is_by_identity(name)
+        return name in _LATE or name in _IN_C or self._seams.has(name)
+
+    def _around(self, name: str) -> AbstractContextManager[None]:
+        return self._all_real() if name in _IN_C else nullcontext()
+
+    @contextmanager
+    def _all_real(self) -> Iterator[None]:
+        """Take the stand-ins out during the block, for the whole process."""
+        with self._lock:
+            self._put_back(self._seams.clear())
+            try:
+                yield
+            finally:
+                if self._sessions:
+                    self._put_in()
 
     def _arrived(self, name: str) -> None:
         with self._lock:
@@ -113,14 +133,6 @@ class _Installation:
                 self._look()
                 ids.swap_in()
                 self._places.fill()
-
-
-def _is_by_identity(name: str) -> bool:
-    return name.partition(".")[0] in BY_IDENTITY
-
-
-def _around(name: str) -> AbstractContextManager[None]:
-    return dates.pristine() if _is_by_identity(name) else nullcontext()
 
 
 _installation = _Installation()

@@ -7,14 +7,14 @@ attributes could run a lazy module's code.
 
 from __future__ import annotations
 
-import datetime as dt
+import operator
 import sys
 import types
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agenttape_core.freeze import clock, dates, randomness
+from agenttape_core.freeze import clock, randomness, waiting
 
 SKIPPED = frozenset(
     {
@@ -26,9 +26,6 @@ SKIPPED = frozenset(
 )
 """Top-level modules whose direct references stay real: with a clock that stands still they might wait forever, or the
 test runner's own times would be wrong. What they reach as `time.time()` through the module is frozen even so."""
-
-BY_IDENTITY = frozenset({"pydantic"})
-"""Top-level modules that compare annotations with `datetime.datetime` by identity; they get `dates.PRISTINE`."""
 
 _ABSENT = object()
 Table = Mapping[int, tuple[Any, Any]]
@@ -48,23 +45,22 @@ def _table(*pairs: tuple[Any, Any]) -> dict[int, tuple[Any, Any]]:
     return {id(thing): pair for pair in pairs for thing in pair}
 
 
-_EVERYWHERE = _table(
-    *((stand_in.__wrapped__, stand_in) for stand_in in (*clock.STAND_INS, *randomness.STAND_INS)), *dates.FACADES
-)
+_STAND_INS = (*clock.STAND_INS, *waiting.STAND_INS, *randomness.STAND_INS)
+_EVERYWHERE = _table(*((stand_in.__wrapped__, stand_in) for stand_in in _STAND_INS))
 _NOTHING: Table = {}
 _OWN = "agenttape_core.freeze"
-_COMPARING = _table((dt, dates.PRISTINE))
 
 
 class _Seen:
     """The modules that were searched, and how many globals each had then.
 
-    Comparing is done by C loops over thousands of modules, as it happens at every start and end of a session. A module
-    whose globals changed without a change of their number is not noticed; its known places still are.
+    Comparing is done by C loops over thousands of modules that make no objects, as it happens at every start and end of
+    a session. A module whose globals changed without a change of their number is not noticed; its known places still
+    are. A module that was removed meanwhile lives until the next comparison.
     """
 
     def __init__(self) -> None:
-        self._last: list[int] = []
+        self._last: list[object] = []
         self._refs: dict[int, weakref.ref[types.ModuleType]] = {}
         self._others: dict[int, object] = {}
         self._contents: dict[int, dict[str, Any]] = {}
@@ -74,7 +70,7 @@ class _Seen:
     def changed(self) -> list[tuple[types.ModuleType, dict[str, Any]]]:
         """Give the modules that are new or have another number of globals, and count them as searched."""
         fresh = self._new()
-        if list(map(len, self._contents.values())) != list(self._sizes.values()):
+        if not all(map(operator.eq, map(len, self._contents.values()), self._sizes.values())):
             fresh |= {key for key, content in list(self._contents.items()) if len(content) != self._sizes.get(key)}
         if not fresh:
             return []
@@ -86,12 +82,13 @@ class _Seen:
 
     def _new(self) -> set[int]:
         """Give the identities of the modules that were not there the last time, or are there under a dead one's."""
-        now = list(map(id, list(sys.modules.values())))
-        if now == self._last and not self._dead:
+        now: list[object] = list(sys.modules.values())
+        # By identity: to compare them would ask what is no module.
+        if len(now) == len(self._last) and all(map(operator.is_, now, self._last)):
             return set()
         self._last = now
         self._forget()
-        return set(now) - self._refs.keys() - self._others.keys()
+        return set(map(id, now)) - self._refs.keys() - self._others.keys()
 
     def _note(self, key: int, module: types.ModuleType) -> dict[str, Any]:
         content = content_of(module)
@@ -155,7 +152,7 @@ class Places:
         if name.startswith(_OWN):
             return
         top = name.partition(".")[0]
-        belonging = _NOTHING if top in SKIPPED else _COMPARING if top in BY_IDENTITY else self._anywhere
+        belonging = _NOTHING if top in SKIPPED else self._anywhere
         for attribute, value in list(content.items()):
             key = id(value)
             if key in belonging:

@@ -1,0 +1,291 @@
+"""Waits with a timeout, which let the frozen clock pass when they time out, as a sleep of as long does.
+
+`while time.time() < deadline: queue.get(timeout=1)` waits for the clock as much as a loop that sleeps. Nearly all such
+waits of threads come down to the `acquire` of a lock: `Event.wait`, `Condition.wait`, `Queue.get`, `Semaphore.acquire`,
+`Future.result`, `concurrent.futures.wait`. Those of tasks come down to a timer of the event loop: `asyncio.wait_for`,
+`asyncio.timeout`, `asyncio.wait`, and what anyio has of the kind.
+
+A wait during which a call of the session is under way takes no frozen time, as the call takes none: how often a program
+looks whether a model has answered depends on how fast it answers. For the same reason only waits of the program's own
+code count: those of installed packages are how they look for news from their threads and tasks.
+"""
+
+from __future__ import annotations
+
+import _queue
+import _thread
+import asyncio
+import asyncio.base_events
+import asyncio.futures
+import math
+import select
+import subprocess
+import threading
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+from agenttape_core.freeze.callers import MACHINERY, calling_module, is_of_a_library
+from agenttape_core.freeze.frozen import Frozen
+from agenttape_core.freeze.frozen_function import FrozenFunction, active
+from agenttape_core.freeze.immutable import Exchange
+
+_SLACK = 1.05
+_WAKE_FROM_SLEEP = getattr(asyncio.futures, "_set_result_unless_cancelled", None)
+_LOOPS = frozenset({__name__, "asyncio.base_events"})
+
+
+class Wait(NamedTuple):
+    """A wait that began.
+
+    Args:
+        frozen: What is kept fixed for the session that waits.
+        since: The seconds by which its clock had passed by then.
+        seconds: The time after which it times out, rounded up.
+        calls: The number of calls that had begun by then.
+    """
+
+    frozen: Frozen
+    since: float
+    seconds: float
+    calls: int
+
+    def timed_out(self) -> None:
+        """Let the clock pass, unless a call is under way, or was meanwhile."""
+        if self.calls == self.frozen.calls and not self.frozen.is_under_way():
+            self.frozen.pass_time(self.seconds, since=self.since)
+
+
+def wait_of(seconds: object) -> Wait | None:
+    """Begin a wait of the caller's session; `None` if it has no timeout, or takes no frozen time."""
+    if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        return None
+    frozen = active("clock")
+    if frozen is None or frozen.is_under_way() or is_of_a_library():
+        return None
+    return Wait(frozen, frozen.passed, rounded_up(seconds), frozen.calls)
+
+
+def rounded_up(seconds: float) -> float:
+    """Round a wait up to two digits.
+
+    Some code computes what is left of a timeout, which is as exact as the machine is fast: `Queue.get`, `call_at`. The
+    frozen clock must pass by the same in every run. What is a little less than 1 has the digits of 1.
+    """
+    digits = 1 - math.floor(math.log10(seconds * _SLACK))
+    return math.ceil(round(seconds * 10.0**digits, 3)) / 10.0**digits
+
+
+# -- threads -------------------------------------------------------------------------------------------------------
+
+
+def _acquiring(owner: type) -> tuple[type, str, Callable[..., bool]]:
+    real = vars(owner)["acquire"]
+
+    def acquire(self: Any, blocking: bool = True, timeout: float = -1) -> bool:
+        if timeout == -1:
+            return cast("bool", real(self, blocking))
+        wait = wait_of(timeout)
+        is_acquired: bool = real(self, blocking, timeout)
+        if not is_acquired and wait is not None:
+            wait.timed_out()
+        return is_acquired
+
+    return owner, "acquire", acquire
+
+
+def _getting() -> tuple[type, str, Callable[..., Any]]:
+    owner = _queue.SimpleQueue
+    real = vars(owner)["get"]
+
+    def get(self: Any, block: bool = True, timeout: float | None = None) -> Any:
+        if timeout is None:
+            return real(self, block)
+        wait = wait_of(timeout)
+        try:
+            return real(self, block, timeout)
+        except _queue.Empty:
+            if wait is not None:
+                wait.timed_out()
+            raise
+
+    return owner, "get", get
+
+
+_JOIN = cast("types.FunctionType", threading.Thread.join)
+_WAIT = cast("types.FunctionType", subprocess.Popen._wait)  # type: ignore[attr-defined] # noqa: SLF001 - `wait` is built on it
+_COMMUNICATE = cast("types.FunctionType", subprocess.Popen.communicate)
+_LATER = cast("types.FunctionType", asyncio.base_events.BaseEventLoop.call_later)
+_AT = cast("types.FunctionType", asyncio.base_events.BaseEventLoop.call_at)
+_TIMEOUT = cast("types.FunctionType", asyncio.timeout)
+_ASKED = "_agenttape_asked"
+"""The attribute of an `asyncio.Timeout` for the moment at which it is due, and the seconds that were asked for."""
+
+
+def _copied(function: types.FunctionType) -> Callable[..., Any]:
+    copied = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied
+
+
+_real_join, _real_wait, _real_communicate, _real_later, _real_at, _real_timeout = map(
+    _copied, (_JOIN, _WAIT, _COMMUNICATE, _LATER, _AT, _TIMEOUT)
+)
+
+
+def join(thread: threading.Thread, timeout: float | None) -> None:
+    """Join a thread; if it is still alive after the timeout, the frozen clock has passed by as much."""
+    wait = wait_of(timeout)
+    _real_join(thread, timeout)
+    if wait is not None and thread.is_alive():
+        wait.timed_out()
+
+
+def wait_for_process(process: Any, seconds: float | None) -> int:
+    """Wait for a process; its polls are sleeps of the standard library's, which count for nothing (see `clock`)."""
+    wait = wait_of(seconds)
+    try:
+        return cast("int", _real_wait(process, seconds))
+    except subprocess.TimeoutExpired:
+        if wait is not None:
+            wait.timed_out()
+        raise
+
+
+def communicate(process: Any, text: Any, seconds: float | None) -> Any:
+    """Exchange data with a process, as `wait_for_process` waits for one."""
+    wait = wait_of(seconds)
+    try:
+        return _real_communicate(process, text, seconds)
+    except subprocess.TimeoutExpired:
+        if wait is not None:
+            wait.timed_out()
+        raise
+
+
+def _select(_frozen: Frozen, real: Callable[..., Any]) -> Callable[..., Any]:
+    def selecting(*args: Any) -> Any:
+        wait = wait_of(args[3] if len(args) > 3 else None)  # noqa: PLR2004 - the timeout is the fourth
+        found = real(*args)
+        if wait is not None and not any(found):
+            wait.timed_out()
+        return found
+
+    return selecting
+
+
+STAND_INS = (FrozenFunction(select.select, "clock", _select),)
+"""The functions that a session's modules have in another form."""
+
+
+# -- tasks ---------------------------------------------------------------------------------------------------------
+
+
+class _Timer:
+    """A callback of the event loop that lets the clock pass before it is called."""
+
+    def __init__(self, wait: Wait, callback: Callable[..., Any]) -> None:
+        self._wait = wait
+        self._callback = callback
+
+    def __call__(self, *args: Any) -> Any:
+        self._wait.timed_out()
+        return self._callback(*args)
+
+    def __repr__(self) -> str:
+        return repr(self._callback)
+
+
+def _timed(callback: Any, seconds: float) -> Any:
+    # A sleep counts by itself, and what we wait for ourselves does not.
+    if isinstance(callback, _Timer) or callback is _WAKE_FROM_SLEEP:
+        return callback
+    if calling_module(_LOOPS) in MACHINERY:
+        return callback
+    wait = wait_of(seconds)
+    return callback if wait is None else _Timer(wait, callback)
+
+
+def call_later(loop: Any, delay: float, callback: Any, args: Any, context: Any) -> Any:
+    """Set a timer after which, if nobody cancels it, the frozen clock has passed by as much."""
+    return _real_later(loop, delay, _timed(callback, delay), *args, context=context)
+
+
+def call_at(loop: Any, when: float, callback: Any, args: Any, context: Any) -> Any:
+    """Set a timer as `call_later` does, for a moment of the loop's clock."""
+    due, asked = getattr(getattr(callback, "__self__", None), _ASKED, (None, 0.0))
+    return _real_at(loop, when, _timed(callback, asked if when == due else when - loop.time()), *args, context=context)
+
+
+def timeout(delay: float | None) -> asyncio.Timeout:
+    """Make a timeout that knows for how long it is: it gives the event loop only the moment at which it is due."""
+    made: asyncio.Timeout = _real_timeout(delay)
+    setattr(made, _ASKED, (made.when(), delay))
+    return made
+
+
+# These run with the globals of the functions whose code they are: see `ids`.
+
+
+def _join_code(self, timeout=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    from agenttape_core.freeze.waiting import join
+
+    return join(self, timeout)
+
+
+def _wait_code(self, timeout):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    from agenttape_core.freeze.waiting import wait_for_process
+
+    return wait_for_process(self, timeout)
+
+
+def _communicate_code(self, input=None, timeout=None):  # type: ignore[no-untyped-def] # noqa: A002, ANN001, ANN202
+    from agenttape_core.freeze.waiting import communicate
+
+    return communicate(self, input, timeout)
+
+
+def _later_code(self, delay, callback, *args, context=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN002, ANN202
+    from agenttape_core.freeze.waiting import call_later
+
+    return call_later(self, delay, callback, args, context)
+
+
+def _at_code(self, when, callback, *args, context=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN002, ANN202
+    from agenttape_core.freeze.waiting import call_at
+
+    return call_at(self, when, callback, args, context)
+
+
+def _timeout_code(delay):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    from agenttape_core.freeze.waiting import timeout
+
+    return timeout(delay)
+
+
+_CODES = [
+    (function, function.__code__, stand_in.__code__)
+    for function, stand_in in (
+        (_JOIN, _join_code),
+        (_WAIT, _wait_code),
+        (_COMMUNICATE, _communicate_code),
+        (_LATER, _later_code),
+        (_AT, _at_code),
+        (_TIMEOUT, _timeout_code),
+    )
+]
+_METHODS = Exchange([_acquiring(_thread.LockType), _acquiring(_thread.RLock), _getting()])
+
+
+def swap_in() -> None:
+    """Let waits that time out move the frozen clock of the caller's session."""
+    _METHODS.swap_in()
+    for function, _, stand_in in _CODES:
+        function.__code__ = stand_in
+
+
+def swap_out() -> None:
+    """Make them what they were."""
+    _METHODS.swap_out()
+    for function, real, _ in _CODES:
+        function.__code__ = real
