@@ -4,23 +4,35 @@
 goes through. The hook is installed once per process, at the first use, and only tests one name while no guard is open.
 
 How an allowed *name* opens the addresses behind it: clients ask the resolver for a name and then connect to a number.
-The hook sees the name before it is looked up, but not the answer. So while guards are open, the resolver functions of
-the `_socket` module (through which `socket.getaddrinfo` goes, however it was imported) are wrapped, and every address
-they give for an allowed name may be connected to until the guard closes. No second look-up is made, whose answer could
-differ. A socket that is told to connect to a name looks it up before its event, so these methods are wrapped as well.
+The hook sees the name before it is looked up, but not the answer. So while guards are open, they are shown the answers
+(`lookups`), and every address that is given for an allowed name may be connected to until the guard closes. A socket
+that is told to connect to a name looks it up before its event, so these methods are wrapped as well.
 
 Looking up a loopback name or a numeric address leaves nothing and is never refused, so servers may bind and listen.
 
-Limits. C code with sockets of its own (grpc, libpq, libcurl, uvloop's) raises no audit events. Neither does
-`multiprocessing` when it spawns, which it also does merely to track its own resources; its Unix sockets, by which it
-speaks to what it has spawned, are not refused either. A forked child keeps the guard;
-another child is a process of its own, which is why starting one needs `egress={"subprocess"}`. A `gethostbyname` that
-was imported by name before the first guard is checked, but its answer for an allowed name is not remembered.
+Three things raise no event: a send on a connection that was open before (`sends`), the function by which
+`multiprocessing` starts its processes, and C code with sockets of its own (grpc, libpq, libcurl, uvloop's). The first
+two are wrapped while guards are open, and the third is out of reach. The Unix sockets by which `multiprocessing`
+speaks to what it has started are not refused. A forked child keeps the guard, and a child that is spawned gets a
+session of its own (`lifecycle.children`); any other is a process of its own, which is why starting one needs
+`egress={"subprocess"}`. A `gethostbyname` that was imported by name before the first guard is checked, but its answer
+for an allowed name is not remembered.
 """
 
 from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS
+from agenttape_core.guard.late import WAIT_FOR_IT, warn_of_late
 from agenttape_core.guard.policy import Guard
 from agenttape_core.guard.process import guarding
-from agenttape_core.guard.tracers import register_tracer, tracer_hosts
+from agenttape_core.guard.tracers import in_reporting_thread, register_tracer, tracer_hosts
 
-__all__ = ["LOOPBACK", "SUBPROCESS", "Guard", "guarding", "register_tracer", "tracer_hosts"]
+__all__ = [
+    "LOOPBACK",
+    "SUBPROCESS",
+    "WAIT_FOR_IT",
+    "Guard",
+    "guarding",
+    "in_reporting_thread",
+    "register_tracer",
+    "tracer_hosts",
+    "warn_of_late",
+]

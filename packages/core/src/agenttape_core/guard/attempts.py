@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.guard.caller import in_multiprocessing
+from agenttape_core.guard.caller import in_debugger, in_multiprocessing, in_socketpair
 from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS, as_ip, is_loopback, normal, text
+from agenttape_core.guard.machine import looks_at_machine
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
     from agenttape_core.guard.policy import Guard
+    from agenttape_core.guard.sends import Send
 
 _SPAWNING = frozenset(
     {
@@ -20,6 +22,10 @@ _SPAWNING = frozenset(
     }
 )
 CONNECTING = {"socket.connect": "connect to", "socket.sendto": "send to", "socket.sendmsg": "send to"}
+_MULTIPROCESSING = tuple(
+    f"from multiprocessing.{module} import " for module in ("spawn", "forkserver", "resource_tracker")
+)
+"""The beginnings of the code that the processes of `multiprocessing` run."""
 _RESOLVING = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})
 
 
@@ -30,14 +36,18 @@ class Attempt(NamedTuple):
         what: For the message, without secrets: command lines may hold some.
         remedy: The entry of `egress` that would allow it.
         allowed: Whether a guard allows it.
-        sock: The socket that it would have connected, which is of no more use: libraries only close theirs after an
+        sock: The socket that it would have used, which is of no more use: libraries only close theirs after an
             `OSError`, and a leaked one warns later in somebody else's code.
+        is_open: Whether that was connected before.
+        excused: Whether it is none of the program's own; asked last, as the answer costs time.
     """
 
     what: str
     remedy: str
     allowed: Callable[[Guard], bool]
     sock: socket.socket | None = None
+    is_open: bool = False
+    excused: Callable[[], bool] = in_socketpair
 
 
 def attempt_of(event: str, args: tuple[Any, ...]) -> Attempt | None:
@@ -47,10 +57,14 @@ def attempt_of(event: str, args: tuple[Any, ...]) -> Attempt | None:
     if event in _RESOLVING:
         return look_up(event, args[0])
     if event in _SPAWNING:
-        return Attempt(
-            f"start the process {_program(args[0])} ({event})",
-            SUBPROCESS,
-            lambda guard: guard.allows_word(SUBPROCESS),
+        return (
+            None
+            if looks_at_machine()
+            else Attempt(
+                f"start the process {_program(args[0])} ({event})",
+                SUBPROCESS,
+                lambda guard: guard.allows_word(SUBPROCESS),
+            )
         )
     return None
 
@@ -70,6 +84,29 @@ def _connection(verb: str, sock: socket.socket, address: Any) -> Attempt | None:
         LOOPBACK,
         lambda guard: guard.allows_word(LOOPBACK) or in_multiprocessing(),
     )
+
+
+def start_of(words: Any) -> Attempt | None:
+    """Return the attempt to start a process from within the standard library, unless that replays as well.
+
+    `multiprocessing` starts a tracker of its resources, a server that forks, and children that get the session from
+    their parent.
+
+    Args:
+        words: Its command line.
+    """
+    if any(text(word).startswith(_MULTIPROCESSING) for word in words or ()):
+        return None
+    what = f"start the process {_program(list(words))} (fork_exec)"
+    return Attempt(what, SUBPROCESS, lambda guard: guard.allows_word(SUBPROCESS))
+
+
+def send_on(send: Send) -> Attempt | None:
+    """Return the attempt to send on a connection that was open before, judged as if it were made now."""
+    attempt = _connection("send on the open connection to", send.sock, send.to)
+    if attempt is None:
+        return None
+    return attempt._replace(sock=send.sock, is_open=True, excused=lambda: send.is_answer or in_debugger())
 
 
 def look_up(event: str, asked: Any) -> Attempt | None:

@@ -1,4 +1,4 @@
-"""The caller of an attempt: for the message, and for the one caller that is let through."""
+"""The caller of an attempt: for the message, and for the few callers that are let through."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _OWN = "agenttape_"
 
 _STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 
-_MULTIPROCESSING = ("multiprocessing.connection", "multiprocessing.forkserver")
+_MULTIPROCESSING = ("multiprocessing.connection", "multiprocessing.forkserver", "multiprocessing.reduction")
+
+_TOOLS = frozenset({"debugpy", "execnet", "pydevd", "_pydevd_bundle", "_pydev_bundle"})
+"""Packages that connect a process with an editor or a test runner."""
 
 PAIR_MAKERS = {
     function.__code__
@@ -30,8 +33,7 @@ def caller() -> str:
     current: types.FrameType | None = sys._getframe()  # noqa: SLF001 - gives the stack without building a list
     while current is not None:
         filename = current.f_code.co_filename
-        own = str(current.f_globals.get("__name__", "")).startswith(_OWN)
-        if not own and not filename.startswith("<frozen"):
+        if not is_own(current) and not filename.startswith("<frozen"):
             if not is_library(filename):
                 return _place(current)
             if library is None and _is_installed(filename):
@@ -46,9 +48,19 @@ def _place(frame: types.FrameType) -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
 
 
+def is_own(frame: types.FrameType) -> bool:
+    """Return True if the code of a frame is ours."""
+    return str(frame.f_globals.get("__name__", "")).startswith(_OWN)
+
+
 def is_library(filename: str) -> bool:
     """Return True if code was installed, or came with Python."""
     return _is_installed(filename) or filename.startswith(_STDLIB)
+
+
+def is_standard(filename: str) -> bool:
+    """Return True if code came with Python."""
+    return filename.startswith((*_STDLIB, "<frozen")) and not _is_installed(filename)
 
 
 def _is_installed(filename: str) -> bool:
@@ -67,9 +79,20 @@ def in_socketpair() -> bool:
     return False
 
 
+def in_debugger() -> bool:
+    """Return True if a debugger or test runner speaks to the one that has started it.
+
+    Its own code does so. Farther down it is on the stack of all that it runs.
+    """
+    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - see caller
+    while frame is not None and (is_own(frame) or is_standard(frame.f_code.co_filename)):
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _TOOLS
+
+
 def in_multiprocessing() -> bool:
     """Return True if the attempt is the standard library's way to a process that this program has started."""
     frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - see caller
-    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_OWN):
+    while frame is not None and is_own(frame):
         frame = frame.f_back
     return frame is not None and frame.f_globals.get("__name__") in _MULTIPROCESSING

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import _socket
 import contextlib
+import functools
 import socket
 import sys
-import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import NetworkBlockedError
-from agenttape_core.guard.attempts import Attempt, attempt_of, look_up
-from agenttape_core.guard.caller import caller, in_socketpair
-from agenttape_core.guard.hosts import text
+from agenttape_core.guard.attempts import Attempt, attempt_of, look_up, send_on, start_of
+from agenttape_core.guard.caller import caller
+from agenttape_core.guard.late import WAIT_FOR_IT
+from agenttape_core.guard.lookups import watching_lookups
+from agenttape_core.guard.replaced import replaced
+from agenttape_core.guard.sends import Send, watching_sends
+from agenttape_core.guard.watchers import Watchers
+
+try:
+    import _posixsubprocess
+except ImportError:  # Windows has none
+    _posixsubprocess = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    import types
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from agenttape_core.guard.policy import Guard
 
@@ -27,104 +34,98 @@ class _Opened(NamedTuple):
     exempt: Callable[[], bool]
 
 
-class _Process:
-    """The guards that are open in this process."""
-
-    def __init__(self) -> None:
-        self.guards: tuple[_Opened, ...] = ()
-        self._lock = threading.RLock()
-        self._hooked = False
-        self._wrappers = contextlib.ExitStack()
-
-    def open(self, opened: _Opened) -> None:
-        with self._lock:
-            if not self._hooked:
-                sys.addaudithook(_hook_for(self, attempt_of))
-                self._hooked = True
-            if not self.guards:
-                self._wrap()
-            self.guards = (*self.guards, opened)
-
-    def close(self, opened: _Opened) -> None:
-        with self._lock:
-            self.guards = tuple(other for other in self.guards if other is not opened)
-            if not self.guards:
-                self._wrappers.close()
-
-    def _wrap(self) -> None:
-        for module, name, addresses_in in _RESOLVERS:
-            self._wrappers.enter_context(_replaced(module, name, _remembering(getattr(module, name), addresses_in)))
-        for name in _NAMING:
-            self._wrappers.enter_context(_replaced(socket.socket, name, _judging(getattr(socket.socket, name))))
+def _install(wrappers: contextlib.ExitStack) -> None:
+    _add_hook()
+    wrappers.enter_context(watching_lookups(_remember))
+    for name in ("connect", "connect_ex"):
+        wrappers.enter_context(replaced(socket.socket, name, _judging(getattr(socket.socket, name))))
+    wrappers.enter_context(watching_sends(_judge_send))
+    if _posixsubprocess is not None:
+        starting = _judging_start(_posixsubprocess.fork_exec)
+        wrappers.enter_context(replaced(_posixsubprocess, "fork_exec", starting))
 
 
-@contextmanager
-def _replaced(owner: Any, name: str, wrapper: Callable[..., Any]) -> Iterator[None]:
-    """Give an attribute another value, unless somebody else replaces it meanwhile."""
-    absent = object()
-    before = vars(owner).get(name, absent)
-    setattr(owner, name, wrapper)
-    try:
-        yield
-    finally:
-        if vars(owner).get(name) is wrapper:
-            if before is absent:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, before)
+@functools.cache
+def _add_hook() -> None:
+    """Add the hook, which can never be taken away."""
+    sys.addaudithook(_hook_for(_guards, attempt_of))
 
 
-_process = _Process()
-
-
-def _remembering(real: Callable[..., Any], addresses_in: Callable[[Any], list[str]]) -> Callable[..., Any]:
-    """Wrap a resolver function so that each guard learns what is behind the names it allows."""
-
-    def resolve(*args: Any, **kwargs: Any) -> Any:
-        answer = real(*args, **kwargs)
-        host = text(args[0] if args else kwargs.get("host"))
-        for opened in _process.guards:
-            opened.guard.remember(host, addresses_in(answer))
-        return answer
-
-    return resolve
-
-
-_NAMING = tuple(name for name in ("connect", "connect_ex", "sendto", "sendmsg") if hasattr(socket.socket, name))
-"""Methods that look up a name in their address before they raise their event."""
+_guards: Watchers[_Opened] = Watchers(_install)
 
 
 def _judging(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a method of sockets, whose last argument is the address, so that the name is judged before its look-up."""
+    """Wrap a method that connects, so that a name is judged before it is looked up, which comes before its event."""
 
-    def method(sock: socket.socket, *args: Any) -> Any:
-        if args and isinstance(args[-1], tuple) and args[-1] and isinstance(args[-1][0], str | bytes):
-            attempt = look_up("socket.getaddrinfo", args[-1][0])
-            if attempt is not None:
-                _judge(attempt._replace(sock=sock if len(args) == 1 else None))
-        return real(sock, *args)
+    def method(sock: socket.socket, address: Any) -> Any:
+        attempt = _naming(address)
+        if attempt is not None:
+            _judge(attempt._replace(sock=sock))
+        return real(sock, address)
 
     return method
 
 
-def _in_infos(infos: list[tuple[Any, ...]]) -> list[str]:
-    return [str(info[4][0]) for info in infos]
+def _judge_send(send: Send) -> None:
+    """Judge a send on a connection that is open already, or the name that a datagram is sent to."""
+    if not send.is_open:
+        attempt = _naming(send.to)
+        if attempt is not None:
+            _judge(attempt)
+        return
+    attempt = send_on(send)
+    if attempt is not None and not _accepted_by_all(attempt):
+        _learn_names()
+        _judge(attempt)
 
 
-_RESOLVERS: tuple[tuple[types.ModuleType, str, Callable[[Any], list[str]]], ...] = (
-    (_socket, "getaddrinfo", _in_infos),
-    (socket, "gethostbyname", lambda address: [address]),
-    (socket, "gethostbyname_ex", lambda answer: list(answer[2])),
-)
+def _accepted_by_all(attempt: Attempt) -> bool:
+    return all(attempt.allowed(opened.guard) or opened.exempt() for opened in _guards.all)
+
+
+def _learn_names() -> None:
+    """Look up the names that guards allow: who opened a connection before them has asked for its address before them.
+
+    Once for each guard.
+    """
+    for opened in _guards.all:
+        for name in opened.guard.names_to_learn():
+            with contextlib.suppress(OSError):  # a name that means nothing allows nothing
+                socket.getaddrinfo(name, None)
+
+
+def _naming(address: Any) -> Attempt | None:
+    """Return the attempt to look up the name in an address, if there is one."""
+    if isinstance(address, tuple) and address and isinstance(address[0], str | bytes):
+        return look_up("socket.getaddrinfo", address[0])
+    return None
+
+
+def _judging_start(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the function by which `multiprocessing` and joblib start processes: it raises no event."""
+
+    def fork_exec(words: Any, *args: Any) -> Any:
+        attempt = start_of(words)
+        if attempt is not None:
+            _judge(attempt)
+        return real(words, *args)
+
+    return fork_exec
+
+
+def _remember(host: str, addresses: list[str]) -> None:
+    """Let each guard learn what is behind the names it allows."""
+    for opened in _guards.all:
+        opened.guard.remember(host, addresses)
 
 
 def _hook_for(
-    process: _Process, recognise: Callable[[str, tuple[Any, ...]], Attempt | None]
+    guards: Watchers[_Opened], recognise: Callable[[str, tuple[Any, ...]], Attempt | None]
 ) -> Callable[[str, tuple[Any, ...]], None]:
     """Make the hook, with what it needs in its closure: it runs until after this module's globals are gone."""
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
-        if process.guards:
+        if guards.all:
             attempt = recognise(event, args)
             if attempt is not None:
                 _judge(attempt)
@@ -134,32 +135,45 @@ def _hook_for(
 
 def _judge(attempt: Attempt) -> None:
     """Raise unless every open guard accepts the attempt."""
-    objecting = [
-        opened.guard for opened in _process.guards if not attempt.allowed(opened.guard) and not opened.exempt()
-    ]
-    if not objecting or in_socketpair():
+    objecting = [opened.guard for opened in _guards.all if not attempt.allowed(opened.guard) and not opened.exempt()]
+    if not objecting or attempt.excused():
         return
-    error = NetworkBlockedError(_message(attempt, [guard.name for guard in objecting]))
-    for guard in objecting:
-        if guard.on_block is not None:
-            guard.on_block(error)
-    if attempt.sock is not None:
-        attempt.sock.close()
+    error = NetworkBlockedError(_message(attempt, objecting))
+    try:
+        for guard in objecting:
+            if guard.on_block is not None:
+                guard.on_block(error)
+    finally:
+        if attempt.sock is not None:
+            _end(attempt.sock, is_open=attempt.is_open)
     raise error
 
 
-def _message(attempt: Attempt, names: list[str]) -> str:
-    cassettes = " and ".join(f'"{name}"' for name in names)
-    return (
-        f"blocked an attempt to {attempt.what} while {cassettes} is replayed offline\n"
-        f"  tried at {caller()}\n"
-        "  tape the object that is called there (model, tool, retriever, ...), so that it is served from the "
-        f"cassette,\n  or allow it: egress={{{attempt.remedy!r}}}"
-    )
+def _end(sock: socket.socket, *, is_open: bool) -> None:
+    """Let nobody wait for an answer. An event loop that watches a socket must not find it closed by somebody else."""
+    if not is_open:
+        sock.close()
+        return
+    with contextlib.suppress(OSError):  # the other end was faster
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
-@contextmanager
-def guarding(guard: Guard, exempt: Callable[[], bool]) -> Iterator[None]:
+def _message(attempt: Attempt, objecting: Sequence[Guard]) -> str:
+    states: dict[str, list[str]] = {}
+    for guard in objecting:
+        states.setdefault(guard.state, []).append(f'"{guard.name}"')
+    state = " and ".join(state.format(" and ".join(names)) for state, names in states.items())
+    remedy = WAIT_FOR_IT if all(guard.is_over for guard in objecting) else _REMEDY.format(repr(attempt.remedy))
+    return f"blocked an attempt to {attempt.what} {state}\n  tried at {caller()}\n  {remedy}"
+
+
+_REMEDY = (
+    "tape the object that is called there (model, tool, retriever, ...), or all HTTP clients: http=True,\n"
+    "  so that it is served from the cassette, or allow it: egress={{{}}}"
+)
+
+
+def guarding(guard: Guard, exempt: Callable[[], bool]) -> AbstractContextManager[None]:
     """Keep the process offline during the block.
 
     Guards may nest and overlap in any threads. What is tried must be acceptable to every open guard, because a guard
@@ -167,14 +181,9 @@ def guarding(guard: Guard, exempt: Callable[[], bool]) -> Iterator[None]:
 
     Args:
         guard: What is allowed.
-        exempt: Whether the calling context belongs to a session that may execute; asked at each attempt.
+        exempt: Whether the guard leaves the caller alone, as another session answers for it; asked at each attempt.
 
     Raises:
         NetworkBlockedError: Not by the block itself, but at the place inside it where something is tried.
     """
-    opened = _Opened(guard, exempt)
-    _process.open(opened)
-    try:
-        yield
-    finally:
-        _process.close(opened)
+    return _guards.including(_Opened(guard, exempt))

@@ -1,0 +1,61 @@
+"""The answers of name look-ups, shown to whoever watches.
+
+Clients look up a name and then connect to a number, so the answer is what tells which name a number stands for. While
+somebody watches, the resolver functions of the `_socket` module (through which `socket.getaddrinfo` goes, however it
+was imported) are wrapped. No second look-up is made, whose answer could differ.
+"""
+
+from __future__ import annotations
+
+import _socket
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Any
+
+from agenttape_core.guard.hosts import text
+from agenttape_core.guard.replaced import replaced
+from agenttape_core.guard.watchers import Watchers
+
+if TYPE_CHECKING:
+    import types
+
+Learner = Callable[[str, list[str]], object]
+"""Called with a name and the addresses that were found for it."""
+
+
+def watching_lookups(learner: Learner) -> AbstractContextManager[None]:
+    """Show the answer of each look-up to a learner during the block. Learners may nest and overlap in any threads."""
+    return _lookups.including(learner)
+
+
+def _wrap(wrappers: ExitStack) -> None:
+    for module, name, addresses_in in _RESOLVERS:
+        wrappers.enter_context(replaced(module, name, _remembering(getattr(module, name), addresses_in)))
+
+
+_lookups: Watchers[Learner] = Watchers(_wrap)
+
+
+def _remembering(real: Callable[..., Any], addresses_in: Callable[[Any], list[str]]) -> Callable[..., Any]:
+    """Wrap a resolver function."""
+
+    def resolve(*args: Any, **kwargs: Any) -> Any:
+        answer = real(*args, **kwargs)
+        host = text(args[0] if args else kwargs.get("host"))
+        for learner in _lookups.all:
+            learner(host, addresses_in(answer))
+        return answer
+
+    return resolve
+
+
+def _in_infos(infos: list[tuple[Any, ...]]) -> list[str]:
+    return [str(info[4][0]) for info in infos]
+
+
+_RESOLVERS: tuple[tuple[types.ModuleType, str, Callable[[Any], list[str]]], ...] = (
+    (_socket, "getaddrinfo", _in_infos),
+    (socket, "gethostbyname", lambda address: [address]),
+    (socket, "gethostbyname_ex", lambda answer: list(answer[2])),
+)

@@ -1,0 +1,179 @@
+"""The sends on sockets of this process, shown to whoever watches.
+
+Audit events tell of a connection when it is made, and never again: a client that keeps its connections goes out on one
+that was open before anybody looked. So while somebody watches, the methods that send are wrapped: those of
+`socket.socket`, to which `makefile`, `http.client` and the event loops of asyncio come down, and those of
+`ssl.SSLSocket`, which writes for itself. Nothing is wrapped while nobody watches.
+
+Not shown: what stays in the process (a socket pair, such as the one by which an event loop is woken), and sends of C
+code with sockets of its own, of `os.write` to the number of a socket, and of the proactor event loop of Windows.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agenttape_core.guard.hosts import is_loopback
+from agenttape_core.guard.replaced import replaced
+from agenttape_core.guard.watchers import Watchers
+
+_UNIX = getattr(socket, "AF_UNIX", None)
+
+_LISTENING = "0A"
+"""The state of a socket that listens, in `/proc/net/tcp`."""
+
+
+class Send(NamedTuple):
+    """A send that is about to happen.
+
+    Args:
+        sock: The socket.
+        to: The address of the other end, as `getpeername` gives it, or as the call does.
+        is_open: True if the socket was connected before; false if the call gave the address, which is an audit event.
+    """
+
+    sock: socket.socket
+    to: Any
+    is_open: bool
+
+    @property
+    def is_answer(self) -> bool:
+        """True if the other end has connected to this process, which answers it as a server."""
+        return _was_accepted(self.sock)
+
+
+Watcher = Callable[[Send], object]
+"""Called before each send, in its thread and context; the send does not happen if it raises."""
+
+
+_accepted: weakref.WeakKeyDictionary[socket.socket, bool] = weakref.WeakKeyDictionary()
+
+
+def watching_sends(watcher: Watcher) -> AbstractContextManager[None]:
+    """Show each send of the process to a watcher during the block.
+
+    Watchers may nest and overlap in any threads.
+
+    Args:
+        watcher: Called with each send before it happens, in its thread and context. The send is refused with what the
+            watcher raises. One send of a library may be shown more than once.
+    """
+    return _sends.including(watcher)
+
+
+def _wrap(wrappers: ExitStack) -> None:
+    for owner, name, address_in in _sending_methods():
+        wrappers.enter_context(replaced(owner, name, _showing(getattr(owner, name), address_in)))
+    wrappers.enter_context(replaced(socket.socket, "accept", _noting(socket.socket.accept)))
+
+
+_sends: Watchers[Watcher] = Watchers(_wrap)
+
+
+def _no_address(_: tuple[Any, ...]) -> Any:
+    return None
+
+
+def _of_sendto(args: tuple[Any, ...]) -> Any:
+    return args[-1] if len(args) > 1 else None
+
+
+def _of_sendmsg(args: tuple[Any, ...]) -> Any:
+    return args[3] if len(args) > 3 else None  # noqa: PLR2004 - buffers, ancillary data, flags, address
+
+
+def _sending_methods() -> Iterator[tuple[type, str, Callable[[tuple[Any, ...]], Any]]]:
+    """Give the methods that send, and how to find the address in their arguments."""
+    for name in ("send", "sendall", "sendfile"):
+        yield socket.socket, name, _no_address
+    yield socket.socket, "sendto", _of_sendto
+    if hasattr(socket.socket, "sendmsg"):
+        yield socket.socket, "sendmsg", _of_sendmsg
+    try:
+        import ssl  # costs some milliseconds, and a Python may be without it
+    except ImportError:
+        return
+    for name in ("send", "write"):  # the others come down to these
+        yield ssl.SSLSocket, name, _no_address
+
+
+def _showing(real: Callable[..., Any], address_in: Callable[[tuple[Any, ...]], Any]) -> Callable[..., Any]:
+    """Wrap a method that sends."""
+
+    def method(sock: socket.socket, *args: Any, **kwargs: Any) -> Any:
+        watchers = _sends.all
+        if watchers:
+            send = _send_of(sock, address_in(args))
+            if send is not None:
+                for watcher in watchers:
+                    watcher(send)
+        return real(sock, *args, **kwargs)
+
+    return method
+
+
+def _send_of(sock: socket.socket, address: Any) -> Send | None:
+    """Return the send, unless it stays in this process, or fails for want of a connection."""
+    if address is not None:
+        return Send(sock, address, is_open=False)
+    try:
+        to = sock.getpeername()
+    except OSError:
+        return None
+    if sock.family == _UNIX:
+        return Send(sock, to, is_open=True) if to else None  # a socket pair has no name
+    if _wakes_a_loop() and is_loopback(str(to[0])):
+        return None
+    return Send(sock, to, is_open=True)
+
+
+def _wakes_a_loop() -> bool:
+    """Return True if an event loop wakes itself by a socket pair that is emulated, as on Windows."""
+    caller = sys._getframe(3)  # noqa: SLF001 - the caller of the method
+    return caller.f_code.co_name == "_write_to_self" and str(caller.f_globals.get("__name__")).startswith("asyncio.")
+
+
+def _noting(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `accept` so that the sockets of a server are known as such."""
+
+    def accept(listener: socket.socket) -> Any:
+        answer = real(listener)
+        _accepted[answer[0]] = True
+        return answer
+
+    return accept
+
+
+def _was_accepted(sock: socket.socket) -> bool:
+    if getattr(sock, "server_side", False):
+        return True
+    known = _accepted.get(sock)
+    if known is None:
+        known = _accepted[sock] = _is_at_a_listener(sock)
+    return known
+
+
+def _is_at_a_listener(sock: socket.socket) -> bool:
+    """Return True if a socket that nobody saw begin has the port of a server.
+
+    It inherits from the one that listens that its address may be used again, which clients have no use for. That is all
+    that can be known where the system does not list its ports.
+    """
+    try:
+        if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR):
+            return False
+        port = sock.getsockname()[1]
+    except (OSError, IndexError, TypeError):
+        return False
+    try:
+        tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    except OSError:
+        return True
+    rows = (line.split() for table in tables for line in table.splitlines()[1:])
+    return any(row[3] == _LISTENING and int(row[1].rpartition(":")[2], 16) == port for row in rows)
