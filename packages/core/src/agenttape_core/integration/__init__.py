@@ -21,10 +21,14 @@ is made; `taking_part` makes a session ambient for the code inside. `intercept`,
 `async_generator` wrap a method or a function, given a `Call` that describes what is special about a call; `leaf_call`
 makes the usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing in
 `session_of_call`, with `named_arguments` and `kept` arguments. Underneath are aliases: `alias_class`, `alias_of`,
-`original_of`, `state_of`, `is_alias`.
+`original_of`, `state_of`, `is_alias`. `InMemoryClasses` are those of a family that keep what they hold in the process:
+they run; `holding_in_memory` notes one without leaf methods. `taking_part_here`, `taking_part_while` and the two for
+streams tape what such an object calls.
 
 **Requests.** `request_value` makes plain data of anything, `Keyed` marks items that are compared by a key, and
-`model_of` and `settings_of` read an object's `EMBEDDING_SETTINGS`, `SEARCH_SETTINGS` and `STORE_SETTINGS`.
+`model_of` and `settings_of` read an object's `MODEL_SETTINGS`, `EMBEDDING_SETTINGS`, `SEARCH_SETTINGS` and
+`STORE_SETTINGS`. `public_fields` describes a model that does not describe itself, `warn_unless_identified` says where
+even that is not enough, and `as_recorded` returns what an observer saw of a request, if only that was recorded.
 
 **Places.** A `Position` is where a call stands in the run; `here` and `below` find it. `register_position`,
 `register_scope` and `register_address_reader` connect the framework's own tree. A `Branch` tells concurrent work
@@ -53,7 +57,9 @@ from agenttape_core.errors import register_result_attribute
 from agenttape_core.freeze import register_backoff, register_seam
 from agenttape_core.guard import register_tracer
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
-from agenttape_core.integration.ambient import wrapping
+from agenttape_core.integration.ambient import holding_in_memory, wrapping
+from agenttape_core.integration.identity import public_fields, warn_unless_identified
+from agenttape_core.integration.in_memory import InMemoryClasses
 from agenttape_core.integration.leaves import (
     Cross,
     DescribeLeaf,
@@ -67,10 +73,18 @@ from agenttape_core.integration.leaves import (
 )
 from agenttape_core.integration.object_settings import (
     EMBEDDING_SETTINGS,
+    MODEL_SETTINGS,
     SEARCH_SETTINGS,
     STORE_SETTINGS,
     model_of,
     settings_of,
+)
+from agenttape_core.integration.observed_requests import as_recorded
+from agenttape_core.integration.parts import (
+    async_stream_taking_part,
+    stream_taking_part,
+    taking_part_here,
+    taking_part_while,
 )
 from agenttape_core.integration.request_values import request_value
 from agenttape_core.integration.shapes import (
@@ -85,12 +99,13 @@ from agenttape_core.integration.shapes import (
     generator,
     plain,
 )
-from agenttape_core.integration.thread_pools import forking_pools
+from agenttape_core.lifecycle.entry_points import load_integration
 from agenttape_core.lifecycle.packages import register_packages
 from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, task_branch
 from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.schema.readers import CallPiece, register_reader
 from agenttape_core.session import (
+    UNAVAILABLE,
     BaseSession,
     Boundary,
     Crossing,
@@ -109,6 +124,7 @@ from agenttape_core.session import (
     context_session,
     current_session,
     executing,
+    forking_pools,
     here,
     intercept,
     intercept_stream,
@@ -127,8 +143,10 @@ from agenttape_core.session import (
 
 __all__ = [
     "EMBEDDING_SETTINGS",
+    "MODEL_SETTINGS",
     "SEARCH_SETTINGS",
     "STORE_SETTINGS",
+    "UNAVAILABLE",
     "BaseSession",
     "Boundary",
     "Branch",
@@ -140,6 +158,7 @@ __all__ = [
     "DescribeLeaf",
     "ExecutedCrossing",
     "Family",
+    "InMemoryClasses",
     "Keyed",
     "Leaf",
     "Outcome",
@@ -160,9 +179,11 @@ __all__ = [
     "alias_class",
     "alias_of",
     "as_it_is",
+    "as_recorded",
     "aserve",
     "aserve_stream",
     "async_generator",
+    "async_stream_taking_part",
     "begin",
     "below",
     "chunks_of",
@@ -176,17 +197,20 @@ __all__ = [
     "forking_pools",
     "generator",
     "here",
+    "holding_in_memory",
     "intercept",
     "intercept_stream",
     "is_alias",
     "kept",
     "leaf_call",
+    "load_integration",
     "loaded_class",
     "model_of",
     "named_arguments",
     "original_of",
     "plain",
     "plain_value",
+    "public_fields",
     "record_error",
     "record_step",
     "register_address_reader",
@@ -205,8 +229,12 @@ __all__ = [
     "session_of_call",
     "settings_of",
     "state_of",
+    "stream_taking_part",
     "taking_part",
+    "taking_part_here",
+    "taking_part_while",
     "task_branch",
     "value_codec",
+    "warn_unless_identified",
     "wrapping",
 ]

@@ -7,13 +7,15 @@ Afterwards every class is as it was before.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
-from agenttape_core.integration.alias import is_alias_class
+from agenttape_core.acts import Interface, recording_through
+from agenttape_core.integration.alias import is_alias, is_alias_class
 from agenttape_core.integration.leaves import Family
 
 _MISSING = object()
@@ -27,9 +29,30 @@ def wrapping(family: Family) -> Iterator[None]:
         wrapped.wrap_base()
         wrapped.wrap_classes(_below(family.base))
         wrapped.follow()
-        yield
+        with recording_through(Interface(family.base, functools.partial(_is_recorded, family))):
+            yield
     finally:
         wrapped.restore()
+
+
+@contextmanager
+def holding_in_memory(cls: type) -> Iterator[None]:
+    """Note while inside that objects of a class only hold things in this process, so that a call may use them freely.
+
+    A subclass may hold more, and is looked into.
+
+    Args:
+        cls: The class. One that a `Family` knows as such need not be noted.
+    """
+    with recording_through(Interface(cls, lambda value, _: type(value) is cls)):
+        yield
+
+
+def _is_recorded(family: Family, value: Any, is_ambient: bool) -> bool:
+    """Return whether the calls of an object of a family are recorded, or made of such calls and of memory."""
+    if is_alias(value) or family.is_made_of_parts(value):
+        return True
+    return is_ambient and family.is_boundary(type(value))
 
 
 def _below(base: type) -> list[type]:
@@ -58,7 +81,8 @@ class _Wrapped:
 
     def wrap_base(self) -> None:
         for name in sorted(self._family.defaults):
-            self._wrap(self._family.base, name, inspect.getattr_static(self._family.base, name))
+            places = (vars(cls) for cls in self._family.base.__mro__)
+            self._wrap(self._family.base, name, next(place[name] for place in places if name in place))
 
     def wrap_classes(self, classes: list[type]) -> None:
         foreign = self._foreign(set[type]().union(*(cls.__mro__ for cls in classes)))

@@ -16,6 +16,7 @@ from pickle import PicklingError
 from typing import Any, TypeAlias, TypeVar
 
 from agenttape_core.integration.alias import alias_class, alias_of, is_alias, original_of, state_of
+from agenttape_core.integration.parts import taking_part_while
 from agenttape_core.integration.shapes import Call, Shape, as_it_is
 from agenttape_core.integration.stand_ins.stand_in import StandIn
 from agenttape_core.matching import Position
@@ -76,19 +77,35 @@ class Leaf:
     inherited: Cross | None = None
     within: Callable[[Any, Callable[[Any], Any]], Any] = _itself
 
-    def around(self, real: Any, cross: Cross) -> Any:
+    def around(self, real: Any, cross: Cross, is_made_of_parts: Callable[[Any], bool] | None = None) -> Any:
         """Return a taped method around a real one.
 
         Args:
             real: The method as it stands in its class.
             cross: Begins the crossings.
+            is_made_of_parts: Whether an object runs where its calls do not cross, and what it calls takes part.
         """
-        return self.within(real, lambda inner: self.shape(inner, functools.partial(self.describe, inner, cross)))
+
+        def describe(inner: Callable[..., Any], self_: Any, /, *args: Any, **kwargs: Any) -> Call:
+            call = self.describe(inner, cross, self_, *args, **kwargs)
+            if call.crossing is None and is_made_of_parts is not None and is_made_of_parts(self_):
+                call.real = taking_part_while(call.real, self.shape)
+            return call
+
+        def wrapped(inner: Callable[..., Any]) -> Any:
+            return self.shape(inner, functools.partial(describe, inner))
+
+        return self.within(real, wrapped)
 
 
 def _every_class(_: type) -> bool:
     """Tape the objects of every class."""
     return True
+
+
+def _no_object(_: Any) -> bool:
+    """Take no object for one that is made of others."""
+    return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +119,8 @@ class Family:
             Asynchronous methods that continue in a thread belong here: only before is it certain which of several calls
             is the first.
         is_boundary: Whether an ambient session tapes the objects of a class: what it does is outside of the process.
+        is_made_of_parts: Whether the calls of an object that do not cross run, and consist of calls of others. Where
+            the object is taped, those take part, also in sessions that are not ambient.
         delegating: Classes of the framework that implement leaf methods by others of them. Theirs are no leaves: they
             run on every replay, with all the framework's callbacks and events, and the calls that they make are served.
     """
@@ -110,6 +129,7 @@ class Family:
     leaves: Mapping[str, Leaf]
     defaults: frozenset[str] = frozenset()
     is_boundary: Callable[[type], bool] = _every_class
+    is_made_of_parts: Callable[[Any], bool] = _no_object
     delegating: tuple[type, ...] = ()
     _aliases: dict[type, type] = field(default_factory=dict, init=False, repr=False)
     _ambient: dict[tuple[type, str], tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
@@ -150,7 +170,7 @@ class Family:
         """Return the class of aliases for the objects of a class, whether or not an ambient session tapes them."""
         if cls not in self._aliases:
             methods = {
-                name: leaf.around(inspect.getattr_static(cls, name), leaf.cross)
+                name: leaf.around(inspect.getattr_static(cls, name), leaf.cross, self.is_made_of_parts)
                 for name, leaf in self.leaves.items()
                 if self._has(cls, name)
             }
@@ -195,7 +215,11 @@ def _only_ambient(family: Family, leaf: Leaf) -> Cross:
         if is_alias(self):
             return leaf.inherited(self, args, kwargs) if leaf.inherited is not None else None
         session = current_session()
-        if session is None or not session.ambient or isinstance(self, StandIn):
+        if session is None or isinstance(self, StandIn):
+            return None
+        if not session.ambient:
+            name = type(self).__name__
+            session.refuse_after_served_write(state_of(self), name, f"a call of {name} that is not taped")
             return None
         return leaf.cross(self, args, kwargs) if family.is_boundary(type(self)) else None
 
@@ -210,6 +234,7 @@ def begin(
     place: Callable[[Session], Position | None] | None = None,
     *,
     ids: tuple[str, ...] = (),
+    writes: bool = False,
 ) -> Crossing | None:
     """Begin the crossing of a call, or return `None` where it belongs to no session or to a call of the same object.
 
@@ -220,13 +245,20 @@ def begin(
         body: Makes the request.
         place: Makes the position; by default it is found by where the caller's code runs.
         ids: Run-specific ids of the call that are not part of its request.
+        writes: Whether the call changes what the object holds. After such a call was served, none is executed on the
+            object any more.
     """
     session = session_of_call(owner)
     if session is None:
         return None
     position = place(session) if place is not None else None
     position = position or below(session, name)
-    return session.cross(boundary, name, body(session), position=position, owner=state_of(owner), ids=ids)
+    crossing = session.cross(
+        boundary, name, body(session), position=position, owner=state_of(owner), ids=ids, writes=writes
+    )
+    if not crossing.is_served:
+        crossing.code = owner
+    return crossing
 
 
 def session_of_call(owner: Any) -> Session | None:

@@ -8,9 +8,48 @@ from __future__ import annotations
 
 from typing import Any
 
-_MODEL = ("model", "model_name", "model_id", "deployment", "deployment_name", "repo_id")
+MODEL_NAMES = ("model", "model_name", "model_id", "deployment", "deployment_name", "repo_id")
+"""The attributes that hold the name of a model."""
 _PLAIN = (str, int, float, list, tuple, dict)
 _EMPTY: tuple[Any, ...] = ("", [], (), {})
+
+MODEL_SETTINGS = (
+    "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_new_tokens",
+    "num_output",
+    "top_p",
+    "top_k",
+    "min_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "logprobs",
+    "top_logprobs",
+    "logit_bias",
+    "seed",
+    "stop",
+    "stop_sequences",
+    "strict",
+    "json_mode",
+    "response_format",
+    "reasoning_effort",
+    "reasoning_options",
+    "reasoning",
+    "thinking",
+    "thinking_dict",
+    "thinking_config",
+    "modalities",
+    "audio_config",
+    "generation_config",
+    "generate_kwargs",
+    "additional_kwargs",
+    "model_kwargs",
+    "instructions",
+    "built_in_tools",
+)
+"""The attributes of language models that they send to their provider, by the names that they use."""
 
 EMBEDDING_SETTINGS = (
     "dimensions",
@@ -53,7 +92,7 @@ STORE_SETTINGS = ("collection_name", "index_name", "table_name", "namespace", "s
 
 def model_of(value: Any) -> dict[str, Any]:
     """Return the name of an object's model under `model`, if it has one."""
-    found = settings_of(value, _MODEL)
+    found = settings_of(value, MODEL_NAMES)
     return {"model": next(iter(found.values()))} if found else {}
 
 

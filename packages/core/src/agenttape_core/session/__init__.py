@@ -1,9 +1,11 @@
 """One use of one cassette: the current session, what happens on a call, the latch and the report."""
 
+from agenttape_core.session.acting import recording_acts, watching_acts
+from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
-from agenttape_core.session.boundary import Boundary, RefusedCrossing
+from agenttape_core.session.boundary import UNAVAILABLE, Boundary, RefusedCrossing
 from agenttape_core.session.codecs import plain_value, register_codecs, value_codec
-from agenttape_core.session.context import as_observed, context_session, current_session
+from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
 from agenttape_core.session.crossing import Crossing, watch_crossings
 from agenttape_core.session.executed_crossing import ExecutedCrossing, PartCrossing, executing, redacted_effects
 from agenttape_core.session.intercept import (
@@ -17,21 +19,26 @@ from agenttape_core.session.intercept import (
     serve_stream,
 )
 from agenttape_core.session.miss import register_address_reader
+from agenttape_core.session.origins import executing_of, owning_session, remembering_threads
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
 from agenttape_core.session.positions import below, current_scope, here, register_position, register_scope
 from agenttape_core.session.recorded_errors import record_error
-from agenttape_core.session.report import Crossed, Report
+from agenttape_core.session.report import Crossed, Report, ServedTool, served_not_run
+from agenttape_core.session.run_through_crossing import RunThroughCrossing
 from agenttape_core.session.scopes import taking_part
 from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.session import Session
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import EMPTY, Edited, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
+from agenttape_core.session.thread_pools import forking_pools, remembering_pools
 from agenttape_core.session.turns import Turns
 
 __all__ = [
     "EMPTY",
+    "UNAVAILABLE",
+    "ActsOfCall",
     "BaseSession",
     "Boundary",
     "Crossed",
@@ -41,7 +48,9 @@ __all__ = [
     "PartCrossing",
     "RefusedCrossing",
     "Report",
+    "RunThroughCrossing",
     "ServedCrossing",
+    "ServedTool",
     "Session",
     "Setup",
     "Sink",
@@ -56,25 +65,34 @@ __all__ = [
     "aserve",
     "aserve_stream",
     "below",
+    "call_is_under_way",
     "compared_by",
     "context_session",
     "current_scope",
     "current_session",
     "executing",
+    "executing_of",
+    "forking_pools",
     "here",
     "intercept",
     "intercept_stream",
+    "owning_session",
     "plain_value",
     "record_error",
     "record_step",
+    "recording_acts",
     "redacted_effects",
     "register_address_reader",
     "register_codecs",
     "register_position",
     "register_scope",
+    "remembering_pools",
+    "remembering_threads",
     "serve",
     "serve_stream",
+    "served_not_run",
     "taking_part",
     "value_codec",
     "watch_crossings",
+    "watching_acts",
 ]

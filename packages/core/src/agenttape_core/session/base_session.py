@@ -10,13 +10,16 @@ from typing import Any, Generic, NoReturn, TypeVar
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, DriftError, counted, shown_path
 from agenttape_core.matching import Canonicaliser, CanonicalRequest, Position, RecordingIndex
-from agenttape_core.schema import ValueCodec
+from agenttape_core.schema import Timing, ValueCodec
+from agenttape_core.session.cancellation import Patience
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.failure import FirstFailure
 from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.miss import explanation
-from agenttape_core.session.report import Report
+from agenttape_core.session.report import Crossed, Report, why_not_run
+from agenttape_core.session.scopes import takes_part
 from agenttape_core.session.setup import Setup
+from agenttape_core.session.sources import original
 
 T = TypeVar("T")
 
@@ -52,23 +55,45 @@ class BaseSession:
         self.tracing = setup.tracing
         self.turns = setup.turns
         self.began = setup.began
-        self.report = Report()
+        self.watches_acts = False
+        """True if what calls do outside the process is seen."""
+        self.report = self._new_report()
         self.ledger = Ledger(setup.sink, setup.revise)
         self._setup = setup
         self._failure = FirstFailure()
         self._extensions: dict[Slot[Any], Any] = {}
         self._extensions_lock = RLock()  # to make one extension may need another
         self._unfinished: set[Callable[[], None]] = set()
+        self._warnings: dict[str, Warning] = {}
         note = setup.source.fidelity_note if setup.policy.lossy == "refuse" else None
         self._recordings = RecordingIndex(
-            setup.source.entries, setup.policy.match_on, setup.source.interaction, fidelity_note=note
+            setup.source.entries,
+            setup.policy.match_on,
+            setup.source.interaction,
+            fidelity_note=note,
+            acted=lambda number: setup.source.interaction(number).acts != [],
         )
         self._canonical = Canonicaliser(lambda value: setup.redactor.value(self.codec.encode(value)), setup.ignored)
+
+    def _new_report(self) -> Report:
+        source = self.source  # it is another one when the session has ended
+
+        def why_served(served: Crossed) -> str:
+            if not self.policy.may_run_through(served.kind, served.name):
+                return "frozen"
+            return why_not_run(source.interaction(served.number).acts)
+
+        return Report(why_served)
 
     @property
     def mode(self) -> Mode:
         """The mode the session was opened in."""
         return self.policy.mode
+
+    @property
+    def ambient(self) -> bool:
+        """True if integrations tape here what the user did not tape: everywhere, or inside what takes part."""
+        return self._setup.ambient or takes_part(self)
 
     @property
     def closed(self) -> bool:
@@ -102,8 +127,19 @@ class BaseSession:
 
     def seconds_of(self, number: int) -> float:
         """Return how long a recorded call took, as far as that is known."""
-        timing = self._setup.timings().get(number)
+        timing = self.timing_of(number)
         return timing.duration_ms / 1000 if timing is not None else 0.0
+
+    def timing_of(self, number: int) -> Timing | None:
+        """Return the recorded times of a call, if they are known."""
+        return self._setup.timings().get(original(self.source, number))
+
+    def patience_of(self, number: int) -> Patience:
+        """Return how long a served call that was cancelled waits until it is cancelled again."""
+        timing = self.timing_of(number)
+        took = self.seconds_of(number)
+        start = timing.start_ms if timing is not None else None
+        return Patience(took, until=took + (start or 0.0) / 1000)
 
     # -- extensions --------------------------------------------------------------------------------------------
 
@@ -134,6 +170,17 @@ class BaseSession:
         """Undo `watch`."""
         self._unfinished.discard(close)
 
+    # -- warnings ----------------------------------------------------------------------------------------------
+
+    @property
+    def warnings(self) -> tuple[Warning, ...]:
+        """The warnings to give when the session has ended well."""
+        return tuple(self._warnings.values())
+
+    def warn_at_end(self, warning: Warning) -> None:
+        """Give a warning when the session has ended well, once for each text."""
+        self._warnings.setdefault(str(warning), warning)
+
     # -- failures ----------------------------------------------------------------------------------------------
 
     @property
@@ -144,6 +191,10 @@ class BaseSession:
     def latch(self, failure: AgentTapeError | AgentTapeHalt) -> None:
         """Remember the first failure, so that the session fails even if user code caught it."""
         self._failure.latch(failure)
+
+    def on_failure(self, note: Callable[[AgentTapeError | AgentTapeHalt], object]) -> None:
+        """Call this with the first failure from now on."""
+        self._failure.on_first = note
 
     def latching(self) -> FirstFailure:
         """Latch our own errors of a block: an agent that eats them must not end green."""

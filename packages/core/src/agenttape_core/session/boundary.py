@@ -11,12 +11,17 @@ from agenttape_core.matching import CanonicalRequest, Position
 from agenttape_core.schema import Usage
 from agenttape_core.session.base_session import BaseSession
 
+UNAVAILABLE = "The tool is not available."
+"""The error that a model reads of a tool that has no recording: words of ours would bias what it does next."""
+
 
 def _no_usage(_: Any) -> Usage | None:
     return None
 
 
-def _raise_drift(_: RefusedCrossing, drift: DriftError) -> NoReturn:
+def _raise_drift(crossing: RefusedCrossing, drift: DriftError) -> NoReturn:
+    if crossing.boundary.kind == "tool":
+        raise DriftError(UNAVAILABLE) from drift
     raise drift
 
 
@@ -30,7 +35,8 @@ class Boundary:
         split: Makes chunks of a value, so that a plain recording serves a stream.
         usage: Reads the token counts of a value.
         missed: Makes the error result of a call that has no recording (`on_miss="return"`), as the callers of this
-            family expect one; by default the `DriftError` is raised.
+            family expect one; by default the `DriftError` is raised, in neutral words (`UNAVAILABLE`) if a model may
+            read them, as those of a tool.
     """
 
     kind: str
@@ -75,6 +81,36 @@ class AnsweredCrossing(BaseCrossing):
         """Note that the call is answered."""
         self.session.turns.passed(self.position.address)
 
+    @property
+    def was_cancelled(self) -> bool:
+        """True if the recorded call was cancelled before it ended."""
+        return False
+
+    def is_left_after(self, chunks: int) -> bool:  # noqa: ARG002 - as of a served crossing
+        """True if the recorded stream ended after so many chunks because it was closed or cancelled."""
+        return False
+
+    def wait_to_be_given_up(self, after: int | None = None) -> None:
+        """Wait until the work of this thread is given up, if the recorded one was during the call.
+
+        Args:
+            after: Only if it was when so many chunks of a stream had arrived; by default in any case.
+        """
+
+    async def await_to_be_given_up(self, after: int | None = None) -> None:
+        """Like `wait_to_be_given_up`, in an event loop that runs in the thread."""
+
+    async def await_cancellation(self) -> None:
+        """Wait until the call is cancelled as the recorded one was. Return if that does not happen."""
+
+    def effects(self, after: int | None = None) -> list[Any]:  # noqa: ARG002 - as of a served crossing
+        """Return what the recorded call did besides returning, in order: by default nothing.
+
+        Args:
+            after: Only what it did when so many chunks of its stream had arrived; by default all.
+        """
+        return []
+
     def _split(self, value: Any) -> Sequence[Any]:
         with self.session.latching():
             return self.boundary.split(value)
@@ -113,12 +149,8 @@ class RefusedCrossing(AnsweredCrossing):
     async def await_turn(self) -> None:
         """Return at once: the call has no place in the recorded order of answers."""
 
-    def effects(self, after: int | None = None) -> list[Any]:  # noqa: ARG002 - as of a served crossing
-        """Return no effects."""
-        return []
-
     def replay(self) -> Any:
-        """Return the error result of the boundary, or raise the `DriftError`."""
+        """Return the error result of the boundary, or raise a `DriftError`."""
         return self.boundary.missed(self, self.drift)
 
     def replay_chunks(self) -> Iterator[Any]:

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agenttape_core.matching import current_branch, enter_branch
-from agenttape_core.session.executed_crossing import ExecutedCrossing, swap_executing
+from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing, executing, swap_executing
 from agenttape_core.session.session import SCOPES, Session
+from agenttape_core.session.under_way import ANSWERING
 
 
 def current_session() -> Session | None:
     """Return the session in force here, or `None`.
 
-    It is the innermost open one of this context. A thread that was started without a context (a bare
-    `threading.Thread`) belongs to the process's only open session.
+    It is the innermost open one of this context. A thread without a context (a bare `threading.Thread`) belongs to the
+    session that it was started in; one that is older than all of them to the only open one, or to the last replay that
+    was opened. A replay that has ended is in force for what it has started: it refuses all calls.
     """
     return SCOPES.current()
 
@@ -22,6 +24,18 @@ def current_session() -> Session | None:
 def context_session() -> Session | None:
     """Return the innermost open session of this context, without looking at other threads."""
     return SCOPES.innermost()
+
+
+def call_is_under_way() -> bool:
+    """Return True while a call of this context's session is under way beside the caller, and not around it.
+
+    It is executed, or is decided, or is served and waits for its answer.
+    """
+    session, around = SCOPES.innermost(), executing()
+    if session is None:
+        return False
+    running = session.extension(RUNNING)[:]
+    return bool(session.extension(ANSWERING)) or not all(around is not None and around.is_below(one) for one in running)
 
 
 @contextmanager
@@ -35,7 +49,7 @@ def as_observed(session: Session, outer: ExecutedCrossing | None) -> Iterator[No
         session: The session of the observation.
         outer: The innermost observed crossing that the call is part of.
     """
-    real, executed, branch = SCOPES.swap(session), swap_executing(outer), current_branch()
+    real, executed, branch = SCOPES.swap(session.observed), swap_executing(outer), current_branch()
     enter_branch(None)
     try:
         yield

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from time import perf_counter
-from typing import Any, ClassVar, Literal
+from secrets import token_hex
+from threading import Lock
+from time import perf_counter, time
+from typing import Any, ClassVar, Literal, TypeAlias
 
+from agenttape_core.acts import Unseen
+from agenttape_core.freeze import Frozen
 from agenttape_core.matching import CanonicalRequest, IdMap, Position, ids_held
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
+from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
+from agenttape_core.session import cancellation
+from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.boundary import BaseCrossing, Boundary
 from agenttape_core.session.codecs import plain_metadata, plain_tags
+from agenttape_core.session.giving_up import Work, current_work
 from agenttape_core.session.recorded_errors import record_error
+from agenttape_core.session.turns import Ended
+
+Failure: TypeAlias = Exception | CancelledError
+"""An exception that is an outcome. One that ends the program is none."""
+
+_MAKING_WORLDS = Lock()
+_KEEPING = Lock()
+
+ACTING = frozenset({"tool", "call"})
+"""The kinds of calls whose own acts are recorded: those whose code belongs to the program."""
 
 _executing: ContextVar[ExecutedCrossing | None] = ContextVar("agenttape_executing", default=None)
 
@@ -45,14 +63,24 @@ class ExecutedCrossing(BaseCrossing):
     """
 
     __slots__ = (
+        "_acts",
         "_began",
+        "_began_at",
         "_effects",
+        "_given_up",
+        "_is_kept",
         "_offsets",
+        "_work",
+        "_world",
+        "code",
         "drops_ids",
         "duration_ms",
         "error_ids",
         "fidelity_note",
+        "has_ended",
         "metadata",
+        "moment",
+        "nonce",
         "number",
         "parent",
         "settle",
@@ -61,6 +89,9 @@ class ExecutedCrossing(BaseCrossing):
 
     is_served: ClassVar[Literal[False]] = False
     """True if the call is answered without being executed."""
+
+    is_real: ClassVar[bool] = True
+    """True if the call does what it does outside; false if its code is only run through."""
 
     def __init__(
         self,
@@ -88,13 +119,49 @@ class ExecutedCrossing(BaseCrossing):
         For ids of tasks: they differ in each recording, and nothing else in the cassette names them."""
         self.error_ids: Mapping[str, str] = {}
         """The ids in its error that differ in each recording, and what is recorded in their place."""
+        self.has_ended = False
+        """True once its code has ended, however it did."""
         self.duration_ms: float | None = None
         """The duration that another tool has measured; `None` to measure it here."""
+        self.code: Any = None
+        """The function whose code the call runs, or the object with it; where that is known."""
         self.settle: Callable[[Outcome], PartCrossing | None] | None = None
         """Called with the outcome when the call has ended; returns the part whose outcome is recorded in its place."""
+        self.moment: float | None = None
+        """The moment at which the code of a tool began, by its own clock; `None` if it did not ask for time or ids."""
+        self.nonce = ""
+        """A text that no other recording has, of which the ids in the code of a tool are made."""
+        self._world: Frozen | None = None
         self._offsets: list[float] = []
         self._effects: list[Effect] = []
+        self._work: Work | None = None
+        self._given_up: int | None = None
+        self._is_kept = False
+        self._acts = ActsOfCall()
         self._began = perf_counter()
+        self._began_at = time()
+
+    def frozen_inside(self) -> Frozen | None:
+        """Return what is kept fixed for the code that is executed.
+
+        For most it is nothing: a client signs its request with the real time. The code of a tool is run again on a
+        replay, unless it acted; what it computes before it acts must then be the same.
+        """
+        return self._own_world() if not self.acted else None
+
+    def _own_world(self) -> Frozen | None:
+        """Return the clock and the ids that the code of a tool has of its own, made when it first asks for any."""
+        frozen = self.session.frozen
+        if frozen is None or self.boundary.kind != "tool":
+            return None
+        if self._world is None:
+            with _MAKING_WORLDS:
+                self._world = self._world or self._new_world(frozen)
+        return self._world
+
+    def _new_world(self, frozen: Frozen) -> Frozen:
+        self.moment, self.nonce = round(self._began_at, 6), token_hex(6)
+        return frozen.within(self.position.address, self.moment, self.nonce)
 
     def part(self) -> PartCrossing:
         """Begin a part of this call whose outcome may turn out to be that of the whole; see `settle`."""
@@ -112,14 +179,18 @@ class ExecutedCrossing(BaseCrossing):
 
     @contextmanager
     def executing(self) -> Iterator[None]:
-        """While inside, calls are children of this one, and time, ids and randomness are real.
+        """While inside, calls are children of this one, and time, ids and randomness are those of `frozen_inside`.
 
         Hold it only while the real code runs, never across a `yield`: the caller's own code runs there.
         """
         outside, running = swap_executing(self), self.session.extension(RUNNING)
+        self._work = current_work()
         running.append(self)
         try:
             yield
+        except BaseException:
+            self.has_ended = True
+            raise
         finally:
             running.remove(self)
             # An abandoned coroutine is closed in the context of its collector, where nothing was set.
@@ -134,6 +205,11 @@ class ExecutedCrossing(BaseCrossing):
         """True if this crossing or one around it belongs to the owner."""
         return any(crossing.owner is owner for crossing in self._outwards())
 
+    def reaches_out(self) -> bool:
+        """True if what runs for it now may reach the outside: it or one around it is executed for real, and goes on."""
+        chain = list(self._outwards())
+        return not any(crossing.has_ended for crossing in chain) and any(crossing.is_real for crossing in chain)
+
     def _outwards(self) -> Iterator[ExecutedCrossing]:
         crossing: ExecutedCrossing | None = self
         while crossing is not None:
@@ -142,6 +218,7 @@ class ExecutedCrossing(BaseCrossing):
 
     def chunk_arrived(self) -> None:
         """Note the time of a chunk."""
+        self._note_giving_up()
         self._offsets.append((perf_counter() - self._began) * 1000)
 
     def effected(self, value: Any) -> None:
@@ -160,6 +237,22 @@ class ExecutedCrossing(BaseCrossing):
             effect = Effect.model_construct(value=self.session.codec.encode(value), after=len(self._offsets))
         self._effects.append(effect)
 
+    @property
+    def is_given_up(self) -> bool:
+        """True if the call is made in a thread, and nobody waits for what the thread does any more."""
+        return self._given_up is not None or (self._work is not None and self._work.is_given_up)
+
+    def _note_giving_up(self) -> None:
+        if self._given_up is None and self.is_given_up:
+            self._given_up = len(self._offsets)
+
+    # -- acts --------------------------------------------------------------------------------------------------
+
+    @property
+    def acted(self) -> ActsOfCall:
+        """The things that the code of the call has done outside the process by itself so far: true if there are any."""
+        return self._acts
+
     # -- how it ended ------------------------------------------------------------------------------------------
 
     def returned(self, value: Any) -> None:
@@ -172,19 +265,31 @@ class ExecutedCrossing(BaseCrossing):
             plain = self.session.redactor.value(self.session.codec.encode(value))
             self._record(Outcome(status="returned", value=plain, usage=self.boundary.usage(value)))
 
-    def raised(self, error: Exception) -> None:
-        """Record that the call raised."""
+    def raised(self, error: Failure) -> None:
+        """Record that the call raised, or that it was cancelled, if that is why it did."""
+        if isinstance(error, CancelledError) and cancellation.is_requested():
+            return self.cancelled()
         with self.session.latching():
-            self._record(Outcome(status="raised", error=self._redacted(error)))
+            return self._record(Outcome(status="raised", error=self._redacted(error)))
+
+    def cancelled(self, chunks: Sequence[Plain] | None = None) -> None:
+        """Record that the call was cancelled before it ended.
+
+        Args:
+            chunks: The chunks so far of a stream, as for `streamed`.
+        """
+        with self.session.latching():
+            redacted = self.session.redactor.chunks(list(chunks)) if chunks is not None else None
+            self._record(Outcome(status="cancelled", chunks=redacted))
 
     def streamed(
         self,
         chunks: Sequence[Plain],
         ended: Literal["exhausted", "closed", "raised"] = "exhausted",
-        error: Exception | None = None,
+        error: Failure | None = None,
         usage: Usage | None = None,
     ) -> None:
-        """Record a stream.
+        """Record a stream, or that it was cancelled, if that is why it raised.
 
         Args:
             chunks: The chunks, each encoded at the moment of its arrival, before the reader could change it.
@@ -192,15 +297,20 @@ class ExecutedCrossing(BaseCrossing):
             error: The error that broke it.
             usage: The token counts of the whole.
         """
+        if isinstance(error, CancelledError) and cancellation.is_requested():
+            return self.cancelled(chunks)
         with self.session.latching():
             record = self._redacted(error) if error is not None else None
             redacted = self.session.redactor.chunks(list(chunks))
-            self._record(Outcome(status="streamed", chunks=redacted, ended=ended, error=record, usage=usage))
+            return self._record(Outcome(status="streamed", chunks=redacted, ended=ended, error=record, usage=usage))
 
-    def _redacted(self, error: Exception) -> RecordedError:
+    def _redacted(self, error: Failure) -> RecordedError:
         record = record_error(error, self.session.codec)
         plain = IdMap(list(self.error_ids), list(self.error_ids.values())).value(record.model_dump())
         return RecordedError.model_validate(self.session.redactor.value(plain))
+
+    async def await_turn(self) -> None:
+        """Return at once: only what was recorded before has a place in the order of answers."""
 
     def _record(self, outcome: Outcome) -> None:
         part = self.settle(outcome) if self.settle is not None else None
@@ -209,12 +319,26 @@ class ExecutedCrossing(BaseCrossing):
         self._keep(outcome)
 
     def _keep(self, outcome: Outcome) -> None:
-        if self._effects:
-            outcome = outcome.model_copy(update={"effects": redacted_effects(self._effects, self.session.redactor)})
-        now = perf_counter()
-        if self.parent is None:
-            self.session.turns.ended(self.position.address, self._began, now)
+        self.has_ended = True
+        with _KEEPING:  # the end of the session may be that of a call in a thread
+            was_kept, self._is_kept = self._is_kept, True
+        if was_kept:
+            return
+        outcome, now = self._whole(outcome), perf_counter()
+        ended = Ended(self._began, now, self.position.address, outcome.status == "cancelled")
+        self.session.turns.ended(ended, inside=self._number_around())
         self.session.ledger.keep(self._interaction(outcome), self._timing(now), self.position.order)
+
+    def _number_around(self) -> int | None:
+        return self.parent.number if self.parent is not None else None
+
+    def _whole(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with the effects of the call, and with whether it was given up."""
+        self._note_giving_up()
+        if not self._effects and self._given_up is None:
+            return outcome
+        effects = redacted_effects(self._effects, self.session.redactor)
+        return outcome.model_copy(update={"effects": effects, "given_up": self._given_up})
 
     def _interaction(self, outcome: Outcome) -> Interaction:
         request, redactor = self.request, self.session.redactor
@@ -224,15 +348,23 @@ class ExecutedCrossing(BaseCrossing):
             name=request.name,
             address=self.position.address,
             fingerprint=request.fingerprint,
-            parent=self.parent.number if self.parent is not None else None,
+            parent=self._number_around(),
             ids=self._ids_kept(outcome),
             tags=plain_tags(self.tags, redactor) if self.tags else [],
             metadata=plain_metadata(self.metadata, redactor) if self.metadata else {},
             fidelity="lossy" if self.fidelity_note else "exact",
             fidelity_note=redactor.text(self.fidelity_note),
+            acts=self._acts_kept(),
             request=request.body,
             outcome=outcome,
         )
+
+    def _acts_kept(self) -> list[Act] | None:
+        if not self.session.watches_acts or self.request.kind not in ACTING:
+            return None
+        text, unseen = self.session.redactor.text, self.session.extension(_UNSEEN)
+        acts = self.acted.ended(self.code, unseen, is_ambient=self.session.ambient)
+        return [Act(what=text(act.what), at=text(act.at)) for act in acts]
 
     def _ids_kept(self, outcome: Outcome) -> list[str]:
         """Return the ids to record.
@@ -251,7 +383,7 @@ class ExecutedCrossing(BaseCrossing):
         took = (now - self._began) * 1000 if self.duration_ms is None else self.duration_ms
         is_of_now = self.duration_ms is None and self.session.is_one_run
         start = (self._began - self.session.began) * 1000 if is_of_now else None
-        return Timing(start_ms=start, duration_ms=took, offsets_ms=self._offsets)
+        return Timing(start_ms=start, duration_ms=took, offsets_ms=self._offsets, moment=self.moment, nonce=self.nonce)
 
 
 class PartCrossing(ExecutedCrossing):
@@ -273,8 +405,16 @@ class PartCrossing(ExecutedCrossing):
         assert self.outcome is not None
         return self.outcome, [offset + (self._began - began) * 1000 for offset in self._offsets], self._effects
 
+    @property
+    def acted(self) -> ActsOfCall:
+        """Those of the whole call."""
+        return self.parent.acted if self.parent is not None else self._acts
+
     def _keep(self, outcome: Outcome) -> None:
         self.outcome = outcome
+
+
+_UNSEEN: Slot[Unseen] = Slot(lambda _: Unseen())
 
 
 def _none(_: BaseSession) -> list[ExecutedCrossing]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt
@@ -14,16 +15,21 @@ class FirstFailure:
     object serves all blocks of a session: every call enters several.
     """
 
-    __slots__ = ("_lock", "error")
+    __slots__ = ("_lock", "error", "on_first")
 
     def __init__(self) -> None:
         self.error: AgentTapeError | AgentTapeHalt | None = None
         self._lock = Lock()
+        self.on_first: Callable[[AgentTapeError | AgentTapeHalt], object] | None = None
+        """Called with the first failure."""
 
     def latch(self, failure: AgentTapeError | AgentTapeHalt) -> None:
         """Remember a failure, unless there was one before."""
         with self._lock:
+            is_first = self.error is None
             self.error = self.error or failure
+        if is_first and self.on_first is not None:
+            self.on_first(failure)
 
     def __enter__(self) -> None:
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from itertools import count
@@ -9,8 +10,9 @@ from threading import Lock
 from typing import Any, Literal
 
 from agenttape_core.schema import Plain, Usage
+from agenttape_core.session.boundary import AnsweredCrossing
 from agenttape_core.session.crossing import Crossing
-from agenttape_core.session.executed_crossing import ExecutedCrossing
+from agenttape_core.session.executed_crossing import ExecutedCrossing, Failure
 
 Ended = Literal["exhausted", "closed", "raised"]
 Apply = Callable[[Any], object]
@@ -35,25 +37,36 @@ def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
         if apply is not None:
             for effect in crossing.effects():
                 apply(effect)
+        crossing.wait_to_be_given_up()
         return crossing.replay()
     finally:
         crossing.has_turned()
 
 
 async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
-    """Like `serve`, for a coroutine."""
+    """Like `serve`, for a coroutine. One that was cancelled waits until it is cancelled again."""
     assert crossing.is_served, _EXECUTED
     paced = crossing.paced()
-    if paced is not None:
-        await paced.await_()
-    await crossing.await_turn()
     try:
-        if apply is not None:
-            for effect in crossing.effects():
-                await apply(effect)
+        if crossing.was_cancelled:  # as this one may be from here on
+            await _reapply(crossing, apply)
+        if paced is not None:
+            await paced.await_()
+        await crossing.await_turn()
+        await crossing.await_to_be_given_up()
+        if crossing.was_cancelled:
+            await crossing.await_cancellation()
+        else:
+            await _reapply(crossing, apply)
         return crossing.replay()
     finally:
         crossing.has_turned()
+
+
+async def _reapply(crossing: AnsweredCrossing, apply: AsyncApply | None) -> None:
+    if apply is not None:
+        for effect in crossing.effects():
+            await apply(effect)
 
 
 def serve_stream(crossing: Crossing, apply: Apply | None = None) -> Iterator[Any]:
@@ -61,15 +74,13 @@ def serve_stream(crossing: Crossing, apply: Apply | None = None) -> Iterator[Any
     assert crossing.is_served, _EXECUTED
     chunks, paced = crossing.replay_chunks(), crossing.paced()
     try:
-        if paced is None and apply is None:
-            yield from chunks
-            return
         for number in count():
             if paced is not None:
                 paced.wait(number)
             if apply is not None:
                 for effect in crossing.effects(number):
                     apply(effect)
+            crossing.wait_to_be_given_up(number)
             chunk = next(chunks, _DONE)
             if chunk is _DONE:
                 return
@@ -79,7 +90,7 @@ def serve_stream(crossing: Crossing, apply: Apply | None = None) -> Iterator[Any
 
 
 async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> AsyncGenerator[Any, None]:
-    """Like `serve_stream`, for an async generator."""
+    """Like `serve_stream`, for an async generator. A stream that was cut short waits at its end to be cut again."""
     assert crossing.is_served, _EXECUTED
     chunks, paced = crossing.replay_chunks(), crossing.paced()
     try:
@@ -89,6 +100,10 @@ async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> 
             if apply is not None:
                 for effect in crossing.effects(number):
                     await apply(effect)
+            await crossing.await_to_be_given_up(number)
+            if crossing.is_left_after(number):
+                await crossing.await_turn()
+                await crossing.await_cancellation()
             chunk = next(chunks, _DONE)
             if chunk is _DONE:
                 break
@@ -99,9 +114,9 @@ async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> 
 
 
 def intercept(crossing: Crossing, execute: Callable[[], Any], apply: Apply | None = None) -> Any:
-    """Serve the call, or execute and record it.
+    """Serve the call, run it through, or execute and record it.
 
-    Cancellation, `KeyboardInterrupt` and our own halts are not outcomes: they pass and leave no record.
+    `KeyboardInterrupt`, `SystemExit` and our own halts are not outcomes: they pass and leave no record.
 
     Args:
         crossing: The call.
@@ -113,7 +128,7 @@ def intercept(crossing: Crossing, execute: Callable[[], Any], apply: Apply | Non
     try:
         with crossing.executing():
             value = execute()
-    except Exception as error:
+    except (Exception, CancelledError) as error:
         crossing.raised(error)
         raise
     crossing.returned(value)
@@ -127,9 +142,14 @@ async def aintercept(crossing: Crossing, execute: Callable[[], Awaitable[Any]], 
     try:
         with crossing.executing():
             value = await execute()
-    except Exception as error:
+    except CancelledError as error:
         crossing.raised(error)
         raise
+    except Exception as error:
+        await crossing.await_turn()
+        crossing.raised(error)
+        raise
+    await crossing.await_turn()
     crossing.returned(value)
     return value
 
@@ -146,7 +166,7 @@ class _Stream:
         self._chunks: list[Plain] = []
         self._open = True
         self._lock = Lock()
-        crossing.session.watch(self.close)
+        crossing.session.watch(self.cut)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -154,11 +174,11 @@ class _Stream:
         try:
             with self._crossing.executing():
                 yield
-        except Exception as error:
+        except (Exception, CancelledError) as error:
             self._end("raised", error)
             raise
         except BaseException:
-            self._finish()  # an interruption is not an outcome: it leaves no record
+            self._finish()  # the end of the program is not an outcome: it leaves no record
             raise
 
     def arrived(self, chunk: Any) -> None:
@@ -179,7 +199,14 @@ class _Stream:
         """Record that the reader stopped."""
         self._end("closed")
 
-    def _end(self, how: Ended, error: Exception | None = None, usage: Usage | None = None) -> None:
+    def cut(self) -> None:
+        """Record that the session has ended."""
+        if not self._crossing.is_given_up:
+            self.close()
+        elif self._finish():
+            self._crossing.cancelled(self._chunks)
+
+    def _end(self, how: Ended, error: Failure | None = None, usage: Usage | None = None) -> None:
         if self._finish():
             self._crossing.streamed(self._chunks, how, error, usage)
 
@@ -187,7 +214,7 @@ class _Stream:
         """Note that the stream is over; whether it was not before."""
         with self._lock:
             first, self._open = self._open, False
-        self._crossing.session.unwatch(self.close)
+        self._crossing.session.unwatch(self.cut)
         return first
 
 
@@ -244,4 +271,5 @@ async def aintercept_stream(
                 if (close := getattr(chunks, "aclose", None)) is not None:
                     await close()
             raise
+    await crossing.await_turn()
     stream.exhaust()

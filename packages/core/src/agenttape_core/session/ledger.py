@@ -26,13 +26,30 @@ class Ledger:
         self.texts: SharedTexts | None = None
         """The long texts of its interactions, if steps refer to them."""
         self.served_at: dict[int, Order] = {}
-        """The place in this run of each recording that was served."""
+        """The place in this run of each recording that was served or run through."""
+        self.inside: dict[int, int] = {}
+        """The number in this run of the call that each recording was asked for inside, where it was inside one."""
+        self.standing_for: dict[int, int] = {}
+        """The recording that each call stands for that was run through, by the number of the call in this run."""
+        self.again: dict[int, Interaction] = {}
+        """The recordings that were run through and came out otherwise, by their numbers: as they are now."""
         self._sink = sink
         self._revise = revise
         self._numbers = itertools.count(1)
         self._kept: list[tuple[Order, Interaction]] = []
         self._watched: list[tuple[Order, Step]] | None = None
         self._lock = Lock()
+
+    def ran_through(self, number: int, recorded: int, order: Order) -> None:
+        """Note a call that is run through.
+
+        Args:
+            number: Its number in this run.
+            recorded: The number of its recording.
+            order: Its place in this run.
+        """
+        self.served_at.setdefault(recorded, order)
+        self.standing_for[number] = recorded
 
     def next_number(self) -> int:
         """Return the number of a call that begins."""

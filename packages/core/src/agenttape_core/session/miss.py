@@ -9,7 +9,10 @@ from agenttape_core.errors import CassetteError
 from agenttape_core.matching import CanonicalRequest, Ignored, nearest
 from agenttape_core.schema import is_gap_of
 from agenttape_core.session.ports import Source
+from agenttape_core.session.report import Crossed
 
+_SHOWN = 10
+"""The most unused recordings that are listed."""
 _readers: list[Callable[[str], str | None]] = []
 
 
@@ -22,22 +25,20 @@ def register_address_reader(reader: Callable[[str], str | None]) -> None:
     _readers.append(reader)
 
 
-def refusal_reason(refusal: Refuse, known: int, *, frozen: bool) -> str:
+def refusal_reason(refusal: Refuse, known: int, bar: str) -> str:
     """Return in a few words why a call may be neither served nor executed.
 
     Args:
         refusal: The decision.
         known: How many recordings of the request there are, used or not.
-        frozen: Whether the boundary is only ever served.
+        bar: Why the boundary is only ever served; empty where it might be executed.
     """
     if refusal.found is not None:
         return f"recording {refusal.found.number} of it is lossy: {refusal.found.lossy}"
     if known:
         times = "once" if known == 1 else f"{known} times"
         return f"this request was recorded {times} and is now asked once more"
-    if frozen:
-        return "it is frozen, and the cassette holds no recording of this request"
-    return "the cassette holds no recording of this request"
+    return f"{f'{bar}, and ' if bar else ''}the cassette holds no recording of this request"
 
 
 def explanation(
@@ -68,6 +69,23 @@ def explanation(
         *_missing(source, request, address),
         *_to_fix(remedy()),
     ]
+
+
+def unused_explanation(
+    unused: Sequence[Crossed], served: Sequence[Crossed], remedy: Callable[[], Sequence[str]]
+) -> list[str]:
+    """Return the lines about recordings that a run never asked for, below the first.
+
+    Args:
+        unused: The recordings.
+        served: Those that it asked for, in the order of its calls.
+        remedy: Returns how to record the run anew, in its first line; no line where that would not help.
+    """
+    more = [f"      … and {len(unused) - _SHOWN} more"] if len(unused) > _SHOWN else []
+    last = f"{len(served)} of them, last {served[-1].kind} {served[-1].name} at {served[-1].address}" if served else ""
+    again = remedy()[:1]
+    fixes = [*again, "or let it serve several runs:  unused='ignore'"] if again else []
+    return [*map(str, unused[:_SHOWN]), *more, f"{'asked':<10}{last or 'nothing'}", *_to_fix(fixes)]
 
 
 def _to_fix(lines: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from asyncio import CancelledError
 from collections.abc import Iterator
 from contextlib import suppress
 from types import MemberDescriptorType
@@ -74,12 +75,16 @@ def _encodable(codec: ValueCodec, attributes: dict[str, Any]) -> dict[str, Plain
     return kept
 
 
-def rebuild_error(record: RecordedError, codec: ValueCodec) -> Exception:
+_OUTCOMES = (Exception, CancelledError)
+"""The classes of exceptions that are outcomes of calls; others end the program."""
+
+
+def rebuild_error(record: RecordedError, codec: ValueCodec) -> BaseException:
     """Return the recorded exception: of its own type if that is loaded, else of one that its handlers accept."""
     codec = _with_errors(codec)
     args = tuple(codec.decode(item) for item in record.args)
     cls = loaded_class(record.type)
-    error: Exception | None = _made(cls, args) if cls is not None and issubclass(cls, Exception) else None
+    error: BaseException | None = _made(cls, args) if cls is not None and issubclass(cls, _OUTCOMES) else None
     if error is None:
         error = _substitute(record, args)
     else:
@@ -89,7 +94,7 @@ def rebuild_error(record: RecordedError, codec: ValueCodec) -> Exception:
     return error
 
 
-def _made(cls: type[Exception], args: tuple[Any, ...]) -> Any:
+def _made(cls: type[BaseException], args: tuple[Any, ...]) -> Any:
     """Return an instance as the nearest built-in base makes it, or `None` if that cannot."""
     builtin: Any = next(base for base in cls.__mro__ if base.__module__ == "builtins")
     try:
@@ -121,7 +126,7 @@ def _is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _set(error: Exception, name: str, value: Any) -> None:
+def _set(error: BaseException, name: str, value: Any) -> None:
     if name.startswith("__") and not (name == _NOTES and _is_list_of_texts(value)):
         return
     member = inspect.getattr_static(type(error), name, None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
 from agenttape_core.matching import Rung
+from agenttape_core.schema import PURE_KINDS, Act
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +33,83 @@ class Crossed:
         return f"{self.number:>4}  {self.kind} {self.name} at {self.address}{found}"
 
 
+@dataclass(frozen=True, slots=True)
+class ServedTool:
+    """A tool that was served in a run, although its code might have been run.
+
+    Args:
+        name: The name of the tool.
+        why: The reason, such as `wrote report.md`.
+    """
+
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.why})"
+
+
+_SHOWN = 3
+
+
+def why_not_run(acts: Sequence[Act] | None) -> str:
+    """Return why the code of a recorded call was not run.
+
+    Args:
+        acts: What it did outside of the process by itself, as it was recorded.
+    """
+    if acts is None:
+        return "recorded unwatched"
+    if acts:
+        more = [f"{len(acts) - _SHOWN} more"] if len(acts) > _SHOWN else []
+        return ", ".join([*(act.what for act in acts[:_SHOWN]), *more])
+    return "calls nothing that is recorded"
+
+
+def served_not_run(tools: Iterable[object]) -> str:
+    """Return the line that names the tools whose code did not run in a replay."""
+    return f"served, not run: {', '.join(map(str, tools))}"
+
+
+def _number(crossed: Crossed) -> int:
+    return crossed.number
+
+
+def _not_known(_: Crossed) -> str:
+    return "served"
+
+
 @dataclass(slots=True)
 class Report:
     """The interactions that a session served, executed, missed and left unused. Grows while the session is open."""
 
+    _why_served: Callable[[Crossed], str] = _not_known
+    """Says why the code of a call was not run."""
     _served: list[Crossed] = field(default_factory=list)
+    _ran_through: list[Crossed] = field(default_factory=list)
     _executed: list[Crossed] = field(default_factory=list)
     _unused: list[Crossed] = field(default_factory=list)
     _missed: list[str] = field(default_factory=list)
     _drift: list[str] = field(default_factory=list)
     _blocked: list[str] = field(default_factory=list)
+    _outside: dict[str, None] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     @property
     def served(self) -> tuple[Crossed, ...]:
         """The interactions answered from the cassette, in the order of the calls."""
         return tuple(self._served)
+
+    @property
+    def ran_through(self) -> tuple[Crossed, ...]:
+        """The recorded calls whose code was run, while the calls that it made were served."""
+        return tuple(self._ran_through)
+
+    @property
+    def served_not_run(self) -> tuple[ServedTool, ...]:
+        """The tools that were served, each with the reason why its code was not run, in recorded order."""
+        tools = sorted((crossed for crossed in self._served if crossed.kind == "tool"), key=_number)
+        return tuple(dict.fromkeys(ServedTool(crossed.name, self._why_served(crossed)) for crossed in tools))
 
     @property
     def executed(self) -> tuple[Crossed, ...]:
@@ -57,6 +120,11 @@ class Report:
     def unused(self) -> tuple[Crossed, ...]:
         """The recorded interactions that were not used; known when the session has ended."""
         return tuple(self._unused)
+
+    @property
+    def judged(self) -> tuple[Crossed, ...]:
+        """The unused interactions that a replay fails for: all but those of pure kinds (embeddings)."""
+        return tuple(crossed for crossed in self._unused if crossed.kind not in PURE_KINDS)
 
     @property
     def missed(self) -> tuple[str, ...]:
@@ -73,9 +141,26 @@ class Report:
         """The attempts to reach the outside that the guard refused, a line each."""
         return tuple(self._blocked)
 
-    def add(self, *, served: Crossed | None = None, executed: Crossed | None = None) -> None:
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """The connections of a recording that no boundary covers, a line each: what was reached, and by which line.
+
+        They are not recorded, and a replay refuses them.
+        """
+        return tuple(self._outside)
+
+    def add_outside(self, line: str) -> None:
+        """Note a connection that no boundary covers."""
+        with self._lock:
+            self._outside[line] = None
+
+    def add(
+        self, *, served: Crossed | None = None, executed: Crossed | None = None, ran_through: Crossed | None = None
+    ) -> None:
         """Note an interaction."""
         with self._lock:
+            if ran_through is not None:
+                self._ran_through.append(ran_through)
             if served is not None:
                 self._served.append(served)
             if executed is not None:
@@ -98,12 +183,14 @@ class Report:
     def __str__(self) -> str:
         parts = [f"{len(self._served)} served", f"{len(self._executed)} executed"]
         parts += [f"{len(items)} {word}" for items, word in self._exceptional() if items]
-        return ", ".join(parts)
+        return "\n  ".join([", ".join(parts), *self._outside])
 
     def _exceptional(self) -> list[tuple[list[Crossed] | list[str], str]]:
         return [
+            (self._ran_through, "run through"),
             (self._unused, "unused"),
             (self._missed, "missed"),
             (self._drift, "drifted"),
             (self._blocked, "blocked"),
+            (list(self._outside), "reached outside every boundary"),
         ]

@@ -1,72 +1,196 @@
-"""The scopes of sessions: which one a context is in, and which are open in the process.
+"""The scopes of sessions: which one a context is in, which threads and tasks belong to one, and which are open.
 
 Generic, because this module lies below `session.py`: a session enters and leaves these scopes by itself.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from weakref import WeakSet, ref
 
 
 class Scoped(Protocol):
     """A session, as far as its scope is concerned."""
 
-    outer: Any
-
     @property
     def closed(self) -> bool:
         """True if it has ended."""
 
+    @property
+    def is_replay(self) -> bool:
+        """True if it was opened to replay."""
+
 
 S = TypeVar("S", bound=Scoped)
+
+
+class Membership(Generic[S]):
+    """A session as the contexts hold it that belong to it.
+
+    Only they do, besides the session while it is open. So whether anything outlives a session is whether its membership
+    does.
+
+    Args:
+        session: The session.
+        outer: The membership that was there before, if there was one.
+    """
+
+    __slots__ = ("__weakref__", "_home", "outer", "session")
+
+    def __init__(self, session: S, outer: Membership[S] | None) -> None:
+        self.session = session
+        self.outer = outer
+        self._home = _here()
+
+    @property
+    def is_outlived(self) -> bool:
+        """True for what a replay has started that runs on after its end; not for the context that the replay was in."""
+        session = self.session
+        return session.closed and session.is_replay and self._home != _here()
+
+
+class Origin(NamedTuple):
+    """The beginning of a thread without a context, or of a piece of work in one.
+
+    Args:
+        membership: The session of whoever began it.
+        crossing: The boundary that was being executed there, if there was one.
+        is_work: True for work that was handed to a thread pool, false for the thread as a whole.
+    """
+
+    membership: Membership[Any]
+    crossing: Any
+    is_work: bool
+
+
+def _here() -> tuple[int, ref[Any] | None, ref[Any] | None]:
+    """Return the thread, the event loop and the task that the caller runs in."""
+    asyncio = sys.modules.get("asyncio")
+    try:
+        loop = asyncio.get_running_loop() if asyncio is not None else None
+    except RuntimeError:  # none runs in this thread
+        loop = None
+    if asyncio is None or loop is None:
+        return threading.get_ident(), None, None
+    task = asyncio.current_task(loop)
+    return threading.get_ident(), ref(loop), ref(task) if task is not None else None
 
 
 class Scopes(Generic[S]):
     """The sessions of this process. Thread-safe."""
 
     def __init__(self) -> None:
-        self._current: ContextVar[S | None] = ContextVar("agenttape_session", default=None)
+        self._current: ContextVar[Membership[S] | None] = ContextVar("agenttape_session", default=None)
+        self._origin: ContextVar[Origin | None] = ContextVar("agenttape_origin", default=None)
         self._open: list[S] = []
+        self._outlived: WeakSet[Membership[S]] = WeakSet()
         self._lock = Lock()
+
+    def membership(self) -> Membership[S] | None:
+        """Return what this context holds."""
+        return self._current.get()
 
     def innermost(self) -> S | None:
         """Return the innermost open session of this context, without looking at other threads."""
-        session = self._current.get()
-        while session is not None and session.closed:
-            session = session.outer
-        return session
+        membership = self._current.get()
+        while membership is not None and membership.session.closed:
+            membership = membership.outer
+        return membership.session if membership is not None else None
 
     def current(self) -> S | None:
-        """Return the session in force here: that of this context, or the only open one of the process."""
-        session = self.innermost()
-        if session is None and len(self._open) == 1:
-            return self._open[0]
-        return session
+        """Return the session in force here.
 
-    def enter(self, session: S) -> None:
-        """Open a session, and make it the current one of this context."""
+        It is that of this context; for a thread without one that of its origin, else the only open one of the process,
+        or the last replay that was opened. A replay that has ended is in force for what it has started, unless another
+        one can serve that.
+        """
+        membership = self._current.get()
+        if membership is not None and not membership.session.closed:
+            return membership.session
+        if membership is None and not self._open and not self._outlived:
+            return None
+        owner = self.owner()
+        return owner if owner is not None else self._of_process()
+
+    def owner(self) -> S | None:
+        """Return the session that the caller belongs to for certain: by its context, or by its origin.
+
+        It may be a replay that has ended.
+        """
+        found = _first(self._current.get())
+        origin = self._origin.get()
+        if found is None and origin is not None:
+            found = _first(origin.membership)
+        if found is None or not found.closed or not self._open:
+            return found
+        if all(session.is_replay for session in self._open):
+            return None  # nothing can be executed by mistake
+        # A thread may serve all that come, one replay after the other. A task or a piece of work is of one of them.
+        is_thread = origin is not None and not origin.is_work and _first(self._current.get()) is None
+        return None if is_thread and len(self._open) == 1 else found
+
+    def _of_process(self) -> S | None:
+        sessions = self._open[:]
+        if len(sessions) == 1:
+            return sessions[0]
+        return next((session for session in reversed(sessions) if session.is_replay), None)
+
+    def enter(self, session: S) -> Membership[S]:
+        """Open a session, make it the current one of this context, and return its membership."""
+        outer = self._current.get()
+        while outer is not None and outer.session.closed and not outer.is_outlived:
+            outer = outer.outer
+        membership = Membership(session, outer)
         with self._lock:
             self._open.append(session)
-        self._current.set(session)
+        self._current.set(membership)
+        return membership
 
-    def leave(self, session: S) -> bool:
+    def leave(self, membership: Membership[S]) -> bool:
         """Undo `enter`, also from another context than the one that entered; whether this context had it as current."""
         with self._lock:
-            self._open.remove(session)
-        mine = self._current.get() is session
+            self._open.remove(membership.session)
+        mine = self._current.get() is membership
         if mine:
-            self._current.set(session.outer)
+            self._current.set(membership.outer)
+        if membership.session.is_replay:
+            self._outlived.add(membership)
         return mine
 
-    def swap(self, session: S | None) -> S | None:
-        """Make a session the current one of this context without opening it, and return the one that was."""
+    def swap(self, membership: Membership[S] | None) -> Membership[S] | None:
+        """Give this context another membership, and return the one that was."""
         before = self._current.get()
-        self._current.set(session)
+        self._current.set(membership)
         return before
+
+    def origin(self) -> Origin | None:
+        """Return the origin of this thread, or of the work in it."""
+        return self._origin.get()
+
+    @contextmanager
+    def beginning(self, origin: Origin) -> Iterator[None]:
+        """While inside, the caller's work has an origin."""
+        before = self._origin.get()
+        self._origin.set(origin)
+        try:
+            yield
+        finally:
+            self._origin.set(before)
+
+
+def _first(membership: Membership[S] | None) -> S | None:
+    """Return the first session outwards that is open, or that the caller outlives."""
+    while membership is not None:
+        if not membership.session.closed or membership.is_outlived:
+            return membership.session
+        membership = membership.outer
+    return None
 
 
 _ambient_for: ContextVar[tuple[object, ...]] = ContextVar("agenttape_ambient_for", default=())

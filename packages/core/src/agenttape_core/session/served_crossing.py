@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Iterator
 from typing import Any
 
-from agenttape_core.errors import counted
+from agenttape_core.errors import DriftError, counted
 from agenttape_core.matching import Candidate, CanonicalRequest, IdMap, Position
 from agenttape_core.schema import Outcome, Plain, RecordedError
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import AnsweredCrossing, Boundary
+from agenttape_core.session.cancellation import Patience, until_cancelled
+from agenttape_core.session.giving_up import auntil_given_up, until_given_up
 from agenttape_core.session.pacing import Paced
 from agenttape_core.session.recorded_errors import rebuild_error
+from agenttape_core.session.under_way import under_way
 
 _NO_IDS = IdMap((), ())
 
@@ -51,15 +55,75 @@ class ServedCrossing(AnsweredCrossing):
 
     async def await_turn(self) -> None:
         """Wait until those concurrent calls are answered that were answered before this one in the recording."""
-        await self.session.turns.wait(self.position.address, self.session.seconds_of(self.found.number))
+        with under_way(self.session):
+            await self.session.turns.wait(self.position.address, self.session.seconds_of(self.found.number))
+
+    @property
+    def was_cancelled(self) -> bool:
+        """True if the recorded call was cancelled before it ended."""
+        outcome = self.outcome()
+        return outcome.status == "cancelled" and outcome.given_up is None
+
+    def is_left_after(self, chunks: int) -> bool:
+        """True if the recorded stream ended after so many chunks because its reader went.
+
+        In a replay, a reader may want another chunk before the task comes that closes or cancels it.
+        """
+        outcome = self.outcome()
+        return (self.was_cancelled or outcome.ended == "closed") and chunks == len(outcome.chunks or ())
+
+    async def await_cancellation(self) -> None:
+        """Wait until the call is cancelled as the recorded one was. Return if that does not happen."""
+        session = self.session
+        session.turns.held(self.position.address)
+        with under_way(session):
+            await until_cancelled(self._patience(), passes_time=session.pace is None)
+
+    def wait_to_be_given_up(self, after: int | None = None) -> None:
+        """Wait until the work of this thread is given up, if the recorded one was during the call.
+
+        Args:
+            after: Only if it was when so many chunks of a stream had arrived; by default in any case.
+
+        Raises:
+            CassetteMissError: If it is not: the answer came too late when it was recorded.
+        """
+        if self._was_given_up(after):
+            with under_way(self.session):
+                if not until_given_up(self._patience(), passes_time=self.session.pace is None):
+                    raise self._not_given_up()
+
+    async def await_to_be_given_up(self, after: int | None = None) -> None:
+        """Like `wait_to_be_given_up`, in an event loop that runs in the thread."""
+        if self._was_given_up(after):
+            with under_way(self.session):
+                if not await auntil_given_up(self._patience(), passes_time=self.session.pace is None):
+                    raise self._not_given_up()
+
+    def _was_given_up(self, after: int | None) -> bool:
+        when = self.outcome().given_up
+        return when is not None and after in (None, when)
+
+    def _patience(self) -> Patience:
+        return self.session.patience_of(self.found.number)
 
     def replay(self) -> Any:
-        """Return the recorded value, or raise the recorded error."""
+        """Return the recorded value, or raise the recorded error.
+
+        Raises:
+            CassetteMissError: If the recorded call was cancelled, or its stream closed: that is no answer.
+        """
+        with under_way(self.session):
+            return self._replay()
+
+    def _replay(self) -> Any:
         outcome = self.outcome()
         if outcome.status == "raised":
             raise self._error(outcome.error)
         if outcome.status == "returned":
             return self._value(outcome.value)
+        if outcome.status == "cancelled":
+            raise self._cut_short(outcome)
         chunks = list(self._chunks(outcome))
         self._end_of_stream(outcome, len(chunks))
         with self.session.latching():
@@ -95,9 +159,32 @@ class ServedCrossing(AnsweredCrossing):
     def _end_of_stream(self, outcome: Outcome, read: int) -> None:
         if outcome.ended == "raised":
             raise self._error(outcome.error)
+        if outcome.status == "cancelled":
+            raise self._cut_short(outcome)
         if outcome.ended == "closed":
             reason = f"the recorded stream was closed by its reader after {counted(read, 'chunk')}"
             raise self.session.miss(self.request, self.position, reason)
+
+    def _cut_short(self, outcome: Outcome) -> BaseException:
+        """Return what ends a call that was given up and had not ended with the session, or else was cancelled."""
+        return CancelledError() if outcome.given_up is not None else self._not_cancelled(outcome)
+
+    def _not_given_up(self) -> DriftError:
+        """Raise the miss of a call that is not given up, or return the error that stands for it."""
+        took = f"{self.session.seconds_of(self.found.number):.3g} s"
+        reason = (
+            f"the program had given up the thread of the recorded call when it ended after {took}, and does not give up"
+            " this one, so an answer would come in time that came too late"
+        )
+        return self.session.miss(self.request, self.position, reason)
+
+    def _not_cancelled(self, outcome: Outcome) -> DriftError:
+        """Raise the miss of a call that goes on where it was cancelled, or return the error that stands for it."""
+        after = f"after {self.session.seconds_of(self.found.number):.3g} s"
+        if outcome.chunks:
+            after += f" and {counted(len(outcome.chunks), 'chunk')}"
+        reason = f"the recorded call was cancelled by the program {after}, and this one is not, so it has no answer"
+        return self.session.miss(self.request, self.position, reason)
 
     def _ids(self) -> IdMap:
         """Return the ids of this run for the recorded ones.
@@ -125,7 +212,7 @@ class ServedCrossing(AnsweredCrossing):
                 value = self.session.codec.decode(self.session.redactor.rehydrate(chunk))
             yield value
 
-    def _error(self, record: RecordedError | None) -> Exception:
+    def _error(self, record: RecordedError | None) -> BaseException:
         assert record is not None
         with self.session.latching():
             plain = self.session.redactor.rehydrate(self._ids().value(dict(record)))

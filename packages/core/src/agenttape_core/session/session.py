@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from weakref import ref
 
-from agenttape_core.engine import Decision, Policy, Refuse, Serve, decide
-from agenttape_core.errors import AgentTapeError, DriftError, UnusedInteractionsError
+from agenttape_core.engine import Decision, Execute, Policy, Refuse, RunThrough, Serve, decide
+from agenttape_core.errors import (
+    AgentTapeError,
+    CassetteMissError,
+    DriftError,
+    ServedWriteError,
+    UnusedInteractionsError,
+    shown_path,
+)
+from agenttape_core.freeze import Frozen
+from agenttape_core.guard import WAIT_FOR_IT, warn_of_late
+from agenttape_core.guard.caller import caller
 from agenttape_core.matching import (
     Branch,
     CanonicalRequest,
@@ -24,12 +36,16 @@ from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import Boundary, RefusedCrossing
 from agenttape_core.session.crossing import Crossing, begun
 from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing, executing
-from agenttape_core.session.miss import refusal_reason
+from agenttape_core.session.miss import refusal_reason, unused_explanation
 from agenttape_core.session.ports import Source
-from agenttape_core.session.report import Crossed, Report
-from agenttape_core.session.scopes import Scopes, takes_part
+from agenttape_core.session.report import Crossed
+from agenttape_core.session.run_through_crossing import RunThroughCrossing
+from agenttape_core.session.scopes import Membership, Scopes
 from agenttape_core.session.served_crossing import ServedCrossing
+from agenttape_core.session.served_writes import ServedWrite, note_served_write, served_write_on
 from agenttape_core.session.setup import Setup
+from agenttape_core.session.sources import spare
+from agenttape_core.session.under_way import under_way
 
 
 class Session(BaseSession):
@@ -43,30 +59,44 @@ class Session(BaseSession):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.outer: Session | None = None
+        self.is_replay = not setup.policy.records
+        """True if it was opened to replay, whatever it may execute since."""
+        self._membership: Membership[Session] | None = None
+        self._has_left = False
         self.written: Path | str | None = None
         """The file that was written when the session ended: the cassette, or one derived from it; else `None`."""
+        self.was_cut = False
+        """True if a stream was open when the session ended."""
         self.put_aside: Path | str | None = None
         """The copy of the unreadable file that was in its place; `None` if there was none."""
-        self._named = setup.policy.live | setup.policy.frozen
+        self._named = setup.policy.live | setup.policy.frozen | (setup.policy.through or frozenset())
         self._met: set[str] = set()
         self._branch: Branch | None = None
         self._branch_outside: Branch | None = None
 
     @property
-    def ambient(self) -> bool:
-        """True if integrations tape here what the user did not tape: everywhere, or inside what takes part."""
-        return self._setup.ambient or takes_part(self)
+    def http(self) -> bool:
+        """True if requests of HTTP clients are taped here that the user did not tape."""
+        return self._setup.tapes_http is not None
+
+    def tapes_http(self, host: str) -> bool:
+        """Return whether a request to a host is taped here that a client makes which the user did not tape."""
+        return self._setup.tapes_http is not None and self._setup.tapes_http(host)
+
+    @cached_property
+    def observed(self) -> Membership[Session]:
+        """The membership of what an integration observes, in a session that no context enters."""
+        return Membership(self, None)
 
     # -- the context -------------------------------------------------------------------------------------------
 
-    def enter(self) -> None:
-        """Make this the current session."""
-        self.outer = SCOPES.innermost()
+    def enter(self) -> ref[Membership[Session]]:
+        """Make this the current session. Return a weak reference, alive while anything of the session runs on."""
         self._branch_outside = current_branch()
         self._branch = new_branch()
         enter_branch(self._branch)
-        SCOPES.enter(self)
+        self._membership = SCOPES.enter(self)
+        return ref(self._membership)
 
     @contextmanager
     def resumed(self) -> Iterator[None]:
@@ -74,7 +104,7 @@ class Session(BaseSession):
 
         A test runner sets a test up in one context and runs it in another.
         """
-        before, branch = SCOPES.swap(self), current_branch()
+        before, branch = SCOPES.swap(self._membership), current_branch()
         enter_branch(self._branch)
         try:
             yield
@@ -82,19 +112,31 @@ class Session(BaseSession):
             SCOPES.swap(before)
             enter_branch(branch)
 
+    def frozen_here(self) -> Frozen | None:
+        """Return what is kept fixed for the code that runs here: around a boundary, or inside one that is executed."""
+        around = executing()
+        if around is None:
+            return self.frozen
+        return around.frozen_inside() if around.session is self else None
+
     def pause(self) -> None:
         """Let the context that entered this session be outside of it again, while the session stays open."""
-        if SCOPES.innermost() is self:
-            SCOPES.swap(self.outer)
+        if self._membership is not None and SCOPES.innermost() is self:
+            SCOPES.swap(self._membership.outer)
             enter_branch(self._branch_outside)
 
     def leave(self) -> None:
         """End the session: streams that are not read to their end are cut, then nothing more is served or executed."""
+        self.was_cut = bool(self._unfinished)
         for close in list(self._unfinished):
             with suppress(AgentTapeError):  # latched where it was raised
                 close()
+        for crossing in self.extension(RUNNING)[:]:
+            if crossing.is_real and crossing.is_given_up:  # its thread goes on, and nobody waits for it
+                crossing.cancelled()
         self.close()
-        if SCOPES.leave(self):
+        membership, self._membership, self._has_left = self._membership, None, True
+        if membership is not None and SCOPES.leave(membership):
             enter_branch(self._branch_outside)
 
     def close(self) -> None:
@@ -113,6 +155,8 @@ class Session(BaseSession):
         owner: Any = None,
         ids: tuple[str, ...] = (),
         parent: ExecutedCrossing | None = None,
+        holder: Any = None,
+        writes: bool = False,
     ) -> Crossing:
         """Decide what happens on a call.
 
@@ -124,33 +168,60 @@ class Session(BaseSession):
             owner: The object whose call it is.
             ids: Run-specific ids of the call that are not part of the request, for example the id of a tool call.
             parent: The crossing that is executing around this one; by default the one of this context.
+            holder: The state of the object that the call reads or changes; by default that of the owner.
+            writes: Whether the call changes what the object holds.
 
         Raises:
             CassetteMissError: If the call may be neither served nor executed.
+            ServedWriteError: If it would be executed on an object after a write to it was served.
             UnrecordableValueError: If the body cannot be written.
         """
-        with self.latching():
+        if self._has_left and self.is_replay:
+            self._refuse_late(boundary.kind, name)
+        frozen = self.frozen_here()
+        if frozen is not None:
+            frozen.progressed()
+        with self.latching(), under_way(self):
             request = self._canonical.request(boundary.kind, name, body, ids)
-        parent = parent or executing() or self._executing_elsewhere(position)
-        if parent is not None and parent.session is not self:
-            parent = None
+        parent = parent if parent is not None and parent.session is self else self.around(position)
         if position is None:
             base = parent.position if parent is not None else self.root
             position = base.child(name, branch=task_branch(base))
         if self._named:
             self._met.update((boundary.kind, name))
-        decision = self._decide(request, position.address)
+        with under_way(self):
+            decision = self._decide(request, position.address)
+        self._follow_writes(decision, request, position, owner if holder is None else holder, writes=writes)
         number = self.ledger.next_number()
+        if parent is not None and isinstance(decision, Serve | RunThrough):
+            self.ledger.inside[decision.found.number] = parent.number
         if isinstance(decision, Serve):
             found = decision.found
             self.report.add(served=Crossed(boundary.kind, name, position.address, found.number, found.rung))
             self.ledger.served_at.setdefault(found.number, position.order)
             return begun(ServedCrossing(self, boundary, request, position, owner=owner, found=found))
+        if isinstance(decision, RunThrough):
+            found = decision.found
+            self.report.add(ran_through=Crossed(boundary.kind, name, position.address, found.number, found.rung))
+            self.ledger.ran_through(number, found.number, position.order)
+            return begun(
+                RunThroughCrossing(
+                    self, boundary, request, position, number=number, owner=owner, parent=parent, found=found
+                )
+            )
         if isinstance(decision, Refuse):
             drift = self._drift(request, position, decision)
             return begun(RefusedCrossing(self, boundary, request, position, owner=owner, drift=drift))
         self.report.add(executed=Crossed(boundary.kind, name, position.address, number))
         return begun(ExecutedCrossing(self, boundary, request, position, number=number, owner=owner, parent=parent))
+
+    def _refuse_late(self, kind: str, name: str) -> NoReturn:
+        """Refuse a call of what a replay has started, and which runs on after its end."""
+        summary = f"{kind} {name} was called after the replay of {shown_path(self.path)} had ended"
+        miss = CassetteMissError(summary, f"  called at {caller()}\n  {WAIT_FOR_IT}")
+        self.report.add_failure(missed=summary)
+        warn_of_late(miss)
+        raise miss
 
     def _decide(self, request: CanonicalRequest, address: str) -> Decision:
         """Find, decide, then use: a recording that is found and refused stays for the next call that asks for it."""
@@ -160,15 +231,68 @@ class Session(BaseSession):
         while True:
             with self.latching():
                 candidate = self._recordings.find(request, address, self.policy.exhausted)
+                if candidate is None and kind in self.policy.repeats:
+                    candidate = self._recordings.again(request, self._returned)
             decision = decide(self.policy, kind, name, candidate)
-            if not isinstance(decision, Serve) or self._recordings.use(decision.found):
+            if not isinstance(decision, Serve | RunThrough):
+                return decision
+            if self._recordings.use(decision.found, alone=isinstance(decision, RunThrough)):
                 return decision
             # Another thread has found the same recording, and was faster: find again among the others.
 
+    def _returned(self, number: int) -> bool:
+        return self.source.outcome(number).status in {"returned", "streamed"}
+
+    def _follow_writes(
+        self, decision: Decision, request: CanonicalRequest, position: Position, holder: Any, *, writes: bool
+    ) -> None:
+        """Note a write that is served, and refuse what would be executed on an object after one was."""
+        if holder is None:
+            return
+        if isinstance(decision, Execute):
+            if served_write_on(holder) is not None:
+                owner = request.name.rpartition(".")[0] or request.name  # a method's name follows that of its class
+                call = f"{request.kind} {request.name} at {position.address}"
+                self.refuse_after_served_write(holder, owner, call)
+        elif writes and isinstance(decision, Serve):
+            note_served_write(holder, ServedWrite(f"{request.kind} {request.name}", str(self.path)))
+
+    def refuse_after_served_write(self, holder: Any, name: str, call: str) -> None:
+        """Refuse to execute a call on an object that does not hold what was written to it.
+
+        Args:
+            holder: The state of the object.
+            name: The name of its class.
+            call: The call, in words.
+
+        Raises:
+            ServedWriteError: If a write to the object was served.
+        """
+        written = served_write_on(holder)
+        if written is not None:
+            error = ServedWriteError(call, name, *written)
+            self.latch(error)
+            raise error
+
     def _drift(self, request: CanonicalRequest, position: Position, refusal: Refuse) -> DriftError:
         known = len(self._recordings.numbers(request.fingerprint))
-        reason = refusal_reason(refusal, known, frozen=self.policy.is_frozen(request.kind, request.name))
+        reason = refusal_reason(refusal, known, self._bar(request.kind, request.name))
         return self.miss(request, position, reason, lossy=refusal.found is not None)
+
+    def around(self, position: Position | None = None) -> ExecutedCrossing | None:
+        """Return the innermost crossing of this session that executes around a call made here.
+
+        Args:
+            position: Where the call is made, as far as a framework knows.
+        """
+        innermost = executing() or self._executing_elsewhere(position)
+        return innermost if innermost is not None and innermost.session is self else None
+
+    def _bar(self, kind: str, name: str) -> str:
+        """Return why a boundary is only ever served; empty where it might be executed."""
+        if self.policy.is_barred(kind, name):
+            return "the run has departed from its recording, live does not name this call"
+        return "it is frozen" if self.policy.is_frozen(kind, name) else ""
 
     def _executing_elsewhere(self, position: Position | None) -> ExecutedCrossing | None:
         """Return the boundary that a thread without a context most likely works for: the innermost, if there is one.
@@ -179,11 +303,16 @@ class Session(BaseSession):
         """
         if SCOPES.innermost() is not None:
             return None
-        running = self.extension(RUNNING)[:]
+        # A request that is under way starts no threads that make others: those run beside it.
+        running = [crossing for crossing in self.extension(RUNNING)[:] if crossing.boundary.kind != "http"]
         innermost = running[-1] if running else None
         if innermost is None or not all(map(innermost.is_below, running)):
             return None
         return None if position is not None and position.is_beside(innermost.position) else innermost
+
+    def executes_now(self) -> bool:
+        """Return whether a boundary is being executed for real at this moment."""
+        return any(crossing.reaches_out() for crossing in self.extension(RUNNING)[:])
 
     # -- what is recorded --------------------------------------------------------------------------------------
 
@@ -217,9 +346,13 @@ class Session(BaseSession):
 
     def happened(self) -> list[Interaction]:
         """Return the interactions of this run so far, served and executed ones, in its order."""
-        served = self.ledger.served_at.items()
-        ran = [*self.ledger.kept(), *((order, self.source.interaction(number)) for number, order in list(served))]
+        served = list(self.ledger.served_at.items())
+        ran = [*self.ledger.kept(), *((order, self.interaction_now(number)) for number, order in served)]
         return [interaction for _, interaction in sorted(ran, key=_place)]
+
+    def interaction_now(self, number: int) -> Interaction:
+        """Return a recorded interaction; if it was run through and came out otherwise, as it came out in this run."""
+        return self.ledger.again.get(number) or self.source.interaction(number)
 
     def executed_live(self) -> set[str]:
         """Return the fingerprints of what was executed because it is live, and has ended."""
@@ -242,7 +375,8 @@ class Session(BaseSession):
     def forget(self) -> None:
         """Forget what has happened: it is with the sink, and an observer never looks at it again."""
         self.ledger.forget()
-        self.report = Report()
+        self.turns.forget()
+        self.report = self._new_report()
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -251,7 +385,12 @@ class Session(BaseSession):
         if self.policy.replaces:
             return
         rows = {row.number: row for row in self.source.entries}
-        served = [number for number, row in rows.items() if not self.policy.is_live(row.kind, row.name)]
+        needless = spare(self.source)
+        served = [
+            number
+            for number, row in rows.items()
+            if number not in needless and not self.policy.is_live(row.kind, row.name)
+        ]
         self.report.close([_crossed(rows[number]) for number in self._recordings.unused(served)])
 
     def completed(self, source: Source, written: Path | str, put_aside: Path | str | None) -> None:
@@ -265,25 +404,18 @@ class Session(BaseSession):
         self.source, self.written, self.put_aside = source, written, put_aside
 
     def unmatched(self) -> list[str]:
-        """Return the names given as live or frozen that no boundary has, neither of this run nor of the cassette."""
+        """Return the names in options that no boundary has, neither of this run nor of the cassette."""
         recorded = {word for row in self.source.entries for word in (row.kind, row.name)}
         return sorted(self._named - self._met - recorded - KINDS)
 
     def unused_error(self) -> UnusedInteractionsError | None:
         """Return the error that names the recordings that were not used; `None` if all were."""
-        unused = self.report.unused
+        unused = self.report.judged
         if not unused:
             return None
-        shown = [str(crossed) for crossed in unused[:10]]
-        if len(unused) > len(shown):
-            shown.append(f"      … and {len(unused) - len(shown)} more")
-        lines = [
-            f"{self.path}: {len(unused)} of {len(self._recordings)} recorded interactions were never asked for",
-            *shown,
-            "the run no longer does what was recorded: fix it, re-record it (mode='all'),",
-            "or open the cassette with unused='ignore' if it serves several runs",
-        ]
-        return UnusedInteractionsError("\n  ".join(lines))
+        problem = f"{shown_path(self.path)}: {len(unused)} of {len(self._recordings)} recorded interactions"
+        lines = unused_explanation(unused, self.report.served, self._setup.remedy)
+        return UnusedInteractionsError("\n  ".join([f"{problem} were never asked for", *lines]))
 
 
 SCOPES: Scopes[Session] = Scopes()

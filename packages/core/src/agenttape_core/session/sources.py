@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -111,6 +112,9 @@ def compared_by(source: Source, recorded: Ignored, ignored: Ignored) -> Source:
 class Edited(_Changed):
     """A source in which some calls get another outcome; their interactions are tagged as edited.
 
+    It is an attempt that is edited. What was recorded stays there for the next one: a retry that makes the same call is
+    answered with it, and no tool is executed because another answer was chosen for its first attempt.
+
     Args:
         source: The recordings.
         outcomes: The other outcomes by the number of the interaction, redacted.
@@ -121,28 +125,63 @@ class Edited(_Changed):
         super().__init__(source)
         self._outcomes = outcomes
         self._on_served = on_served
+        free = max((row.number for row in source.entries), default=0) + 1
+        self._again = dict(zip(sorted(outcomes), itertools.count(free), strict=False))
+        self.originals: Mapping[int, int] = {again: number for number, again in self._again.items()}
+        """The numbers of the recorded attempts by those under which they are there for the next ones."""
 
-    @property
+    @cached_property
     def entries(self) -> Sequence[IndexRow]:
-        """An index row for each recording, in the order of the file, without the calls inside of an edited one."""
-        return [row for row in self._source.entries if row.parent not in self._outcomes]
+        """An index row for each recording, in the order of the file, and after an edited one the recorded attempt.
+
+        Calls inside of an edited call are inside of the recorded attempt.
+        """
+        rows: list[IndexRow] = []
+        for row in self._source.entries:
+            row = row._replace(parent=self._parent(row.parent))  # noqa: PLW2901 - as it is from here on
+            rows.append(row)
+            if row.number in self._again:
+                rows.append(row._replace(number=self._again[row.number]))
+        return rows
+
+    def _parent(self, number: int | None) -> int | None:
+        return self._again.get(number, number) if number is not None else None
+
+    def ids(self, number: int) -> Sequence[str]:
+        """Read the run-specific ids of the request."""
+        return self._source.ids(self.originals.get(number, number))
 
     def outcome(self, number: int) -> Outcome:
         """Read what is to come back."""
         if number not in self._outcomes:
-            return self._source.outcome(number)
+            return self._source.outcome(self.originals.get(number, number))
         self._on_served()
         return self._outcomes[number]
 
     def interaction(self, number: int) -> Interaction:
         """Read all of it, with the outcome that it is to have."""
-        item = self._source.interaction(number)
+        item = self._source.interaction(self.originals.get(number, number))
         if number not in self._outcomes:
-            return item
+            return item.model_copy(update={"number": number, "parent": self._parent(item.parent)})
         tags = item.tags if EDITED in item.tags else [*item.tags, EDITED]
         exact = {"fidelity": "exact", "fidelity_note": ""}
-        return item.model_copy(update={"outcome": self._outcomes[number], "tags": tags, **exact})
+        parent = self._parent(item.parent)
+        return item.model_copy(update={"outcome": self._outcomes[number], "parent": parent, "tags": tags, **exact})
 
     def fidelity_note(self, number: int) -> str:
         """Read why it is not exact; an answer that was chosen is."""
-        return "" if number in self._outcomes else self._source.fidelity_note(number)
+        return "" if number in self._outcomes else self._source.fidelity_note(self.originals.get(number, number))
+
+
+def spare(source: Source) -> set[int]:
+    """Return the numbers of recordings that a run need not ask for: attempts that only a retry would make."""
+    spare = set(source.originals) if isinstance(source, Edited) else set()
+    for row in source.entries if spare else ():
+        if row.parent in spare:
+            spare.add(row.number)
+    return spare
+
+
+def original(source: Source, number: int) -> int:
+    """Return the number that a recording has in its cassette."""
+    return source.originals.get(number, number) if isinstance(source, Edited) else number

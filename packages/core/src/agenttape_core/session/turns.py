@@ -3,7 +3,8 @@
 To some programs it does not matter which answer comes first. Others, for example the workflows of LlamaIndex, keep
 answers in the order in which they came, and send them along with the next request. Calls that are awaited and are
 served end in the recorded order. It is kept for calls that overlapped, and for no others: a run in which one call
-follows the other has no turns.
+follows the other has no turns. Where one of them was cancelled, it is kept for every program: which one is cancelled
+depends on which one ended first.
 """
 
 from __future__ import annotations
@@ -13,11 +14,30 @@ import types
 from collections.abc import Callable, Generator, Iterable, Sequence
 from threading import Lock
 from time import monotonic
+from typing import NamedTuple
+
+from agenttape_core.session.cancellation import real_timer
 
 _SETTLING = 40
 """Rounds of the event loop that the reader of an answer gets before the next one comes: to put it where it wants it."""
 _GRACE = 1.0
 """Seconds for which a call waits for its turn beyond the time that it took: a slower machine."""
+
+
+class Ended(NamedTuple):
+    """A call that was executed.
+
+    Args:
+        began: When it began, in seconds of a clock that runs.
+        ended: When it ended.
+        address: Where it stands.
+        was_cancelled: Whether it was cancelled.
+    """
+
+    began: float
+    ended: float
+    address: str
+    was_cancelled: bool = False
 
 
 class Turns:
@@ -32,7 +52,9 @@ class Turns:
         self._groups = [list(group) for group in recorded]
         self._place = {address: (group, at) for group in self._groups for at, address in enumerate(group)}
         self._passed: set[str] = set()
-        self._ended: list[tuple[float, float, str]] = []
+        self._held: set[str] = set()
+        self._ended: dict[int | None, list[Ended]] = {}
+        """The calls that were executed, by the number of the call around them: they overlap with each other."""
         self._waiting: list[Callable[[], None]] = []
         self._lock = Lock()
 
@@ -42,29 +64,30 @@ class Turns:
         """Record the turns of what is executed from now on: the order of answers matters to the program."""
         self._are_kept = True
 
-    def ended(self, address: str, began: float, ended: float) -> None:
+    def ended(self, call: Ended, inside: int | None = None) -> None:
         """Note a call that was executed.
 
         Args:
-            address: Where it stands.
-            began: When it began, in seconds of a clock that runs.
-            ended: When it ended.
+            call: The call.
+            inside: The number of the call that was executing around it, if there was one.
         """
-        if self._are_kept:
-            with self._lock:
-                self._ended.append((began, ended, address))
-        self.passed(address)
+        with self._lock:
+            self._ended.setdefault(inside, []).append(call)
+        self.passed(call.address)
+
+    def forget(self) -> None:
+        """Forget what was executed so far: it is with the sink, and nobody will ask for its turns."""
+        with self._lock:
+            self._ended.clear()
 
     def groups(self) -> list[list[str]]:
         """Return the turns of what was executed, after those that were recorded before."""
-        groups: list[list[tuple[float, str]]] = []
-        until = float("-inf")
-        for began, ended, address in sorted(self._ended):
-            if began >= until:
-                groups.append([])
-            groups[-1].append((ended, address))
-            until = max(until, ended)
-        own = [[address for _, address in sorted(group)] for group in groups if len(group) > 1]
+        own = [
+            [call.address for call in sorted(group, key=_end)]
+            for calls in self._ended.values()
+            for group in _overlapping(calls)
+            if len(group) > 1 and (self._are_kept or any(call.was_cancelled for call in group))
+        ]
         mine = {address for group in own for address in group}
         return [group for group in self._groups if mine.isdisjoint(group)] + own
 
@@ -76,9 +99,15 @@ class Turns:
             return
         with self._lock:
             self._passed.add(address)
+            self._held.discard(address)
             waiting, self._waiting = self._waiting, []
         for wake in waiting:
             wake()
+
+    def held(self, address: str) -> None:
+        """Note that a call waits for the program to end it, so that those after it do not give it up."""
+        with self._lock:
+            self._held.add(address)
 
     async def wait(self, address: str, seconds: float) -> None:
         """Wait until it is the turn of a call.
@@ -91,8 +120,8 @@ class Turns:
         if not missing:
             return
         deadline = monotonic() + seconds + _GRACE
-        while missing and (left := deadline - monotonic()) > 0:
-            await self._next(left)
+        while missing and ((left := deadline - monotonic()) > 0 or not self._held.isdisjoint(missing)):
+            await self._next(max(left, _GRACE))
             missing = self._missing(address)
         for gone in missing:
             self.passed(gone)
@@ -113,11 +142,27 @@ class Turns:
 
         with self._lock:
             self._waiting.append(lambda: _call_soon(loop, wake))
-        timer = loop.call_later(seconds, wake)
+        timer = real_timer(loop, seconds, wake)
         try:
             await woken
         finally:
             timer.cancel()
+
+
+def _end(call: Ended) -> float:
+    return call.ended
+
+
+def _overlapping(calls: Iterable[Ended]) -> list[list[Ended]]:
+    """Return calls in groups, so that none overlaps one of another group."""
+    groups: list[list[Ended]] = []
+    until = float("-inf")
+    for call in sorted(calls):
+        if call.began >= until:
+            groups.append([])
+        groups[-1].append(call)
+        until = max(until, call.ended)
+    return groups
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:

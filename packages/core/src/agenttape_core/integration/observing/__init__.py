@@ -8,8 +8,8 @@ observed run.
 
 from agenttape_core.integration.observing.observer import Observer, Unseen
 from agenttape_core.integration.observing.runs import (
-    CANCELLED,
     HOLE,
+    INTERRUPTED,
     ObservedCall,
     ObservedStream,
     OpenRun,
@@ -20,8 +20,8 @@ from agenttape_core.lifecycle.observed import Observation
 from agenttape_core.session import as_observed
 
 __all__ = [
-    "CANCELLED",
     "HOLE",
+    "INTERRUPTED",
     "Observation",
     "ObservedCall",
     "ObservedStream",

@@ -7,6 +7,7 @@ the crossing that a session would have recorded, and reports at its end whether 
 from __future__ import annotations
 
 import marshal
+from asyncio import CancelledError
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -16,7 +17,7 @@ from agenttape_core.matching import Position
 from agenttape_core.schema import Plain
 from agenttape_core.session import ExecutedCrossing, StepEvent, plain_value, value_codec
 
-CANCELLED = "it was cancelled before it had an outcome"
+INTERRUPTED = "the program was interrupted before it had an outcome"
 HOLE = "a chunk of its stream could not be recorded, and a stream with a hole is none"
 _LARGE = 64 * 1024
 """An output of more bytes is left out."""
@@ -60,10 +61,13 @@ class ObservedCall:
         return None
 
     def failed(self, error: BaseException | None) -> Unrecorded | None:
-        """Record the error. An exception that ends a program or a task is no outcome."""
-        if not isinstance(error, Exception):
-            return Unrecorded(CANCELLED)
-        self.crossing.raised(error)
+        """Record the error, or that it was cancelled. An exception that ends the program is no outcome."""
+        if isinstance(error, CancelledError):
+            self.crossing.cancelled()
+        elif isinstance(error, Exception):
+            self.crossing.raised(error)
+        else:
+            return Unrecorded(INTERRUPTED)
         return None
 
 
@@ -103,15 +107,17 @@ class ObservedStream(ObservedCall):
         return None
 
     def broken(self, error: BaseException) -> Unrecorded | None:
-        """Record the stream, which its reader closed (`GeneratorExit`), or which raised."""
+        """Record the stream, which its reader closed (`GeneratorExit`), which raised, or which was cancelled."""
         if not self.is_whole:
             return Unrecorded(HOLE)
         if isinstance(error, GeneratorExit):
             self.crossing.streamed(self.chunks, "closed")
         elif isinstance(error, Exception):
             self.crossing.streamed(self.chunks, "raised", error)
+        elif isinstance(error, CancelledError):
+            self.crossing.cancelled(self.chunks)
         else:
-            return Unrecorded(CANCELLED)
+            return Unrecorded(INTERRUPTED)
         return None
 
 

@@ -1,0 +1,27 @@
+"""Requests of which an observer saw less than a session does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agenttape_core.session import Boundary, Session, Slot
+
+_WAS_OBSERVED = Slot(lambda session: any(step.kind == "gap" for step in session.source.steps()))
+
+
+def as_recorded(
+    session: Session, boundary: Boundary, body: Mapping[str, Any], seen: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the request of a call, or what an observer saw of it if only that was recorded.
+
+    Args:
+        session: The session.
+        boundary: The family of the call.
+        body: The request.
+        seen: The part of it that callbacks receive.
+    """
+    if body == seen or session.policy.replaces or session.times_recorded(boundary, body):
+        return body
+    was_observed = session.extension(_WAS_OBSERVED)  # by an observer, which cannot see everything
+    return seen if was_observed and session.times_recorded(boundary, seen) else body

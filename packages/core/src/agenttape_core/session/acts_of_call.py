@@ -1,0 +1,65 @@
+"""The acts of one call, while it is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agenttape_core.acts import Deed, Unseen, line_of
+from agenttape_core.schema import Act
+
+_MOST = 20
+
+
+class ActsOfCall:
+    """The things that the code of a call does outside the process by itself. Thread-safe."""
+
+    __slots__ = ("_found", "_opened_database", "has_ended", "on_act")
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], None] = {}
+        self._opened_database = False
+        self.has_ended = False
+        """True if the call has ended: what happens now is not recorded with it."""
+        self.on_act: Callable[[Act], object] | None = None
+        """Called before each of them; it is not done if this raises."""
+
+    def __bool__(self) -> bool:
+        """Return True if there are any so far."""
+        return bool(self._found)
+
+    def add(self, deed: Deed, code: Any) -> None:
+        """Note something that the call is about to do.
+
+        Args:
+            deed: It.
+            code: The object whose code the call runs.
+        """
+        if deed.kind == "private":
+            self._opened_database = True
+            return
+        at = deed.place.inside or _line_of(code) or deed.place.anywhere
+        if self.on_act is not None:
+            self.on_act(Act(what=deed.what, at=at))
+        self._found[deed.what, at] = None
+
+    def ended(self, code: Any, unseen: Unseen, *, is_ambient: bool) -> list[Act]:
+        """End the call, and return what is recorded of them: so many, and how many more there were.
+
+        Args:
+            code: The object whose code the call ran.
+            unseen: Finds what the call may have done unseen.
+            is_ambient: Whether objects that the user did not tape are boundaries, too.
+        """
+        self.has_ended = True
+        found = [Act(what=what, at=at) for what, at in list(self._found)]
+        if not found:
+            what = unseen.by(code, opened_database=self._opened_database, is_ambient=is_ambient)
+            return [Act(what=what, at=_line_of(code))] if what else []
+        more = len(found) - _MOST
+        return [*found[:_MOST], Act(what=f"and {more} more")] if more > 0 else found
+
+
+def _line_of(code: Any) -> str:
+    """Return where the code of a call begins, as far as that is known."""
+    return line_of(code) if code is not None else ""

@@ -1,0 +1,183 @@
+"""Work in threads, and whether those who wait for it have given it up.
+
+A synchronous call cannot be cancelled. When a timeout fires around `asyncio.to_thread`, `run_in_executor` or
+`Future.result`, the work goes on in its thread, and nobody waits for it any more. What such a call returns then comes
+too late for the program, so in a replay it must come too late as well: it waits until the program gives it up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+from weakref import ref
+
+from agenttape_core.session.cancellation import Patience, passing_time, real_timer
+
+
+class Work:
+    """A piece of work of a thread pool. Thread-safe.
+
+    Args:
+        pool: The pool.
+    """
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = ref(pool)
+        self._loop = ref(loop) if (loop := _loop_here()) is not None else None
+        self._outer = _threads.work
+        self._is_given_up = False
+        self._listeners: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def pool(self) -> Any:
+        """The pool whose thread does it."""
+        return self._pool()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that has submitted it, and mostly waits for it."""
+        return self._loop() if self._loop is not None else None
+
+    @property
+    def is_given_up(self) -> bool:
+        """True if nobody waits for it any more, or for work that it is part of."""
+        return any(work._is_given_up for work in self.outwards())  # noqa: SLF001 - of its own class
+
+    def outwards(self) -> Iterator[Work]:
+        """Yield it, then the work that has submitted it, and so on."""
+        work: Work | None = self
+        while work is not None:
+            yield work
+            work = work._outer  # noqa: SLF001 - of its own class
+
+    def give_up(self) -> None:
+        """Note that whoever waited for it does so no more."""
+        with self._lock:
+            self._is_given_up = True
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call this when it is given up, or at once if it is already."""
+        with self._lock:
+            if not self._is_given_up:
+                self._listeners.append(listener)
+                return
+        listener()
+
+    def do(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Do it, in the thread of the caller."""
+        before, _threads.work = _threads.work, self
+        try:
+            return work(*args, **kwargs)
+        finally:
+            _threads.work = before
+            self._is_given_up, self._outer = self.is_given_up, None  # work that submits itself anew makes no chain
+
+    def watch(self, future: Any) -> None:
+        """Learn from the future of the work whether it is given up."""
+        if type(future) is Future:  # other classes keep their own ways
+            future.__class__ = _Awaited
+            vars(future)["_agenttape_work"] = self
+
+
+class _Threads(threading.local):
+    work: Work | None = None
+
+
+_threads = _Threads()
+
+
+def current_work() -> Work | None:
+    """Return the work of a thread pool that the caller's thread does."""
+    return _threads.work
+
+
+class _Awaited(Future[Any]):
+    """A future that tells its work when whoever waits for it gives it up."""
+
+    _agenttape_work: Work
+
+    def cancel(self) -> bool:
+        is_cancelled = super().cancel()
+        if not is_cancelled and not self.done():
+            self._agenttape_work.give_up()
+        return is_cancelled
+
+    def result(self, timeout: float | None = None) -> Any:
+        with self._giving_up():
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        with self._giving_up():
+            return super().exception(timeout)
+
+    @contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            if error is not getattr(self, "_exception", None):  # that is the error of the work
+                self._agenttape_work.give_up()
+            raise
+
+
+def until_given_up(patience: Patience, *, passes_time: bool) -> bool:
+    """Wait until the work of the caller's thread is given up; false if nobody waits for it, or does so for too long.
+
+    Args:
+        patience: The time to wait.
+        passes_time: Whether the clocks of the event loops that wait for it may pass to their next timers.
+    """
+    given_up = threading.Event()
+    with _listening(given_up.set, patience, passes_time=passes_time) as is_awaited:
+        return is_awaited and given_up.wait(patience.longest)
+
+
+async def auntil_given_up(patience: Patience, *, passes_time: bool) -> bool:
+    """Like `until_given_up`, in an event loop that runs in such a thread."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[bool] = loop.create_future()
+
+    def end(*, is_given_up: bool) -> None:
+        if not over.done():
+            over.set_result(is_given_up)
+
+    def give_up() -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(functools.partial(end, is_given_up=True))
+
+    with _listening(give_up, patience, passes_time=passes_time) as is_awaited:
+        if not is_awaited:
+            return False
+        timer = real_timer(loop, patience.longest, functools.partial(end, is_given_up=False))
+        try:
+            return await over
+        finally:
+            timer.cancel()
+
+
+@contextmanager
+def _listening(listener: Callable[[], None], patience: Patience, *, passes_time: bool) -> Iterator[bool]:
+    """Call this when the work of the caller is given up; true if the caller does such work."""
+    works = [*current.outwards()] if (current := current_work()) is not None else []
+    with ExitStack() as stack:
+        for work in works:
+            work.listen(listener)
+            if passes_time and work.loop is not None:
+                stack.enter_context(passing_time(work.loop, patience, work.pool))
+        yield bool(works)
+
+
+def _loop_here() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:  # none runs in this thread
+        return None

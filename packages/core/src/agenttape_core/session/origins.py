@@ -1,0 +1,110 @@
+"""Threads remember the session that they were started in: one without a context of its own belongs to it.
+
+Every class of threads comes down to `Thread.start`, which is wrapped while sessions are open. The threads of
+`ThreadPoolExecutor` serve whoever submits work to them, so it is the work that remembers there: see `thread_pools`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Lock, Thread
+from typing import Any
+
+from agenttape_core.guard.replaced import replaced
+from agenttape_core.session.executed_crossing import ExecutedCrossing, executing
+from agenttape_core.session.scopes import Origin
+from agenttape_core.session.session import SCOPES, Session
+
+_POOLS = "concurrent.futures.thread"
+
+
+def origin_here(*, is_work: bool) -> Origin | None:
+    """Return the origin of what the caller begins now; `None` if the caller belongs to no session.
+
+    Args:
+        is_work: Whether it is work for a thread pool; else it is a thread.
+    """
+    membership, above = SCOPES.membership(), SCOPES.origin()
+    if membership is not None:
+        return Origin(membership, executing(), is_work)
+    return above._replace(crossing=executing() or above.crossing, is_work=is_work) if above is not None else None
+
+
+def owning_session() -> Session | None:
+    """Return the session that the caller belongs to for certain, by its context or by its origin.
+
+    It may be a replay that has ended: then the caller outlives it.
+    """
+    return SCOPES.owner()
+
+
+def executing_of(session: Session) -> bool:
+    """Return True if the caller runs for a boundary that is being executed in a session.
+
+    Code that knows nothing of any session may run for it too, such as the threads of a client that is older than it.
+    """
+    origin = SCOPES.origin()
+    crossing: ExecutedCrossing | None = executing() or (origin.crossing if origin is not None else None)
+    if crossing is not None:
+        return crossing.session is session and crossing.reaches_out()
+    return owning_session() is None and session.executes_now()
+
+
+class _Starts:
+    """The method that starts threads, wrapped while anybody needs it."""
+
+    def __init__(self) -> None:
+        self._uses = 0
+        self._lock = Lock()
+        self._wrapper = ExitStack()
+
+    def wrap(self) -> None:
+        with self._lock:
+            if not self._uses:
+                self._wrapper.enter_context(replaced(Thread, "start", _remembering(Thread.start)))
+            self._uses += 1
+
+    def unwrap(self) -> None:
+        with self._lock:
+            self._uses -= 1
+            if not self._uses:
+                self._wrapper.close()
+
+
+_starts = _Starts()
+
+
+@contextmanager
+def remembering_threads() -> Iterator[None]:
+    """Let every thread remember the session that it is started in, while inside."""
+    _starts.wrap()
+    try:
+        yield
+    finally:
+        _starts.unwrap()
+
+
+def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
+    @functools.wraps(real)
+    def start(self: Thread) -> None:
+        serves_a_pool = getattr(getattr(self, "_target", None), "__module__", "") == _POOLS
+        origin = None if serves_a_pool else origin_here(is_work=False)
+        if origin is not None:
+            _give(self, origin)
+        real(self)
+
+    return start
+
+
+def _give(thread: Any, origin: Origin) -> None:
+    """Let a thread that is about to start begin by setting its origin, in its own context."""
+    run = thread.run
+
+    def run_from_origin() -> None:
+        vars(thread).pop("run", None)
+        with SCOPES.beginning(origin):
+            run()
+
+    thread.run = run_from_origin

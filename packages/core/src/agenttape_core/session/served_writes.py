@@ -1,0 +1,104 @@
+"""Objects that do not hold what was written to them, because the writes were served.
+
+A served write leaves the object as it was: what the recording put there is in the recording only. Served reads of it
+are true all the same. A real call would answer from what the object really holds, so none is made any more.
+
+The note is kept in the state of the object, as a cached property is: there it lives exactly as long, and whatever
+shares the state (an alias, a copy) shares the note. An object without a `__dict__` is kept in a table instead: weakly;
+or, where it takes no weak reference, until nobody else holds it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from weakref import ref
+
+_NOTE = "__agenttape_served_write__"
+
+
+class ServedWrite(NamedTuple):
+    """A write that was served: plain texts, because it is copied and pickled with the object."""
+
+    call: str
+    """The kind and the name of the boundary."""
+    cassette: str
+    """The cassette that served it."""
+
+
+@dataclass(slots=True)
+class _Strong:
+    """Holds an object that takes no weak reference; called, it returns it, as a weak reference does."""
+
+    value: Any
+
+    def __call__(self) -> Any:
+        return self.value
+
+    def is_alone(self) -> bool:
+        """Return true if nobody else holds the object any more."""
+        return sys.getrefcount(self.value) <= _REFERENCES
+
+
+_REFERENCES = sys.maxsize
+_probe = _Strong(object())
+_REFERENCES = sys.getrefcount(_probe.value)
+
+
+class _Table:
+    """Notes on objects by identity, so that they need neither hash nor equality. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._notes: dict[int, tuple[Any, ServedWrite]] = {}
+        self._strong: set[int] = set()
+
+    def note(self, value: Any, written: ServedWrite) -> None:
+        self._sweep()
+        if self.find(value) is not None:
+            return
+        key = id(value)
+        try:
+            self._notes[key] = ref(value, lambda _: self._notes.pop(key, None)), written
+        except TypeError:
+            self._notes[key] = _Strong(value), written
+            self._strong.add(key)
+
+    def find(self, value: Any) -> ServedWrite | None:
+        holder, written = self._notes.get(id(value), (None, None))
+        return written if holder is not None and holder() is value else None
+
+    def _sweep(self) -> None:
+        for key in list(self._strong):
+            holder, _ = self._notes.get(key, (None, None))
+            if holder is None or holder.is_alone():
+                self._notes.pop(key, None)
+                self._strong.discard(key)
+
+
+_others = _Table()
+
+
+def note_served_write(state: Any, written: ServedWrite) -> None:
+    """Note that a write was served; of several on one object the first counts.
+
+    Args:
+        state: The state that the object shares with its aliases: its `__dict__`, or the object itself without one.
+        written: The write.
+    """
+    if type(state) is dict:
+        state.setdefault(_NOTE, tuple(written))
+    else:
+        _others.note(state, written)
+
+
+def served_write_on(state: Any) -> ServedWrite | None:
+    """Return the first write on an object that was served, in any session of this process; `None` if none was.
+
+    Args:
+        state: The state of the object; see `note_served_write`.
+    """
+    if type(state) is dict:
+        found = state.get(_NOTE)
+        return ServedWrite(*found) if found is not None else None
+    return _others.find(state)

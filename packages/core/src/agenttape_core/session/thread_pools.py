@@ -1,0 +1,165 @@
+"""Work in thread pools: it remembers the session that it was submitted in, and may have a branch of its own.
+
+The branches of concurrent work are told apart by the order in which it is submitted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import Context
+from threading import Lock
+from typing import Any, cast
+
+from agenttape_core.matching import Branch, current_branch, enter_branch
+from agenttape_core.session.context import current_session
+from agenttape_core.session.giving_up import Work
+from agenttape_core.session.origins import origin_here
+from agenttape_core.session.positions import here
+from agenttape_core.session.scopes import Origin
+from agenttape_core.session.session import SCOPES
+
+
+class _Wrapped:
+    """A class of pools whose `submit` is wrapped.
+
+    Args:
+        cls: The class.
+        in_loops: Whether the work is concurrent also where an event loop runs.
+    """
+
+    def __init__(self, cls: type[ThreadPoolExecutor], *, in_loops: bool) -> None:
+        self.uses = 0
+        self.forks = 0
+        """The number of uses that give each piece of work a branch of its own."""
+        self.in_loops = in_loops
+        self.is_base = cls is ThreadPoolExecutor
+        """True for the class whose `submit` those of the others call."""
+        self._cls = cast("Any", cls)
+        self._before = vars(cls).get("submit")
+        self._cls.submit = _remembering(self._cls.submit, self)
+
+    def undo(self) -> None:
+        """Give the class back the method that it had."""
+        if self._before is None:
+            del self._cls.submit
+        else:
+            self._cls.submit = self._before
+
+
+_lock = Lock()
+_wrapped: dict[type, _Wrapped] = {}
+
+
+@contextmanager
+def remembering_pools() -> Iterator[None]:
+    """Let each piece of work of a thread pool remember the session that it is submitted in, while inside."""
+    with _wrapping(ThreadPoolExecutor, forks=False, in_loops=False):
+        yield
+
+
+@contextmanager
+def forking_pools(*classes: type[ThreadPoolExecutor]) -> Iterator[None]:
+    """Give each piece of work of a thread pool its own branch while inside, at `submit`, where the order is certain.
+
+    Several integrations may do so at once; the pools are wrapped once. Work that an event loop submits to a bare
+    `ThreadPoolExecutor` gets no branch, because the loop's task waits for it.
+
+    Args:
+        classes: Classes of pools that a framework uses for concurrent work of its own, loop or no loop. Bare pools
+            are always among those that are wrapped.
+    """
+    with ExitStack() as stack:
+        for cls in classes:
+            stack.enter_context(_wrapping(cls, forks=True, in_loops=True))
+        stack.enter_context(_wrapping(ThreadPoolExecutor, forks=True, in_loops=False))
+        yield
+
+
+@contextmanager
+def _wrapping(cls: type[ThreadPoolExecutor], *, forks: bool, in_loops: bool) -> Iterator[None]:
+    with _lock:
+        wrapped = _wrapped.get(cls) or _wrapped.setdefault(cls, _Wrapped(cls, in_loops=in_loops))
+        wrapped.uses += 1
+        wrapped.forks += forks
+    try:
+        yield
+    finally:
+        with _lock:
+            wrapped.uses -= 1
+            wrapped.forks -= forks
+            if not wrapped.uses:
+                _wrapped.pop(cls).undo()
+
+
+def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
+    @functools.wraps(real)
+    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if wrapped.is_base:
+            work = Work(self)
+            future = begin(self, fn, functools.partial(work.do, fn), args, kwargs)
+            work.watch(future)
+            return future
+        return begin(self, fn, fn, args, kwargs)
+
+    def begin(self: Any, fn: Callable[..., Any], work: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        fork = _fork(self, wrapped)
+        context = getattr(fn.func if isinstance(fn, functools.partial) else fn, "__self__", None)
+        if isinstance(context, Context):  # the work brings its own context
+            if fork is not None:
+                with suppress(RuntimeError):  # a context that is in use already, for several pieces of work
+                    context.run(enter_branch, fork)
+            return real(self, work, *args, **kwargs)
+        origin = origin_here(is_work=True)
+        if fork is None and origin is None:
+            return real(self, work, *args, **kwargs)
+        return real(self, _FromOrigin(work, fork, origin), *args, **kwargs)
+
+    submit.wrapped = wrapped  # type: ignore[attr-defined]
+    return submit
+
+
+def _fork(pool: Any, wrapped: _Wrapped) -> Branch | None:
+    """Return the branch for a piece of work, where it is to have one of its own."""
+    branch = current_branch()
+    if branch is None or not wrapped.forks or not (wrapped.in_loops or _is_bare(pool)):
+        return None
+    session = current_session()
+    return here(session).fork(branch) if session is not None else None
+
+
+def _is_bare(pool: Any) -> bool:
+    """Return whether a pool is used by plain threaded code: an event loop uses one for work that it then waits for."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        own: _Wrapped | None = getattr(type(pool).submit, "wrapped", None)
+        return own is None or not own.in_loops  # a class of its own has forked already
+    return False
+
+
+class _FromOrigin:
+    """A piece of work that knows where it comes from.
+
+    Args:
+        work: The work.
+        branch: Its branch, if it has one of its own.
+        origin: Where it comes from, if that belongs to a session.
+    """
+
+    def __init__(self, work: Callable[..., Any], branch: Branch | None, origin: Origin | None) -> None:
+        self._work = work
+        self._branch = branch
+        self._origin = origin
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with ExitStack() as stack:
+            if self._branch is not None:
+                stack.callback(enter_branch, current_branch())
+                enter_branch(self._branch)
+            if self._origin is not None:
+                stack.enter_context(SCOPES.beginning(self._origin))
+            return self._work(*args, **kwargs)
