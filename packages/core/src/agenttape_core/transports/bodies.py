@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import zlib
 
 from agenttape_core.errors import UnreadableValueError
 from agenttape_core.schema import Plain
@@ -12,6 +13,8 @@ _EVENTS = "text/event-stream"
 _DONE = re.compile(rb"(?:\A|[\r\n])data: ?\[DONE\](?:\r\n\r\n|\n\n|\r\r)\Z")
 _DONE_LENGTH = 32
 """The last bytes of a body, in which `_DONE` is looked for."""
+_WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+"""The formats that `zlib` reads, by the content encodings (RFC 9110 §8.4.1)."""
 TEXT, BYTES, SPLIT = "text", "bytes", "split"
 _TEXTUAL = re.compile(
     r"text/|application/(?:(?:x-)?(?:json|ndjson|jsonl|jsonlines|json-seq|javascript|yaml|toml|www-form-urlencoded)"
@@ -46,6 +49,15 @@ def whole(content_type: str, data: bytes) -> str | bytes:
     if is_text(content_type):
         return data.decode(charset_of(content_type), "surrogateescape")
     return data if content_type or not _is_utf8(data) else data.decode()
+
+
+def decompressed(encoding: str, data: bytes) -> bytes:
+    """Return a whole body of a request without its content encoding; one that is not encoded like that as it is."""
+    window = _WINDOWS.get(encoding.strip().lower())
+    try:
+        return zlib.decompress(data, window) if window is not None else data
+    except zlib.error:
+        return data
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -116,17 +128,19 @@ class BodyReader:
 
     Args:
         content_type: The header, empty if there is none.
+        length: The number of bytes that the body has, as far as that is known: a client that has them all may stop.
     """
 
-    def __init__(self, content_type: str) -> None:
+    def __init__(self, content_type: str, length: int | None = None) -> None:
         self._charset = charset_of(content_type)
         self._split = b""
         self._ending = _Ending(content_type)
+        self._left = length
 
     @property
     def is_over(self) -> bool:
         """True once no more is to come; see `BodyWriter.is_over`."""
-        return self._ending.reached
+        return self._ending.reached or (self._left is not None and self._left <= 0)
 
     def data(self, chunk: Plain) -> bytes:
         """Return the next piece.
@@ -139,6 +153,8 @@ class BodyReader:
         except (AttributeError, LookupError, TypeError, ValueError):
             raise UnreadableValueError("of an HTTP body", "a chunk is neither text nor bytes") from None
         self._ending.follow(data)
+        if self._left is not None:
+            self._left -= len(data)
         return data
 
     def _encoded(self, chunk: Plain) -> bytes:

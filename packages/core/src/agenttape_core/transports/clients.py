@@ -16,13 +16,13 @@ class Client:
 
     Args:
         response: Its response.
-        body: Its body of a response, made of recorded chunks and their reader.
+        stream: Its stream of a response, made of a body.
         decoding_error: Its error for a body that is not encoded as its headers say.
         transport: Its transport that really sends.
     """
 
     response: Callable[..., Any]
-    body: Callable[..., Any]
+    stream: Callable[..., Any]
     decoding_error: type[Exception]
     transport: Callable[[], Any]
 

@@ -1,16 +1,18 @@
-"""Transports for the clients of `httpx`."""
+"""Transports for the clients of `httpx`, and what tapes those without one."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from agenttape_core.transports.clients import client_missing
-from agenttape_core.transports.taping import AsyncTaping, Taping, async_client, sync_client
+from agenttape_core.transports.httpx_family import AsyncTaping, Taping, async_client, sync_client, taping_clients
 
 try:
     import httpx
 except ImportError as error:
     raise client_missing("httpx", error) from error
 
-__all__ = ["AsyncTapeTransport", "TapeTransport"]
+__all__ = ["AsyncTapeTransport", "TapeTransport", "ambient"]
 
 
 class TapeTransport(Taping[httpx.BaseTransport], httpx.BaseTransport):
@@ -35,3 +37,8 @@ class AsyncTapeTransport(AsyncTaping[httpx.AsyncBaseTransport], httpx.AsyncBaseT
     """Like `TapeTransport`, for `httpx.AsyncClient`; by default around an `httpx.AsyncHTTPTransport()`."""
 
     client = async_client(httpx)
+
+
+def ambient() -> AbstractContextManager[None]:
+    """Tape all clients of `httpx` while inside; core enters it with the first session that records HTTP."""
+    return taping_clients(httpx)

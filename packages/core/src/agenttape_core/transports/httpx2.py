@@ -1,16 +1,18 @@
-"""Transports for the clients of `httpx2`."""
+"""Transports for the clients of `httpx2`, and what tapes those without one."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from agenttape_core.transports.clients import client_missing
-from agenttape_core.transports.taping import AsyncTaping, Taping, async_client, sync_client
+from agenttape_core.transports.httpx_family import AsyncTaping, Taping, async_client, sync_client, taping_clients
 
 try:
     import httpx2
 except ImportError as error:
     raise client_missing("httpx2", error) from error
 
-__all__ = ["AsyncTapeTransport", "TapeTransport"]
+__all__ = ["AsyncTapeTransport", "TapeTransport", "ambient"]
 
 
 class TapeTransport(Taping[httpx2.BaseTransport], httpx2.BaseTransport):
@@ -35,3 +37,8 @@ class AsyncTapeTransport(AsyncTaping[httpx2.AsyncBaseTransport], httpx2.AsyncBas
     """Like `TapeTransport`, for `httpx2.AsyncClient`; by default around an `httpx2.AsyncHTTPTransport()`."""
 
     client = async_client(httpx2)
+
+
+def ambient() -> AbstractContextManager[None]:
+    """Tape all clients of `httpx2` while inside; core enters it with the first session that records HTTP."""
+    return taping_clients(httpx2)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
-from typing import Any
-from urllib.parse import parse_qsl, unquote
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.schema import Plain
@@ -19,6 +20,7 @@ from agenttape_core.transports.multipart import parts_of, without_boundary
 
 ASKED_HEADERS = ("accept", "content-type")
 """The headers that always take part."""
+_PORTS = {"http": 80, "https": 443}
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _JSON = re.compile(r"application/json\b|[^;]*\+json\b", re.IGNORECASE)
 _FORM = "application/x-www-form-urlencoded"
@@ -42,27 +44,90 @@ def header_names(named: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*ASKED_HEADERS, *(name.lower() for name in names)]))
 
 
-def question_of(request: Any, names: tuple[str, ...], content: bytes) -> dict[str, Plain]:
-    """Return a request as plain data.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place that a request is sent to.
 
     Args:
-        request: A request of `httpx` or `httpx2`.
-        names: The headers that take part.
-        content: Its body, read whole and not compressed.
+        scheme: `http` or `https`.
+        host: The host, without brackets, and with the letters that people read.
+        port: The port; `None` for the scheme's own.
+        target: The path and the query, as they are sent.
     """
-    content_type = request.headers.get("content-type", "")
-    headers = {name: request.headers[name] for name in names if name in request.headers}
-    if content_type.lower().startswith(_MULTIPART):
-        headers["content-type"] = without_boundary(content_type)
-    asked = {"method": request.method, "url": _url(request.url), "headers": headers}
-    return asked | _body(content_type, content) if content else asked
+
+    scheme: str
+    host: str
+    port: int | None
+    target: str
+
+    @classmethod
+    def of(cls, scheme: str, host: str, port: int | None, target: str) -> Self:
+        """Return the place that a client names; a target for a proxy is a whole URL, which then counts."""
+        if target.lower().startswith(("http://", "https://")):
+            url = urlsplit(target)
+            scheme, host, port = url.scheme, url.hostname or host, url.port
+            target = url.path + (f"?{url.query}" if url.query else "")
+        return cls(scheme, _readable(host), None if port == _PORTS.get(scheme) else port, target or "/")
 
 
-def _url(url: Any) -> dict[str, Plain]:
-    raw_path, _, query = url.raw_path.decode("ascii").partition("?")
-    parts: dict[str, Plain] = {"scheme": url.scheme, "host": url.host}
-    if url.port is not None:
-        parts["port"] = url.port
+def _readable(host: str) -> str:
+    host = host.strip("[]").lower()
+    if "xn--" not in host:
+        return host
+    try:
+        return host.encode("ascii").decode("idna")
+    except UnicodeError:
+        return host
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request, whichever client sends it.
+
+    Args:
+        method: The method.
+        place: The place that it is sent to.
+        headers: The headers by their names in lower case, as `joined` returns them.
+        content: The body, read whole and not compressed.
+    """
+
+    method: str
+    place: Place
+    headers: Mapping[str, str]
+    content: bytes
+
+    def question(self, names: tuple[str, ...] = ASKED_HEADERS) -> dict[str, Plain]:
+        """Return the request as plain data.
+
+        Args:
+            names: The headers that take part.
+        """
+        content_type = self.headers.get("content-type", "")
+        headers = {name: self.headers[name] for name in names if name in self.headers}
+        if content_type.lower().startswith(_MULTIPART):
+            headers["content-type"] = without_boundary(content_type)
+        asked = {"method": self.method, "url": _url(self.place), "headers": headers}
+        return asked | _body(content_type, self.content) if self.content else asked
+
+
+def joined(headers: Iterable[tuple[str | bytes, str | bytes]]) -> dict[str, str]:
+    """Return headers by their names in lower case; one that is sent several times has its values side by side."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        key = _native(name).lower()
+        found[key] = f"{found[key]}, {_native(value)}" if key in found else _native(value)
+    return found
+
+
+def _native(text: str | bytes) -> str:
+    return text.decode("latin-1") if isinstance(text, bytes) else str(text)
+
+
+def _url(place: Place) -> dict[str, Plain]:
+    raw_path, _, query = place.target.partition("?")
+    parts: dict[str, Plain] = {"scheme": place.scheme, "host": place.host}
+    if place.port is not None:
+        parts["port"] = place.port
     parts["path"] = "/".join(map(_segment, raw_path.split("/")))
     if query:
         parts["query"] = _pairs(query)

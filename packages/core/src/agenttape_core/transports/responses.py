@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from agenttape_core.errors import UnreadableValueError
 from agenttape_core.schema import Plain
@@ -24,34 +23,42 @@ class Head:
     Args:
         status: The status code.
         headers: All headers as they were sent, in their order.
-        extensions: Further facts of the transport: `http_version`, `reason_phrase`.
+        extensions: Further facts: `http_version`, `reason_phrase`, and others that are not recorded.
     """
 
     status: int
     headers: RawHeaders
     extensions: dict[str, bytes]
 
-    @classmethod
-    def of(cls, response: Any, *, decompressed: bool) -> Head:
-        """Return the head of a response of `httpx` or `httpx2`.
+    def without_encoding(self) -> Head:
+        """Return the head of the same response, whose body is passed on without its content encoding."""
+        kept = [(name, value) for name, value in self.headers if name.lower() not in _BODY_HEADERS]
+        return Head(self.status, kept, self.extensions)
 
-        Args:
-            response: The response of a transport.
-            decompressed: Whether its body is passed on without its content encoding.
-        """
-        dropped = _BODY_HEADERS if decompressed else frozenset()
-        headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
-        extensions = {name: response.extensions[name] for name in _KEPT if name in response.extensions}
-        return cls(response.status_code, headers, extensions)
+    def first(self, name: str) -> str:
+        """Return the first header of a name, given in lower case; empty if there is none."""
+        wanted = name.encode()
+        return next((_text(value) for name, value in self.headers if name.lower() == wanted), "")
 
     @property
     def content_type(self) -> str:
-        """The first `content-type`, empty if there is none."""
-        return next((_text(value) for name, value in self.headers if name.lower() == b"content-type"), "")
+        """The `content-type`, empty if there is none."""
+        return self.first("content-type")
+
+    @property
+    def length(self) -> int | None:
+        """The `content-length`; `None` if there is none."""
+        length = self.first("content-length")
+        return int(length) if length.isdecimal() else None
+
+    @property
+    def is_chunked(self) -> bool:
+        """True if the body was sent in chunks (RFC 9112 §7.1)."""
+        return "chunked" in self.first("transfer-encoding").lower()
 
     def chunk(self) -> Plain:
         """Return the chunk that is recorded."""
-        kept = {name: _text(value) for name, value in self.extensions.items()}
+        kept = {name: _text(self.extensions[name]) for name in _KEPT if name in self.extensions}
         return {"status": self.status} | kept | {"headers": [_recorded(*pair) for pair in self.headers]}
 
     @classmethod

@@ -1,0 +1,175 @@
+"""The crossing of an HTTP request, whichever client sends it: where it belongs, and its stream of head and body."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from agenttape_core.integration import (
+    Boundary,
+    Crossing,
+    Session,
+    aintercept_stream,
+    below,
+    current_session,
+    intercept_stream,
+)
+from agenttape_core.schema import Plain
+from agenttape_core.transports.bodies import BodyReader, BodyWriter
+from agenttape_core.transports.requests import ASKED_HEADERS, Request
+from agenttape_core.transports.responses import Head
+
+HTTP = Boundary("http")
+_COVERING = frozenset({"chat", "completion", "embeddings", "retrieval", "memory", "http"})
+"""The kinds of boundaries whose requests are their own affair. A tool, a node or a call is code that makes requests."""
+
+
+def ambient_session(host: str, headers: Mapping[str, str]) -> Session | None:
+    """Return the session that a request of a client belongs to which the user did not tape; `None` if it is passed on.
+
+    It is passed on below a boundary that is itself recorded as what it asked a service, to hosts that the session
+    leaves alone, and if it opens a WebSocket, which is no exchange of a request and a response.
+
+    Args:
+        host: The host that it is sent to.
+        headers: Its headers, by their names in lower case.
+    """
+    session = current_session()
+    if session is None or not session.tapes_http(host) or "upgrade" in headers:
+        return None
+    around = session.around()
+    return None if around is not None and around.boundary.kind in _COVERING else session
+
+
+def crossing_of(session: Session, request: Request, names: tuple[str, ...] = ASKED_HEADERS) -> Crossing:
+    """Begin the crossing of a request.
+
+    Args:
+        session: The session that it belongs to.
+        request: The request.
+        names: The headers that take part.
+
+    Raises:
+        CassetteMissError: It was not recorded, and may not be sent.
+    """
+    host = request.place.host
+    return session.cross(HTTP, host, request.question(names), position=below(session, host))
+
+
+class Exchange(NamedTuple):
+    """A response that has begun.
+
+    Args:
+        head: Its head.
+        body: Its body, served or recorded while it is read.
+    """
+
+    head: Head
+    body: Any
+
+
+def exchange(session: Session, request: Request, crossing: Crossing, send: Callable[[], Iterator[Plain]]) -> Exchange:
+    """Serve a request, or send and record it; return its response as soon as the head is there.
+
+    Args:
+        session: The session that it belongs to.
+        request: The request.
+        crossing: Its crossing.
+        send: Really sends it, and yields the chunks of the response, as `chunks_of` makes them.
+    """
+    chunks = intercept_stream(crossing, send)
+    head = _head(session, next(chunks, None))
+    return Exchange(head, Body(chunks, _reader(request, head)))
+
+
+async def aexchange(
+    session: Session, request: Request, crossing: Crossing, send: Callable[[], AsyncIterator[Plain]]
+) -> Exchange:
+    """Like `exchange`, for an async client."""
+    chunks = aintercept_stream(crossing, send)
+    head = _head(session, await anext(chunks, None))
+    return Exchange(head, AsyncBody(chunks, _reader(request, head)))
+
+
+def _head(session: Session, first: Plain) -> Head:
+    with session.latching():
+        return Head.read(first)
+
+
+def _reader(request: Request, head: Head) -> BodyReader:
+    return BodyReader(head.content_type, None if request.method == "HEAD" else head.length)
+
+
+def chunks_of(head: Head, pieces: Iterable[bytes]) -> Generator[Plain, None, None]:
+    """Yield the chunks of a real response, while its body is read.
+
+    Args:
+        head: Its head.
+        pieces: Its body, without the content encoding if the head says none.
+    """
+    yield head.chunk()
+    body = BodyWriter(head.content_type)
+    for data in pieces:
+        yield body.chunk(data)
+        if body.is_over:
+            break
+
+
+async def achunks_of(head: Head, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Plain, None]:
+    """Like `chunks_of`, for an async client."""
+    yield head.chunk()
+    body = BodyWriter(head.content_type)
+    async for data in pieces:
+        yield body.chunk(data)
+        if body.is_over:
+            break
+
+
+class Body:
+    """The body of a response, served or recorded while it is read: an iterator of its pieces.
+
+    Args:
+        chunks: The chunks that are left of the response.
+        reader: Makes bytes of them.
+    """
+
+    def __init__(self, chunks: Any, reader: BodyReader) -> None:
+        self._chunks = chunks
+        self._reader = reader
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        return self._reader.data(next(self._chunks))
+
+    def close(self) -> None:
+        """End the recording; the unread rest is not part of it."""
+        if self._reader.is_over:
+            next(self._chunks, None)  # so it is recorded as read to its end
+        self._chunks.close()
+
+
+class AsyncBody:
+    """Like `Body`, of an async client."""
+
+    def __init__(self, chunks: Any, reader: BodyReader) -> None:
+        self._chunks = chunks
+        self._reader = reader
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return self._reader.data(await anext(self._chunks))
+
+    @property
+    def is_over(self) -> bool:
+        """True once no more is to come."""
+        return self._reader.is_over
+
+    async def aclose(self) -> None:
+        """End the recording; the unread rest is not part of it."""
+        if self._reader.is_over:
+            await anext(self._chunks, None)  # so it is recorded as read to its end
+        await self._chunks.aclose()

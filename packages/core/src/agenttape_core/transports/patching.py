@@ -1,0 +1,49 @@
+"""Methods of HTTP clients, replaced while a session records requests; mocks of other libraries keep their place."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def is_genuine(cls: type, name: str) -> bool:
+    """Return whether a method is the library's own, or wraps that, as tracers do; a mock is neither.
+
+    Args:
+        cls: The class.
+        name: The method.
+    """
+    place = next((each for each in cls.__mro__ if name in vars(each)), None)
+    if place is None:
+        return False
+    method = inspect.unwrap(vars(place)[name])
+    return _library(getattr(method, "__module__", None)) == _library(place.__module__)
+
+
+def _library(module: Any) -> str:
+    return str(module).partition(".")[0]
+
+
+@contextmanager
+def replacing(cls: type, name: str, around: Callable[[Any], Any]) -> Iterator[None]:
+    """Replace a method while inside, unless it is another one's mock already.
+
+    Args:
+        cls: The class in which it is written.
+        name: Its name.
+        around: Returns the method that takes the place of a real one.
+    """
+    if not is_genuine(cls, name):
+        yield
+        return
+    real = vars(cls)[name]
+    ours = functools.wraps(real)(around(real))
+    setattr(cls, name, ours)
+    try:
+        yield
+    finally:
+        if vars(cls).get(name) is ours:  # else someone has replaced it, and will put it back
+            setattr(cls, name, real)

@@ -1,0 +1,38 @@
+"""Requests of `urllib.request`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+from urllib.request import AbstractHTTPHandler
+
+from agenttape_core.transports.exchanges import ambient_session
+from agenttape_core.transports.patching import replacing
+from agenttape_core.transports.requests import Place, joined
+from agenttape_core.transports.wire import content_of, exchanged, request_of
+
+
+def ambient() -> AbstractContextManager[None]:
+    """Tape what the openers of `urllib.request` send while inside; redirects, cookies and errors are made above.
+
+    Core enters it with the first session that records HTTP.
+    """
+    return replacing(AbstractHTTPHandler, "do_open", _opening)
+
+
+def _opening(real: Any) -> Any:
+    def do_open(handler: Any, http_class: Any, req: Any, **options: Any) -> Any:
+        place = Place.of(req.type, req.host, None, req.full_url)
+        fields = joined({**req.headers, **req.unredirected_hdrs}.items())
+        session = ambient_session(place.host, fields)
+        if session is None:
+            return real(handler, http_class, req, **options)
+        content = content_of(req.data)
+        if content is not req.data:
+            req.data = content
+        asked = request_of(req.get_method(), place, fields, content)
+        response: Any = exchanged(session, asked, lambda: real(handler, http_class, req, **options))
+        response.url, response.msg = req.full_url, response.reason  # as the real method leaves them
+        return response
+
+    return do_open
