@@ -22,12 +22,15 @@ from agenttape_core.redaction.configured import rules_of
 Unused = Literal["fail", "warn", "ignore"]
 OnError = Literal["discard", "keep"]
 Opaque = Literal["refuse", "keep"]
+Prove = bool | Literal["fail"]
+"""The treatment of a recording that was just made: left alone, proved by a replay, or failed if that differs."""
 Pace = Literal["none", "recorded"] | float
 """The time that a replay takes for an answer: none, as long as it was recorded, or that times a number."""
 
 _PREFIX = "AGENTTAPE_"
-_LISTS = frozenset({"freeze", "egress", "live", "frozen", "tags", "ignore"})
+_LISTS = frozenset({"freeze", "egress", "live", "frozen", "through", "tags", "ignore"})
 _SEVERAL = _LISTS | {"match_on"}
+_PATHS = frozenset({"cassette_dir", "prices", "retirements"})
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
 _RULES = "redaction_rules"
 _PACES = {"none": 0.0, "recorded": 1.0}
@@ -42,6 +45,7 @@ class Settings(BaseModel):
     cassette_dir: str = "cassettes"
     live: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()
     exhausted: Exhausted = "fail"
     match_on: MatchOn = STRICT
     ignore: tuple[str, ...] | None = None
@@ -53,6 +57,9 @@ class Settings(BaseModel):
     pace: float = 0.0
     """The factor of recorded times; with 0, nothing waits."""
     tracing: bool = False
+    http: bool | None = None
+    """True to tape the requests of HTTP clients, `None` to do as the cassette says."""
+    prove: Prove = True
     freeze: tuple[Kind, ...] = DEFAULT_KINDS
     egress: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -79,6 +86,11 @@ class Settings(BaseModel):
     def _pacing(cls, chosen: object) -> float:
         return _pace_of(chosen)
 
+    @field_validator("prove", mode="plain")
+    @classmethod
+    def _proving(cls, chosen: object) -> Prove:
+        return prove_of(chosen)
+
     @field_validator("freeze")
     @classmethod
     def _kinds(cls, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
@@ -101,6 +113,20 @@ class Settings(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             raise ConfigurationError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from None
+
+
+def prove_of(chosen: object) -> Prove:
+    """Return the treatment of a recording that was just made, as a setting, a variable or a command line spells it.
+
+    Raises:
+        ConfigurationError: If it is none.
+    """
+    known: dict[object, Prove] = {"true": True, "1": True, "false": False, "0": False, "fail": "fail"}
+    if isinstance(chosen, bool):
+        return chosen
+    if not isinstance(chosen, str) or chosen.lower() not in known:
+        raise ConfigurationError(f"prove={chosen!r}: expected true, false or 'fail'")
+    return known[chosen.lower()]
 
 
 def _pace_of(chosen: object) -> float:
@@ -137,17 +163,25 @@ def explicit(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: checked_option(key, value) for key, value in options.items() if value is not None}
 
 
-def load_settings(start: Path | None = None, environment: dict[str, str] | None = None) -> Settings:
+def load_settings(
+    start: Path | None = None, environment: dict[str, str] | None = None, *, otherwise: Path | None = None
+) -> Settings:
     """Return the settings of the project around a folder.
 
+    Relative paths in the file start from its own folder, those in the environment stay relative.
+
     Args:
-        start: The folder; by default the current one. The nearest `pyproject.toml` at or above it counts.
+        start: The folder; by default the current one. The nearest `pyproject.toml` at or above it that has our table
+            counts.
         environment: The variables; by default those of the process.
+        otherwise: The folder to start from if there is no such file.
 
     Raises:
         ConfigurationError: If a key or variable is unknown, or a value is not valid.
     """
-    values, origins = _from_pyproject((start or Path.cwd()).resolve())
+    values, origins = _from_pyproject(start or Path.cwd())
+    if otherwise is not None and not origins:
+        values, origins = _from_pyproject(otherwise)
     variables = os.environ if environment is None else environment
     for variable, text in sorted(variables.items()):
         if variable.startswith(_PREFIX):
@@ -165,7 +199,8 @@ def load_settings(start: Path | None = None, environment: dict[str, str] | None 
         raise ConfigurationError(f"{origins.get(key, key)}: {first['msg']}; known settings: {known}") from None
 
 
-def _from_pyproject(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def _from_pyproject(start: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    folder = start.resolve()
     for above in (folder, *folder.parents):
         path = above / "pyproject.toml"
         if path.is_file():
@@ -173,16 +208,25 @@ def _from_pyproject(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
                 table = _table(path.read_text(encoding="utf-8"))
             except ValueError as error:  # the base of the errors of TOML and of UTF-8
                 raise ConfigurationError(f"{path}: not valid TOML: {error}") from None
+            if table is None:  # a package of a workspace: the settings are those of the whole
+                continue
             if secret := _ENVIRONMENT_ONLY & table.keys():
                 raise ConfigurationError(f"{path}: {', '.join(secret)} belongs in the environment, not in a file")
-            return dict(table), {key: f"{path}: [tool.agenttape] {key}" for key in table}
+            values = {"cassette_dir": Settings.model_fields["cassette_dir"].default, **table}
+            origins = {key: f"{path}: [tool.agenttape] {key}" for key in table}
+            return {key: _from(above, value) if key in _PATHS else value for key, value in values.items()}, origins
     return {}, {}
 
 
+def _from(folder: Path, value: Any) -> Any:
+    """Return a path that a file in this folder names. What is no path is refused later."""
+    return str(folder / value) if isinstance(value, str) and "://" not in value else value
+
+
 @functools.lru_cache(maxsize=8)
-def _table(text: str) -> Mapping[str, Any]:
+def _table(text: str) -> Mapping[str, Any] | None:
     """Return our table of a `pyproject.toml`. Cached: parsing would be the longest part of opening a session."""
     import tomllib
 
-    table: dict[str, Any] = tomllib.loads(text).get("tool", {}).get("agenttape", {})
+    table: dict[str, Any] | None = tomllib.loads(text).get("tool", {}).get("agenttape")
     return table

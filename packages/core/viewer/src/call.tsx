@@ -70,11 +70,12 @@ function Conversation({ messages, others, record, side }: Talk) {
 function Answer({ record, other, kind, side }: { record: Recorded; other: Recorded | undefined; kind: string; side: number }) {
   const outcome = record.outcome;
   if (!outcome) return null;
-  const ended = outcome.status === "streamed" && outcome.ended !== "exhausted" ? `the stream was ${outcome.ended}` : undefined;
+  const cut = outcome.status === "streamed" && outcome.ended !== "exhausted" ? `the stream was ${outcome.ended}` : undefined;
+  const ended = outcome.status === "cancelled" ? "the program cancelled the call" : cut;
   return (
     <>
       <Section title={kind === "chat" || kind === "completion" ? "Answer" : "Result"} note={ended}>
-        {outcome.status === "streamed" && <Stream record={record} other={other} side={side} />}
+        {outcome.chunks && <Stream record={record} other={other} side={side} />}
         {outcome.status === "returned" && <Returned record={record} other={other} side={side} />}
         {outcome.error && <Failure error={outcome.error} />}
       </Section>

@@ -17,7 +17,7 @@ export interface Side {
   summary: string;
   start: number;
   ms: number;
-  status?: "failed" | "open";
+  status?: "failed" | "open" | "cancelled";
   fidelity?: string;
   parent?: number;
   chunks?: number;
@@ -89,7 +89,7 @@ export interface Reading {
 }
 
 export interface Outcome {
-  status: "returned" | "raised" | "streamed";
+  status: "returned" | "raised" | "streamed" | "cancelled";
   value?: Plain;
   chunks?: Plain[];
   ended?: string;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection
 from inspect import BoundArguments, Parameter, Signature
+from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -57,6 +58,18 @@ class Parameters:
             else:
                 named[name] = value
         return named
+
+    def receiver(self, args: tuple[Any, ...]) -> Any:
+        """Return the object that is called, or whose method is; `None` for a function, and for a method of a class.
+
+        Args:
+            args: The positional arguments of the call.
+        """
+        function = self._function
+        found = getattr(function, "__self__", None if inspect.isroutine(function) else function)
+        if args and self._is_method(args[0]):
+            found = args[0]
+        return None if isinstance(found, type | ModuleType) else found
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundArguments:
         problems = []

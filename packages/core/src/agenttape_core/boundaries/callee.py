@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Callable, Collection
 from typing import Any, get_args
 
 from agenttape_core.boundaries.arguments import Parameters
 from agenttape_core.boundaries.streams import joined, split
 from agenttape_core.errors import ConfigurationError, UnrecordableValueError
-from agenttape_core.integration import Boundary, Crossing, current_session
+from agenttape_core.integration import Boundary, Crossing, current_session, state_of
 from agenttape_core.schema import KINDS, Kind
 
 _MESSAGES = "messages"
@@ -24,13 +25,20 @@ class Callee:
         kind: The kind of the boundary.
         name: Its name; by default that of the callable.
         drop: Parameters that are not part of the request.
+        writes: Whether a call changes what the object of the method holds; by default that of the kind `memory` does.
 
     Raises:
         ConfigurationError: If one of them cannot be used.
     """
 
     def __init__(
-        self, function: Callable[..., Any], kind: str, name: str | None = None, drop: Collection[str] = ()
+        self,
+        function: Callable[..., Any],
+        kind: str,
+        name: str | None = None,
+        drop: Collection[str] = (),
+        *,
+        writes: bool | None = None,
     ) -> None:
         _check_function(function)
         self.function = function
@@ -38,6 +46,7 @@ class Callee:
         self.name = _name_of(self.inner) if name is None else _checked_name(name)
         self.boundary = Boundary(_checked_kind(kind), join=joined, split=split)
         self._parameters = Parameters(self.inner, self.name, drop)
+        self._writes = kind == "memory" if writes is None else writes
 
     def has_shape(self, test: Callable[[Any], bool]) -> bool:
         """Return whether the callable, or the `__call__` of an object, passes a test of `inspect`."""
@@ -55,11 +64,17 @@ class Callee:
         if session is None:
             return None
         body = self.request(args, kwargs)
+        receiver = self._parameters.receiver((*self._args, *args))
+        holder = state_of(receiver) if receiver is not None else None
         try:
-            return session.cross(self.boundary, self.name, body)
+            crossing = session.cross(self.boundary, self.name, body, holder=holder, writes=self._writes)
         except UnrecordableValueError as error:
             error.add_note(f'  or leave the argument out of the request of {self.name}: @boundary(..., drop=("…",))')
             raise
+        if not crossing.is_served:
+            is_method = receiver is not None and isinstance(self.inner, types.FunctionType)
+            crossing.code = types.MethodType(self.inner, receiver) if is_method else self.inner
+        return crossing
 
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the request of a call: the name, and the arguments by the names of their parameters.

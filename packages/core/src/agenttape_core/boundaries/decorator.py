@@ -18,12 +18,16 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 @overload
-def boundary(function: FunctionT, /, *, name: str | None = None, drop: Collection[str] = ()) -> FunctionT: ...
+def boundary(
+    function: FunctionT, /, *, name: str | None = None, drop: Collection[str] = (), writes: bool | None = None
+) -> FunctionT: ...
 @overload
 def boundary(
-    kind: Kind = "call", /, *, name: str | None = None, drop: Collection[str] = ()
+    kind: Kind = "call", /, *, name: str | None = None, drop: Collection[str] = (), writes: bool | None = None
 ) -> Callable[[FunctionT], FunctionT]: ...
-def boundary(kind: Any = "call", /, *, name: str | None = None, drop: Collection[str] = ()) -> Any:
+def boundary(
+    kind: Any = "call", /, *, name: str | None = None, drop: Collection[str] = (), writes: bool | None = None
+) -> Any:
     """Make a boundary of a function: recorded once, and served ever after.
 
     Use it bare (`@boundary`), with arguments (`@boundary("tool", name="get_weather")`), or on code that is not yours
@@ -36,20 +40,22 @@ def boundary(kind: Any = "call", /, *, name: str | None = None, drop: Collection
         name: The name of the boundary among those of its kind; by default the qualified name of the function.
         drop: Parameters that are not part of the request, such as a connection. The object or class of a method never
             is.
+        writes: Whether a call of a method changes what its object holds. After such a call was served, none is executed
+            on the object. By default the methods of the kind `memory` do: say `writes=False` where one only reads.
 
     Raises:
         ConfigurationError: At once, if there is no such kind or parameter, or if this cannot be a boundary. A call
             raises the errors of the session: a miss, or a value that cannot be recorded.
     """
     if not isinstance(kind, str):
-        return _decorated(kind, "call", name, drop)
-    return functools.partial(_decorated, kind=kind, name=name, drop=drop)
+        return _decorated(kind, "call", name, drop, writes)
+    return functools.partial(_decorated, kind=kind, name=name, drop=drop, writes=writes)
 
 
-def _decorated(function: Any, kind: str, name: str | None, drop: Collection[str]) -> Any:
+def _decorated(function: Any, kind: str, name: str | None, drop: Collection[str], writes: bool | None) -> Any:
     if isinstance(function, classmethod | staticmethod):
-        return type(function)(_decorated(function.__func__, kind, name, drop))
-    return taped(Callee(function, kind, name, drop))
+        return type(function)(_decorated(function.__func__, kind, name, drop, writes))
+    return taped(Callee(function, kind, name, drop, writes=writes))
 
 
 def record_call(kind: Kind, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from agenttape_core.acts import mark_boundary
 from agenttape_core.boundaries.callee import Callee
 from agenttape_core.boundaries.streams import one_way, one_way_async, with_return_value
 from agenttape_core.boundaries.unfinished import finished, refusing_unfinished
@@ -41,6 +42,7 @@ def _named(function: Callable[..., Any], callee: Callee) -> Callable[..., Any]:
     else:
         functools.update_wrapper(function, type(callee.inner), assigned=_NAMES, updated=())
     function.__wrapped__ = callee.function  # type: ignore[attr-defined]
+    mark_boundary(function)
     return function
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from agenttape_core.errors import CassetteNotFoundError
+from agenttape_core.errors import CassetteNotFoundError, shown_path
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import SUFFIXES, Cassette, is_cassette, open_cassette, read_cassette
@@ -59,7 +59,7 @@ def found_one(path: str) -> Found:
         CassetteNotFoundError: If there is none.
         UsageError: If the path is a folder with several.
     """
-    named = Path(load_settings().cassette_dir) / f"{path}.yaml"
+    named = Path(shown_path(load_settings().cassette_dir)) / f"{path}.yaml"
     if path != STDIN and not Path(path).exists() and not path.endswith(SUFFIXES) and named.is_file():
         path = str(named)
     several = found_in([path])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from agenttape_core.cli.app import FINDINGS
 from agenttape_core.cli.output import print_json, printable
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ Function = Callable[..., Any]
 _SEVERAL = {
     "live": "A kind (chat, tool) or name to execute in any mode.",
     "frozen": "A kind or name to serve and never execute.",
+    "through": "A kind or name whose code is run, while the calls that it makes are served.",
     "match_on": "A way to find a recording: exact, request, address or ordered; tried in turn.",
     "ignore": "A path in requests to ignore, such as arguments.now.",
     "freeze": "A part of the world to freeze: clock, clock:ticking, uuid, random, numpy, env.",
@@ -32,13 +34,22 @@ def running(function: Function) -> Function:
     cassette = click.option(
         "--cassette", metavar="NAME", help="Name or path of the cassette; by default named after the command."
     )
+    http = click.option(
+        "--http/--no-http",
+        default=None,
+        help="Whether requests of HTTP clients are taped that no framework makes; by default as recorded.",
+    )
     words = click.argument("words", nargs=-1, required=True, metavar="[--] WORDS...")
-    return cassette(words(function))
+    return cassette(http(words(function)))
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that were given, as `use_cassette` takes them."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in options.items()
+        if value not in (None, ())
+    }
 
 
 def before_command(command: click.Command) -> click.Command:
@@ -47,15 +58,40 @@ def before_command(command: click.Command) -> click.Command:
     return command
 
 
-def report(outcome: Outcome, *, as_json: bool) -> int:
+def replayed_with(options: dict[str, Any]) -> dict[str, Any]:
+    """Return those of the options of a recording with which it is replayed: nothing is live."""
+    return {**given({name: options[name] for name in _SEVERAL}), "live": []}
+
+
+def report(outcome: Outcome, *, as_json: bool, proof: Outcome | None = None) -> int:
     """Print how a command ended: on standard error, or as JSON on standard output.
+
+    Args:
+        outcome: The outcome.
+        as_json: Whether it is printed as JSON.
+        proof: The outcome of the replay that proves the recording, if there was one.
 
     Returns:
         The exit code.
     """
+    differs = list(_differences(outcome, proof)) if proof is not None else []
+    code = FINDINGS if differs else outcome.exit_code
     if as_json:
-        print_json({**outcome.to_dict(), "exit_code": outcome.exit_code})
-        return outcome.exit_code
-    for line in (*outcome.lines(), *outcome.failures()):
+        proved = {} if proof is None else {"proof": {**proof.to_dict(), "differences": differs}}
+        print_json({**outcome.to_dict(), **proved, "exit_code": code})
+        return code
+    lines = [*outcome.lines(), *outcome.failures()]
+    if proof is not None:
+        lines += [f"proof: {line}" for line in proof.lines()]
+    if differs:
+        lines += ["recorded, but does not replay:", *differs]
+    for line in lines:
         click.echo(f"agenttape: {printable(line)}", err=True)
-    return outcome.exit_code
+    return code
+
+
+def _differences(outcome: Outcome, proof: Outcome) -> Iterator[str]:
+    """Yield how the replay of a command differs from its recording."""
+    if proof.code != outcome.code:
+        yield f"the command ended with {proof.code}, and with {outcome.code} when it was recorded"
+    yield from proof.failures()

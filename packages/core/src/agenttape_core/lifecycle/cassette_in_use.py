@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 
 from agenttape_core.engine import Policy
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, halt_in
 from agenttape_core.lifecycle.commit import settle
 from agenttape_core.lifecycle.judgement import judged
+from agenttape_core.lifecycle.missing import missing_integration
 from agenttape_core.lifecycle.open_session import Opened
+from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.surroundings import Surroundings
 from agenttape_core.session import Session
+from agenttape_core.settings import Settings
 
 
 class CassetteInUse:
@@ -29,6 +33,11 @@ class CassetteInUse:
     def session(self) -> Session:
         """The session."""
         return self._opened.session
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold for the session."""
+        return self._opened.prepared.settings
 
     @property
     def failure(self) -> AgentTapeError | AgentTapeHalt | Exception | None:
@@ -57,6 +66,8 @@ class CassetteInUse:
         except Exception as problem:  # noqa: BLE001 - raised by `judge`, once the journal is settled
             self._problem = problem
         self.session.find_unused()
+        if (test := this_test()) is not None:
+            test.reports.append(self.session.report)
 
     def settle(self, error: BaseException | None) -> None:
         """Write what was recorded, or put it aside where the run failed.
@@ -64,6 +75,8 @@ class CassetteInUse:
         Args:
             error: What the block raised, if it did.
         """
+        if error is None and self.failure is None and not self._opened.prepared.request.leaves_empty:
+            self._problem = missing_integration(self._opened)  # of a command, all processes together are judged
         failures = (error, self.session.failure, self._problem)
         try:
             settle(self._opened, next((failed for failed in failures if failed is not None), None))
@@ -77,14 +90,19 @@ class CassetteInUse:
     def judge(self, error: BaseException | None) -> None:
         """Raise what the run did not raise by itself: a failure that it ate, or what it never asked for.
 
-        An exception that must end the program (an interruption, a cancellation, a halt of ours) stays what it is.
+        A group of exceptions that holds nothing but halts is replaced by a halt. An exit of the program that reports no
+        failure, a cancellation and a generator that is closed give way to a failure of the session. Any other exception
+        that is no `Exception`, such as an interruption, stays what it is, with a note.
 
         Args:
             error: What the block raised, if it did.
         """
-        failed = [failure for failure in (self.session.failure, self._problem) if failure not in (None, error)]
+        halt = halt_in(error)
+        if halt is not None and halt is not error:
+            raise self.session.failure or halt from error
+        failed = [failure for failure in (self.session.failure, self._problem) if not _is_same(failure, error)]
         for failure in failed:
-            if failure is not None and (error is None or isinstance(error, Exception)):
+            if failure is not None and (error is None or _gives_way(error)):
                 raise failure from error
             if error is not None:
                 error.add_note(f"AgentTape: {failure}")
@@ -95,3 +113,19 @@ class CassetteInUse:
             raise judgement.error
         for warning in judgement.warnings:
             warnings.warn(warning, stacklevel=3)  # the line of the block that ends
+
+
+def _is_same(failure: BaseException | None, error: BaseException | None) -> bool:
+    """Return whether there is no failure besides an error, which may be a copy of it from another process."""
+    if failure is None or failure is error:
+        return True
+    return isinstance(failure, AgentTapeHalt) and type(failure) is type(error) and str(failure) == str(error)
+
+
+def _gives_way(error: BaseException) -> bool:
+    """Return whether an exception may hide no failure of a session: to those who see it, nothing has failed."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(isinstance(inner, AgentTapeHalt) or _gives_way(inner) for inner in error.exceptions)
+    if isinstance(error, SystemExit):
+        return error.code in (None, 0)
+    return isinstance(error, Exception | GeneratorExit | asyncio.CancelledError)

@@ -17,13 +17,16 @@ from agenttape_core.schema import Outcome, Plain, Step
 from agenttape_core.settings import explicit
 from agenttape_core.storage import Location, derived_path
 
+ASKING = frozenset({"chat", "completion", "embeddings", "retrieval"})
+"""The kinds of calls that only ask. What a call of another kind does after a change is not known before it is done."""
+
 
 class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
     """A replay that departs from its cassette, and writes the new run to a *derived* one.
 
     It begins as a strict replay: every call is served, none is executed, the network is closed. After the departure,
-    calls without a recording are executed. Served and executed calls are written together, in the order of this run,
-    and nothing else of the old run is. The replayed cassette is never touched.
+    calls without a recording are executed, those of tools only if they are named. Served and executed calls are written
+    together, in the order of this run, and nothing else of the old run is. The replayed cassette is never touched.
 
     Args:
         name_or_path: The cassette to replay.
@@ -32,7 +35,9 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         outcomes: Other outcomes than the recorded ones, by the number of the interaction; their values encoded.
         on_served: Called when one of them is about to be served; by default it is `allow_execution`, so that the edited
             outcome is the departure.
-        live: Whether calls without a recording are executed after the departure, or which kinds and names are.
+        live: Which calls without a recording are executed after the departure: `True` for models, embeddings and
+            retrievals, which only ask; kinds and names, the only way to execute tools and whatever else may act;
+            `False` for none.
         revise: Returns a step as it is to be kept, or `None` for one that the departure itself broke off.
         match_on: As in `use_cassette`.
         redact: As in `use_cassette`.
@@ -81,14 +86,15 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         """
         in_use = self.in_use
         if self._live is not False:
-            only = None if self._live is True else frozenset(self._live)
+            only = ASKING if self._live is True else frozenset(self._live)
             in_use.allow_execution(replace(in_use.session.policy, mode=Mode.NEW_EPISODES, executable=only))
 
 
 def _remedy(_: bool) -> list[str]:
     return [
         "every call needs a recording up to the point of departure, and after it those that may not be executed:",
-        "undo the change, record the run anew, or let this call be executed (live=True, or its kind or name)",
+        "undo the change, record the run anew, or let this call be executed: live={...} with its kind or name;",
+        "live=True executes models, embeddings and retrievals, but no tools: after a change nobody knows what they do",
     ]
 
 

@@ -11,37 +11,59 @@ from threading import RLock
 from agenttape_core.freeze.imports import ImportFinder
 
 GROUP = "agenttape.integrations"
+HTTP_GROUP = "agenttape.http_clients"
+"""The group of what tapes HTTP clients, in sessions that record HTTP."""
 
 
 class Integrations:
-    """The installed integrations, connected while at least one session is open. Reference-counted, thread-safe."""
+    """The installed integrations, connected while at least one session is open. Reference-counted, thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        group: The group of their entry points.
+    """
+
+    def __init__(self, group: str = GROUP) -> None:
+        self._group = group
         self._lock = RLock()
         self._open = 0
         self._stack = ExitStack()
         self._waiting: dict[str, list[EntryPoint]] = {}
+        self._finder = ImportFinder(self._is_waiting_for, self._imported)
 
     def connect(self) -> None:
         """Connect the integrations of every framework that is imported, and watch for the imports of the others."""
         with self._lock:
             if self._open == 0:
                 self._connect_all()
+            else:
+                self._catch_up()
             self._open += 1
 
     def _connect_all(self) -> None:
         self._waiting.clear()  # of an attempt that failed
         with ExitStack() as stack:
-            for point in _installed():
+            for point in _installed(self._group):
                 if point.name in sys.modules:
                     stack.enter_context(point.load()())
                 else:
                     self._waiting.setdefault(point.name, []).append(point)
-            if self._waiting:
-                finder = ImportFinder(self._is_waiting_for, self._imported)
-                sys.meta_path.insert(0, finder)
-                stack.callback(sys.meta_path.remove, finder)
+            stack.callback(self._watch_no_more)
             self._stack = stack.pop_all()
+            self._watch()
+
+    def _catch_up(self) -> None:
+        """Connect what was imported unseen: something may have put back the finders of before, such as a test tool."""
+        for module in [module for module in self._waiting if _is_imported(module)]:
+            self._imported(module)
+        self._watch()
+
+    def _watch(self) -> None:
+        if self._waiting and self._finder not in sys.meta_path:
+            sys.meta_path.insert(0, self._finder)
+
+    def _watch_no_more(self) -> None:
+        if self._finder in (sys.meta_path or ()):  # there is none while Python ends
+            sys.meta_path.remove(self._finder)
 
     def disconnect(self) -> None:
         """Undo `connect`; the last one disconnects for good."""
@@ -60,10 +82,35 @@ class Integrations:
                 self._stack.enter_context(point.load()())
 
 
+def _is_imported(module: str) -> bool:
+    """Return whether a module has run to its end: the finder reports one that is running now."""
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    return module in sys.modules and not getattr(spec, "_initializing", False)
+
+
+def load_integration(framework: str) -> None:
+    """Import the integration of a framework, if one is installed, so that it registers what it knows.
+
+    Args:
+        framework: The name of the framework's module, as its entry point has it.
+    """
+    for point in _installed(GROUP):
+        if point.name == framework:
+            point.load()
+
+
 @cache
-def _installed() -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=GROUP))
+def _installed(group: str) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))
+
+
+def installed_names() -> frozenset[str]:
+    """Return the modules for which an integration is installed."""
+    return frozenset(point.name for point in _installed(GROUP))
 
 
 integrations = Integrations()
 """The integrations of this process."""
+
+http_clients = Integrations(HTTP_GROUP)
+"""The integrations of HTTP clients, for sessions that record HTTP."""

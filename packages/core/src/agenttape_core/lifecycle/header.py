@@ -30,6 +30,7 @@ def redactor_for(
     settings: Settings,
     *,
     key: str | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> Redactor:
     """Return the redactor of a session: with the key of its cassette, so that equal secrets stay equal.
 
@@ -39,6 +40,7 @@ def redactor_for(
         redact: The user's rules, or whether to redact at all.
         settings: The settings of the project, with its rules and the key from the environment.
         key: The key that keeps pseudonyms equal to earlier ones; a key from the environment wins over it.
+        places: Paths that are others in each run, by name.
 
     Raises:
         ConfigurationError: If the cassette was recorded with a key or rules that are not given now.
@@ -64,7 +66,7 @@ def redactor_for(
                 "  set AGENTTAPE_REDACTION_KEY to the key it was recorded with"
             )
         key = prior.redaction.key or key
-    return Redactor(key or new_key(), rules=rules, enabled=redact is not False)
+    return Redactor(key or new_key(), rules=rules, enabled=redact is not False, places=places or {})
 
 
 def new_header(
@@ -87,7 +89,8 @@ def new_header(
         clock: The time at which the clock of an imported program stood still, in seconds since the epoch.
     """
     if prior is not None and not replaces:
-        return prior if settings.ignore is None else prior.model_copy(update={"ignore": list(settings.ignore)})
+        given = {"ignore": settings.ignore and list(settings.ignore), "http": settings.http}
+        return prior.model_copy(update={name: value for name, value in given.items() if value is not None})
     name = stem_of(path)
     now = time.time()
     # An imported program drew nothing from a seed of ours.
@@ -97,6 +100,7 @@ def new_header(
         name=name,
         tags=list(settings.tags),
         ignore=list(settings.ignore or ()),
+        http=settings.http if settings.http is not None else prior is not None and prior.http,
         freeze=Freeze(kinds=sorted(settings.freeze), seed=seed),
         redaction=Redaction(
             key=None if redactor.key == settings.redaction_key else redactor.key,

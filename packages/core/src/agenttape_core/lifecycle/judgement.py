@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agenttape_core.errors import UnmatchedNameWarning, UnusedInteractionsError, UnusedInteractionsWarning
+from agenttape_core.errors import (
+    UnmatchedNameWarning,
+    UnrecordedConnectionWarning,
+    UnusedInteractionsError,
+    UnusedInteractionsWarning,
+    shown_path,
+)
 from agenttape_core.lifecycle.open_session import Opened
 
 
@@ -30,14 +36,33 @@ def judged(opened: Opened) -> Judgement:
     unused, wanted = _unused(opened), opened.prepared.settings.judges_unused
     if unused is not None and wanted == "fail":
         return Judgement(unused)
-    warnings: list[Warning] = []
+    warnings: list[Warning] = list(opened.session.warnings)
     if unused is not None and wanted == "warn":
         warnings.append(UnusedInteractionsWarning(str(unused)))
+    if outside := _outside(opened):
+        warnings.append(UnrecordedConnectionWarning(outside))
     if unmatched := opened.session.unmatched():
         names = ", ".join(unmatched)
-        where = f"{opened.prepared.shown}: live or frozen names {names}"
+        where = f"{opened.prepared.shown}: live, frozen or through names {names}"
         warnings.append(UnmatchedNameWarning(f"{where}, but the run asked for no boundary of that name"))
     return Judgement(warnings=tuple(warnings))
+
+
+_SHOWN = 10
+
+
+def _outside(opened: Opened) -> str:
+    """Return the message about connections that no boundary covers; empty if there are none."""
+    lines = list(opened.session.report.outside)
+    if not lines:
+        return ""
+    more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    remedies = ["make the function around it a boundary (@boundary), or tape the object that is called there"]
+    if not opened.session.http:
+        remedies.append("or record what goes through HTTP clients: http=True, or http = true in [tool.agenttape]")
+    where = shown_path(opened.prepared.shown)
+    first = f"{where}: the run has reached outside where no boundary covers it; a replay will refuse it"
+    return "\n  ".join([first, *lines[:_SHOWN], *more, *remedies])
 
 
 def _unused(opened: Opened) -> UnusedInteractionsError | None:

@@ -9,28 +9,38 @@ from pathlib import Path
 from time import perf_counter
 
 from agenttape_core.engine import Mode, Policy, parse_mode
-from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError
+from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, how_to_recover
 from agenttape_core.freeze import Environment, Frozen
 from agenttape_core.lifecycle.header import new_header, redactor_for
+from agenttape_core.lifecycle.http import TapedHosts
 from agenttape_core.lifecycle.project import Project, this_project
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, unchanged
 from agenttape_core.matching import Ignored, Position
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import Header, Outcome, Timing
-from agenttape_core.session import EMPTY, Edited, Session, Setup, Source, Tempo, Turns, compared_by, current_scope
+from agenttape_core.schema import PURE_KINDS, Header, Outcome, Timing
+from agenttape_core.session import (
+    EMPTY,
+    Edited,
+    Session,
+    Setup,
+    Source,
+    Tempo,
+    Turns,
+    call_is_under_way,
+    compared_by,
+    current_scope,
+)
 from agenttape_core.settings import Settings
 from agenttape_core.storage import (
     Cassette,
     Journal,
     Location,
-    cassette_path,
-    derived_path,
     is_replaceable,
     leftover_journals,
     open_cassette,
 )
 
-_BESIDE_THE_RUN: Mapping[str, object] = {"live": (), "frozen": (), "freeze": ()}
+_BESIDE_THE_RUN: Mapping[str, object] = {"live": (), "frozen": (), "through": (), "freeze": (), "http": False}
 """Settings of a session that is never current. They are about the calls and the world of a run, which it has not."""
 
 
@@ -105,21 +115,24 @@ def prepare(request: SessionRequest) -> Prepared:
     project = request.project or this_project()
     settings = _settings(project, request)
     path = _path(project, request, settings)
-    mode = request.mode or parse_mode(settings.mode)
+    mode = request.mode or _unforced(project, request, path) or parse_mode(settings.mode)
     cassette, is_broken = _recorded(request, path, mode)
     policy = Policy(
         mode,
         recorded=cassette is not None,
         live=frozenset(settings.live),
         frozen=frozenset(settings.frozen),
+        through=frozenset(settings.through) if request.is_current else None,
         exhausted=settings.exhausted,
         match_on=settings.match_on,
         on_miss=settings.on_miss,
         lossy=settings.lossy,
+        repeats=PURE_KINDS if request.is_current else frozenset(),
     )
     prior = cassette.preface if cassette is not None else None
     key = prior.redaction.key if prior is not None else request.key
-    redactor = redactor_for(path, prior if policy.serves else None, request.redact, settings, key=key)
+    matched = prior if policy.serves else None
+    redactor = redactor_for(path, matched, request.redact, settings, key=key, places=request.places)
     header = new_header(path, prior, settings, redactor, replaces=policy.replaces, clock=request.clock)
     return Prepared(request, settings, path, cassette, is_broken, policy, redactor, header, perf_counter())
 
@@ -152,8 +165,12 @@ def _settings(project: Project, request: SessionRequest) -> Settings:
 def _path(project: Project, request: SessionRequest, settings: Settings) -> Location:
     if request.reads:
         return project.recording(request.cassette, settings.cassette_dir)
-    # Written where the program works: a child process that proves a replay must not replace the project's file.
-    return cassette_path(request.cassette, settings.cassette_dir)
+    return project.written(request.cassette, settings.cassette_dir)
+
+
+def _unforced(project: Project, request: SessionRequest, path: Location) -> Mode | None:
+    """Return the mode that a command line gives, where the session was given none."""
+    return project.forced_mode(path) if "mode" not in request.options else None
 
 
 def _recorded(request: SessionRequest, path: Location, mode: Mode) -> tuple[Cassette | None, bool]:
@@ -190,14 +207,13 @@ def recoverable(journal: Path, unkept: int = 0) -> str:
         unkept: How many records it could not hold.
     """
     lost = f"; {unkept} records had no room anywhere and are lost" if unkept else ""
-    command = f"agenttape_core.recover(Path({str(journal)!r}))"
-    return f"an unfinished recording is kept: {command} makes a cassette of it{lost}"
+    return f"an unfinished recording is kept; to make a cassette of it:  {how_to_recover(journal)}{lost}"
 
 
 def _target(prepared: Prepared) -> Location:
     if prepared.request.write_to is not None:
         return prepared.request.write_to
-    return prepared.path if prepared.policy.records else derived_path(prepared.path)
+    return prepared.path if prepared.policy.records else prepared.request.derive_to(prepared.path)
 
 
 def _session(prepared: Prepared, journal: Journal | None) -> Session:
@@ -219,6 +235,7 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             opaque=settings.opaque == "keep",
             pace=Tempo(settings.pace, prepared.timings()) if settings.pace else None,
             tracing=settings.tracing or policy.records,
+            tapes_http=TapedHosts(policy, settings.egress) if header.http and request.is_current else None,
             frozen=_frozen(prepared),
             timings=prepared.timings,
             turns=Turns(header.volatile.turns if request.is_current and not policy.replaces else ()),
@@ -257,4 +274,5 @@ def _frozen(prepared: Prepared) -> Frozen | None:
         scope=current_scope,
         environment=Environment(freeze.environment, learns=not policy.offline),
         skips_backoff=policy.offline,
+        is_under_way=call_is_under_way,
     )

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
+from agenttape_core.acts import register_frameworks
+
 _distributions: dict[str, str] = {
     "agenttape_core": "agenttape-core",
     # Clients of providers belong to no integration: any framework may call them, or the program itself.
@@ -18,12 +20,14 @@ _distributions: dict[str, str] = {
 def register_packages(distributions: Mapping[str, str]) -> None:
     """Name the versions of packages in the header of each cassette that is recorded while they are imported.
 
-    An integration registers itself and what it records, so that `agenttape stale` can see that they have changed.
+    An integration registers itself and what it records, so that `agenttape stale` can see that they have changed. What
+    the objects of these packages hold is taken for a part of the program: they connect what it gave them.
 
     Args:
         distributions: The names of distributions by the modules whose import shows that they are in use.
     """
     _distributions.update(distributions)
+    register_frameworks(distributions)
 
 
 def package_versions() -> dict[str, str]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agenttape_core.engine import Mode
+from agenttape_core.errors import shown_path
+from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import CassetteUrl, Location, cassette_path
 
@@ -29,11 +35,19 @@ class Project:
     def settings(self, options: Mapping[str, Any] | None = None) -> Settings:
         """Return the settings of the project, with the options of a call in their place.
 
+        While a test runs, they are those around its module, in whatever folder it was started; unless it has changed
+        to the folder of another project.
+
         Raises:
             ConfigurationError: If a setting or an option is not valid.
         """
         forced = _REPLAY if self.replays_only else {}
-        return load_settings(self.folder).chosen({**(options or {}), **forced})
+        return self._around().chosen({**(options or {}), **forced})
+
+    def forced_mode(self, path: Location) -> Mode | None:
+        """Return the mode that a command line gives to a cassette whose session was given none, if it gives one."""
+        test = this_test()
+        return test.mode_of(path) if test is not None and not self.replays_only else None
 
     def recording(self, name_or_path: str | Path, cassette_dir: str) -> Location:
         """Return the file of a cassette to read: a relative path starts from the folder of the project.
@@ -41,16 +55,38 @@ class Project:
         Raises:
             ConfigurationError: If it names no file.
         """
-        path = cassette_path(name_or_path, cassette_dir)
+        path = cassette_path(name_or_path, shown_path(cassette_dir) if self.folder is None else cassette_dir)
         return path if self.folder is None or isinstance(path, CassetteUrl) else self.folder / path
+
+    def written(self, name_or_path: str | Path, cassette_dir: str) -> Location:
+        """Return the file of a cassette that is written and not read: where the program works.
+
+        A child process that proves a replay must not replace a file of the project, which its settings name.
+
+        Raises:
+            ConfigurationError: If it names no file.
+        """
+        if self.folder is not None and Path(cassette_dir).is_absolute():
+            common = os.path.commonpath([self.folder, cassette_dir])
+            cassette_dir = os.path.relpath(cassette_dir, common)
+        return cassette_path(name_or_path, shown_path(cassette_dir))
+
+    def _around(self) -> Settings:
+        test = this_test()
+        if test is None:
+            return load_settings(self.folder)
+        if Path.cwd() == test.started_in:
+            return load_settings(test.folder, otherwise=self.folder or test.started_in)
+        return load_settings(self.folder, otherwise=test.folder)
 
 
 _process = Project()
+_replays_only: ContextVar[bool] = ContextVar("agenttape_replays_only", default=False)
 
 
 def this_project() -> Project:
     """Return the project of this process."""
-    return _process
+    return replace(_process, replays_only=True) if _replays_only.get() else _process
 
 
 def project_settings() -> Settings:
@@ -59,7 +95,7 @@ def project_settings() -> Settings:
     Raises:
         ConfigurationError: If a setting is not valid.
     """
-    return _process.settings()
+    return this_project().settings()
 
 
 def confine_process(project: Project) -> None:
@@ -74,3 +110,23 @@ def confine_process(project: Project) -> None:
     """
     global _process  # noqa: PLW0603 - it holds for the process
     _process = project
+
+
+@contextmanager
+def replaying_only(*, everywhere: bool) -> Iterator[None]:
+    """Let every session that is opened in the block replay, whatever calls, settings and options say.
+
+    Args:
+        everywhere: Whether that holds for the whole process, and not only for this context and what inherits it. A
+            test has the process to itself, and its runner may have tasks that are older than the block.
+    """
+    before = _process
+    token = _replays_only.set(True)
+    if everywhere:
+        confine_process(replace(before, replays_only=True))
+    try:
+        yield
+    finally:
+        _replays_only.reset(token)
+        if everywhere:
+            confine_process(before)

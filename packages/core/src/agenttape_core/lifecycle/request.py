@@ -12,7 +12,7 @@ from agenttape_core.lifecycle.project import Project
 from agenttape_core.lifecycle.remedy import Remedy
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Outcome, Plain, Step
-from agenttape_core.storage import Location
+from agenttape_core.storage import Location, derived_path
 
 
 def _no_origin() -> Plain:
@@ -23,7 +23,12 @@ def _nothing() -> None:
     pass
 
 
-def _no_remedy(_: bool) -> list[str]:
+def _never(_: BaseException) -> bool:
+    return False
+
+
+def no_remedy(_: bool) -> list[str]:
+    """Return no remedy."""
     return []
 
 
@@ -59,6 +64,8 @@ class SessionRequest:
         options: Settings that were given explicitly: they win over those of the project.
         added: Items that are added to settings that are lists, whoever gave those.
         redact: The user's rules, or whether to redact at all.
+        places: Paths that are others in each run, by name: requests are compared without them, and answers get those of
+            this run.
         mode: The mode, where no option and no setting may choose another one.
         is_current: Whether the session surrounds a block of code, with freeze and guard. The session of a stand-in, a
             cache or an observer does not: it names nothing as live or frozen, and keeps nothing fixed.
@@ -66,7 +73,9 @@ class SessionRequest:
         reads: Whether recordings that are there are opened; if not, they are replaced unread.
         may_be_missing: Whether a replay without a cassette begins all the same: each call is then a miss.
         leaves_empty: Whether the file is left as it is, where nothing was recorded and nothing was served.
+        keeps_first: Returns whether a first recording is kept if its run failed like this. All its calls have ended.
         write_to: The file to write; by default the cassette itself, or a derived one beside it.
+        derive_to: Returns the file of the derived cassette that a replay with something live writes.
         shown_as: The cassette as messages name it; by default its path.
         key: The key of pseudonyms of a cassette that is not there yet; by default one of its own.
         clock: The time at which the clock of an imported program stood still, in seconds since the epoch.
@@ -76,17 +85,20 @@ class SessionRequest:
     """
 
     cassette: str | Path
-    remedy: Remedy = _no_remedy
+    remedy: Remedy = no_remedy
     options: Mapping[str, Any] = field(default_factory=dict)
     added: Mapping[str, Sequence[str]] = field(default_factory=dict)
     redact: bool | Sequence[Rule] = True
+    places: Mapping[str, str] = field(default_factory=dict)
     mode: Mode | None = None
     is_current: bool = True
     ambient: bool = True
     reads: bool = True
     may_be_missing: bool = False
     leaves_empty: bool = False
+    keeps_first: Callable[[BaseException], bool] = _never
     write_to: Location | None = None
+    derive_to: Callable[[Location], Location] = derived_path
     shown_as: Location | None = None
     key: str | None = None
     clock: float | None = None

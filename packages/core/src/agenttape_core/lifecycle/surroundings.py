@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import gc
+import weakref
+from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 
 from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.freeze import Frozen, freezing
-from agenttape_core.guard import Guard, guarding, tracer_hosts
-from agenttape_core.lifecycle.entry_points import integrations
+from agenttape_core.guard import Guard, guarding, in_reporting_thread, tracer_hosts, warn_of_late
+from agenttape_core.lifecycle.children import inherited
+from agenttape_core.lifecycle.entry_points import http_clients, integrations
+from agenttape_core.lifecycle.failures_of_children import FAILURES
 from agenttape_core.lifecycle.open_session import Opened
-from agenttape_core.session import Session, context_session, executing
+from agenttape_core.lifecycle.pool_workers import carrying_halts
+from agenttape_core.session import (
+    Session,
+    context_session,
+    executing_of,
+    owning_session,
+    recording_acts,
+    remembering_pools,
+    remembering_threads,
+)
 
 
 class Surroundings:
@@ -22,8 +39,10 @@ class Surroundings:
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._around = ExitStack()
-        self._guard = ExitStack()
-        """The guard, which ends earlier where the run departs from its recording."""
+        self._lasting = ExitStack()
+        """The part that holds for all that a replay has started, also after its end."""
+        self._guard: Guard | None = None
+        self._membership: Callable[[], object] = lambda: None
 
     def enter(self) -> None:
         """Make the session the current one, with everything around it. If that fails, nothing of it stays."""
@@ -34,23 +53,56 @@ class Surroundings:
             raise
 
     def _enter(self) -> None:
-        session, around = self._opened.session, self._around
+        session, around, lasting = self._opened.session, self._around, self._lasting
+        _release()
         if session.frozen is not None:
             session.frozen.begin()
             around.enter_context(freezing(_frozen_here, self._opened.prepared.header.freeze.kinds))
-        integrations.connect()
-        around.callback(integrations.disconnect)
-        session.enter()
+        around.callback(self._end)
+        for connected in (integrations, http_clients) if session.http else (integrations,):
+            connected.connect()
+            lasting.callback(connected.disconnect)
+        lasting.enter_context(remembering_threads())
+        lasting.enter_context(remembering_pools())
+        lasting.enter_context(carrying_halts())
+        self._membership = session.enter()
         around.callback(session.leave)
-        if session.policy.offline:
-            self._guard.enter_context(guarding(_guard(self._opened), _may_reach_out))
-        around.callback(self._guard.close)
+        if session.is_replay:
+            failures = session.extension(FAILURES)
+            session.on_failure(failures.note)
+            around.callback(failures.fail, session)
+            self._guard = _guard(self._opened)
+            lasting.enter_context(inherited(self._opened))
+            lasting.enter_context(guarding(self._guard, functools.partial(_is_of_another, weakref.ref(session))))
+        if not session.policy.offline:
+            self._record_acts()
+
+    def _end(self) -> None:
+        """End what surrounded the session, or leave it to what outlives a replay until that has ended."""
+        if self._membership() is not None and self._guard is not None:
+            gc.collect(1)  # what is garbage only holds on to it
+        membership = self._membership()
+        if membership is None or self._guard is None:
+            self._lasting.close()
+            return
+        self._guard.is_over = True
+        _new.append(None)
+        stack = self._lasting.pop_all()
+        ended = weakref.finalize(membership, _ended.append, stack)
+        ended.atexit = False
+        _outlived[id(stack)] = stack
 
     def open_up(self) -> None:
-        """Let the run reach the outside from now on, and wait between attempts as it really would."""
-        self._guard.close()
+        """Let the run wait between attempts from now on as it really would, because some are made for real."""
+        self._record_acts()
         if self._opened.session.frozen is not None:
-            self._opened.session.frozen.skips_backoff = False
+            self._opened.session.frozen.wait_between_attempts()
+
+    def _record_acts(self) -> None:
+        if not self._opened.session.watches_acts:
+            settings = self._opened.prepared.settings
+            as_replayed = Guard(name="", egress=settings.egress, besides=_traced(self._opened))
+            self._around.enter_context(recording_acts(self._opened.session, as_replayed))
 
     def close(self) -> None:
         """End the session: nothing more is served or executed."""
@@ -58,36 +110,99 @@ class Surroundings:
 
 
 def _guard(opened: Opened) -> Guard:
-    settings, session, tracers = opened.prepared.settings, opened.session, tracer_hosts()
+    """Return the guard of a session. It must not keep the session alive: it may last for as long as that is."""
+    settings, tracers, weak = opened.prepared.settings, tracer_hosts(), weakref.ref(opened.session)
 
     def blocked(error: NetworkBlockedError) -> None:
+        session = weak()
+        if session is None:
+            return
         session.report.add_failure(blocked=str(error).partition("\n")[0])
-        if context_session() is session:
+        if session.closed:
+            warn_of_late(error)
+        elif owning_session() in (None, session) and not in_reporting_thread():
             session.latch(error)
+
+    def is_live() -> bool:
+        session = weak()
+        return session is not None and executing_of(session)
 
     return Guard(
         name=str(opened.prepared.shown),
-        egress=(*settings.egress, *(tracers if settings.tracing else ())),
+        egress=settings.egress,
+        besides=_traced(opened),
         on_block=blocked,
         background=tracers,
         in_background=lambda: context_session() is None,
+        is_live=is_live,
     )
+
+
+def _traced(opened: Opened) -> frozenset[str]:
+    """Return the hosts of tracers that a replay may report to."""
+    return tracer_hosts() if opened.prepared.settings.tracing else frozenset()
+
+
+def _is_of_another(weak: weakref.ref[Session]) -> bool:
+    """Return whether the guard of a session leaves the caller alone.
+
+    A session that records may reach the outside, and what is live in another replay is that one's business. After its
+    end a session only answers for what it has started.
+    """
+    session, owner = weak(), owning_session()
+    if session is None or session.closed:
+        _release()
+        return session is None or owner is not session
+    if owner is None or owner is session:
+        return False
+    return not owner.is_replay or executing_of(owner)
+
+
+_ended: deque[ExitStack] = deque()
+"""The surroundings of replays that nothing outlives any more. Where objects are finalised, no lock may be taken."""
+
+
+_new: list[None] = []
+"""An entry for each replay that was outlived since `let_go`."""
+
+
+def let_go() -> None:
+    """Take down what still surrounds replays that nothing outlives any more.
+
+    For a test runner, between two tests: what has failed is held by its traceback until then.
+    """
+    if _new:
+        _new.clear()
+        gc.collect()
+    _release()
+
+
+_outlived: dict[int, ExitStack] = {}
+"""The surroundings of replays that something outlives, or has outlived."""
+
+
+def _release() -> None:
+    while _ended:
+        _close(_ended.popleft())
+
+
+def _close(stack: ExitStack) -> None:
+    if _outlived.pop(id(stack), None) is not None:
+        stack.close()
+
+
+@atexit.register
+def let_all_go() -> None:
+    """Take down what surrounds replays, whatever outlives them: when Python ends, it clears its modules next."""
+    for stack in reversed(list(_outlived.values())):
+        _close(stack)
 
 
 def _frozen_here() -> Frozen | None:
     """Return what is frozen for the caller.
 
-    Inside a boundary that is really executed, time and ids are real. So they are in threads without a context: a
-    server that the test runs beside the agent must not draw from the agent's ids.
+    In threads without a context, time and ids are real: a server that the test runs beside the agent must not draw
+    from the agent's ids.
     """
     session = context_session()
-    if session is None or executing() is not None:
-        return None
-    frozen: Frozen | None = session.frozen
-    return frozen
-
-
-def _may_reach_out() -> bool:
-    """Return whether the caller belongs to a session that may execute: the guard of another one leaves it alone."""
-    session: Session | None = context_session()
-    return session is not None and not session.policy.offline
+    return session.frozen_here() if session is not None else None

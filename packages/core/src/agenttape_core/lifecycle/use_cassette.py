@@ -17,11 +17,12 @@ if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` 
     from agenttape_core.engine import Lossy, Mode, OnMiss
     from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
     from agenttape_core.lifecycle.open_session import Opened
+    from agenttape_core.lifecycle.proof import Proof
     from agenttape_core.lifecycle.request import SessionRequest
     from agenttape_core.matching import Exhausted, Matcher, Way
     from agenttape_core.redaction import Rule
     from agenttape_core.session import Session
-    from agenttape_core.settings import OnError, Opaque, Pace, Unused
+    from agenttape_core.settings import OnError, Opaque, Pace, Prove, Unused
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
@@ -127,6 +128,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         live: Kinds (`"chat"`, `"tool"`) and names (`"get_weather"`) that are executed for real in any mode. A replay
             with something live writes what happened to a derived cassette and leaves its own untouched.
         frozen: Kinds and names that are only ever served, in any mode.
+        through: Kinds and names whose code a replay runs, while the calls that it makes are served. Tools that did
+            nothing outside of the process by themselves, and made recorded calls, are run through without being named.
         match_on: How a recording is found for a call, tried in turn: `exact` (the same request at the same address),
             `request` (the same request elsewhere), `address` (another request at the same address), `ordered` (the
             next one of the same kind and name), or a function of `(asked, recorded)` that returns whether it answers.
@@ -146,7 +149,12 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             comes from another tool: `refuse` it like a missing one, or `serve` it.
         pace: The time that a replay takes for each served call: none (`none`, the default), the recorded time
             (`recorded`), or that time multiplied by a number, such as 0.1.
+        prove: Whether a decorated function that has recorded is called again at once, with the same arguments, to be
+            served what it recorded: `True` warns of a difference, `"fail"` raises it. By default it is not.
         tracing: Whether a replay may report to outside tracers such as LangSmith. A recording may, as it always does.
+        http: Whether requests of HTTP clients are taped that no framework makes: `httpx`, `httpx2`, `requests`,
+            `urllib3`, `aiohttp`, `urllib.request`, `http.client`, and all SDKs above them. By default what the cassette
+            was recorded with.
         freeze: The parts of the world to keep as they were recorded: `clock` or `clock:ticking`, `uuid`, `random`,
             `numpy`, `env`. A replay freezes what its cassette names.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
@@ -154,8 +162,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         ambient: Whether frameworks tape every model and tool; if not, only taped objects take part.
         tags: Words for the header.
 
-    Every option but `redact` and `ambient` defaults to `[tool.agenttape]` in `pyproject.toml` and to the environment
-    variable `AGENTTAPE_<OPTION>`, which wins over the file.
+    Every option but `redact`, `ambient` and `prove` defaults to `[tool.agenttape]` in `pyproject.toml` and to the
+    environment variable `AGENTTAPE_<OPTION>`, which wins over the file.
 
     Raises:
         ConfigurationError: On construction or entry, if an option or a setting is not valid.
@@ -164,6 +172,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             written.
         CassetteMissError: At the call that has no recording, and again on exit if something ate it.
         UnusedInteractionsError: On exit, with `unused="fail"`.
+        VerificationError: By a decorated function, with `prove="fail"`.
     """
 
     def __init__(
@@ -174,6 +183,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         cassette_dir: str | Path | None = None,
         live: Collection[str] | None = None,
         frozen: Collection[str] | None = None,
+        through: Collection[str] | None = None,
         match_on: Way | Matcher | Sequence[Way | Matcher] | None = None,
         ignore: Collection[str] | None = None,
         exhausted: Exhausted | None = None,
@@ -184,6 +194,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         lossy: Lossy | None = None,
         pace: Pace | None = None,
         tracing: bool | None = None,
+        http: bool | None = None,
+        prove: Prove | None = None,
         freeze: Collection[str] | None = None,
         redact: bool | Sequence[Rule] = True,
         egress: Collection[str] | None = None,
@@ -199,6 +211,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "cassette_dir": cassette_dir,
             "live": live,
             "frozen": frozen,
+            "through": through,
             "match_on": match_on,
             "ignore": ignore,
             "exhausted": exhausted,
@@ -209,6 +222,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "lossy": lossy,
             "pace": pace,
             "tracing": tracing,
+            "http": http,
+            "prove": prove,
             "freeze": freeze,
             "egress": egress,
             "tags": tags,
@@ -223,6 +238,19 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             )
         )
 
+    def __enter__(self) -> Session:
+        self._refuse_proof()
+        return super().__enter__()
+
+    async def __aenter__(self) -> Session:
+        self._refuse_proof()
+        return await super().__aenter__()
+
+    def _refuse_proof(self) -> None:
+        from agenttape_core.lifecycle.proof import refuse_block
+
+        refuse_block(self.request)
+
     def __call__(self, function: FunctionT) -> FunctionT:
         """Decorate a function or coroutine function: each call of it is one use of the cassette."""
         if inspect.isclass(function):
@@ -234,7 +262,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
                 f"use_cassette cannot decorate the generator {function.__qualname__}: its body runs in pieces\n"
                 "  open the cassette with a `with` block inside it"
             )
-        return _decorated(function, functools.partial(CassetteBlock, self.request))  # type: ignore[return-value]
+        return _decorated(function, self.request)  # type: ignore[return-value]
 
 
 async def _in_thread(work: Callable[[], ResultT], undo: Callable[[ResultT], None] = _keep) -> ResultT:
@@ -254,19 +282,38 @@ async def _in_thread(work: Callable[[], ResultT], undo: Callable[[ResultT], None
         raise
 
 
-def _decorated(function: Callable[..., Any], fresh: Callable[[], CassetteBlock]) -> Callable[..., Any]:
+def _decorated(function: Callable[..., Any], request: SessionRequest) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def use_async(*args: Any, **kwargs: Any) -> Any:
-            async with fresh():
-                return await function(*args, **kwargs)
+            async with CassetteBlock(request) as session:
+                result = await function(*args, **kwargs)
+            if (proof := _proof(request, session, result)) is not None:
+                with proof:
+                    async with CassetteBlock(proof.request):
+                        replayed = await function(*args, **kwargs)
+                    proof.compare(replayed)
+            return result
 
         return use_async
 
     @functools.wraps(function)
     def use(*args: Any, **kwargs: Any) -> Any:
-        with fresh():
-            return function(*args, **kwargs)
+        with CassetteBlock(request) as session:
+            result = function(*args, **kwargs)
+        if (proof := _proof(request, session, result)) is not None:
+            with proof:
+                with CassetteBlock(proof.request):
+                    replayed = function(*args, **kwargs)
+                proof.compare(replayed)
+        return result
 
     return use
+
+
+def _proof(request: SessionRequest, session: Session, result: object) -> Proof | None:
+    """Return the proof of what a call has recorded, where that was asked for."""
+    from agenttape_core.lifecycle.proof import Proof, has_recorded, proves
+
+    return Proof(request, session, result) if proves(request) and has_recorded(session) else None

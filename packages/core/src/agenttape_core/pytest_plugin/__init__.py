@@ -6,14 +6,19 @@ tests with a cassette need.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agenttape_core.lifecycle.running_test import RunningTest, during
+
 if TYPE_CHECKING:
+    from agenttape_core.engine import Mode
     from agenttape_core.pytest_plugin.fixture import TestCassette
     from agenttape_core.pytest_plugin.running import Running
+    from agenttape_core.storage import Location
 
 __all__ = ["TestCassette", "cassette", "cassette_config"]
 
@@ -58,6 +63,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--cassette-artifacts",
         metavar="DIR",
         help="keep the report of a failing test, its cassette, and its new recording",
+    )
+    group.addoption(
+        "--cassette-prove",
+        metavar="HOW",
+        choices=["true", "false", "fail"],
+        help="replay a test at once that has recorded: true (report a difference), fail (fail for it), false (do not)",
     )
 
 
@@ -113,6 +124,24 @@ def _opened(request: pytest.FixtureRequest) -> Iterator[TestCassette]:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Let sessions that the test or a fixture opens by itself follow the command line and the settings of the test."""
+
+    def mode_of(path: Location) -> Mode | None:
+        from agenttape_core.pytest_plugin.cassette_options import mode_of
+
+        return mode_of(item, path)
+
+    try:
+        with during(RunningTest(item.path.parent, item.config.invocation_params.dir, mode_of)):
+            return (yield)
+    finally:
+        surroundings = sys.modules.get("agenttape_core.lifecycle.surroundings")
+        if surroundings is not None:  # else no session was opened so far
+            surroundings.let_go()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """Pause the session after the fixtures are set up: other plugins work between the phases."""
     try:
@@ -132,10 +161,31 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         return (yield)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    """Prove the recording of a test that has passed, between the end of its own fixtures and that of wider ones."""
+    running = item.stash.get(RUNNING, None)
+    if running is None or not running.is_to_prove:
+        return (yield)
+    from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
+
+    try:
+        with keeping_wider_fixtures(item):
+            result = yield
+        running.prove(nextitem, RUNNING)
+    finally:
+        tear_down_for(nextitem, item)
+    return result
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Show our errors as their messages, at the lines of the user's code, and pass on the verdict."""
     report = yield
+    if report.failed and call.when == "call":
+        from agenttape_core.pytest_plugin.failures import not_run
+
+        report.sections.extend(not_run(call))
     running = item.stash.get(RUNNING, None)
     if running is None:
         return report
@@ -147,4 +197,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if call.when == "call":
         running.reported(report)
         report.user_properties = list(item.user_properties)
+    if call.when == "teardown":
+        report.duration = max(report.duration - running.proving_seconds, 0.0)
     return report

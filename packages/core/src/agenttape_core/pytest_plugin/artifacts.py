@@ -51,6 +51,8 @@ def _summary(cassette: TestCassette, report: pytest.TestReport) -> dict[str, obj
         "mode": cassette.mode.value,
         "failure": cassette.session.redactor.text(report.longreprtext),
         "served": list(map(str, run.served)),
+        "ran_through": list(map(str, run.ran_through)),
+        "served_not_run": list(map(str, run.served_not_run)),
         "executed": list(map(str, run.executed)),
         "unused": list(map(str, run.unused)),
         "missed": list(run.missed),

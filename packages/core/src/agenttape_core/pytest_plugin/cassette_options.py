@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.engine import Mode, parse_mode
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.errors import CassetteError, ConfigurationError
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.pytest_plugin.naming import cassette_of, named_cassette
+from agenttape_core.storage import Location, derived_path, open_cassette
+from agenttape_core.tools.upkeep.age import age_of, parse_age
 
 if TYPE_CHECKING:
     import pytest
@@ -50,6 +53,33 @@ def chosen_by(item: pytest.Item, config: Mapping[str, Any]) -> Chosen:
     return Chosen(path, name is not None, options)
 
 
+def derived_to(request: pytest.FixtureRequest, path: Location) -> Location:
+    """Return where a replay with something live writes what happened: into pytest's cache, not among the tests.
+
+    Args:
+        request: The request of the test.
+        path: Its cassette. The derived one is beside it only if it is not below the root of the tests.
+    """
+    root = request.config.rootpath
+    if not isinstance(path, Path) or not path.is_relative_to(root):
+        return derived_path(path)
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)
+    if cache is None:
+        factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+        return derived_path(factory.getbasetemp() / path.relative_to(root))
+    return derived_path(cache.mkdir("agenttape-derived") / path.relative_to(root))
+
+
+def places_of(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Return the temporary folders of a test by the names of their fixtures: they are others in each run."""
+    used, found = getattr(request.node, "fixturenames", ()), {}
+    if "tmp_path_factory" in used:
+        found["basetemp"] = str(request.getfixturevalue("tmp_path_factory").getbasetemp())
+    if "tmp_path" in used:
+        found["tmp_path"] = str(request.getfixturevalue("tmp_path"))
+    return found
+
+
 def own_cassette(item: pytest.Item) -> Path:
     """Return the file of a test without a name in its marker."""
     chain = item.listchain()
@@ -66,8 +96,12 @@ def _known(options: dict[str, Any], where: str) -> dict[str, Any]:
     return options
 
 
-def mode_of(item: pytest.Item, *, is_too_old: bool) -> Mode | None:
-    """Return the mode that the command line gives, if it gives one.
+def mode_of(item: pytest.Item, path: Location | str) -> Mode | None:
+    """Return the mode that the command line gives to a cassette that a test opens, if it gives one.
+
+    Args:
+        item: The test.
+        path: The cassette, or its URL.
 
     Raises:
         ConfigurationError: If the options of the command line contradict each other.
@@ -78,9 +112,26 @@ def mode_of(item: pytest.Item, *, is_too_old: bool) -> Mode | None:
         raise ConfigurationError("--rerecord and --cassette-mode exclude each other")
     if again == "all" or (again == "failing" and item.nodeid in failed_last_time(item.config)):
         return Mode.ALL
-    if again == "stale" and is_too_old:
+    if again == "stale" and too_old(path, option.cassette_max_age) is not None:
         return Mode.ALL
     return parse_mode(mode) if mode is not None else None
+
+
+def too_old(path: Location | str, limit: str | None) -> timedelta | None:
+    """Return the age of a cassette that is older than it may be.
+
+    Args:
+        path: The cassette, or its URL.
+        limit: The age that it may have, such as `90d`; `None` if it may have any.
+    """
+    if limit is None:
+        return None
+    allowed = parse_age(limit)
+    try:
+        age = age_of(open_cassette(path).preface.volatile.created)
+    except CassetteError:  # there is none, or opening the session will say what is wrong with it
+        return None
+    return age if age is not None and age > allowed else None
 
 
 def failed_last_time(config: pytest.Config) -> Mapping[str, bool]:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import sysconfig
+import traceback
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, shown_path
+from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.session import served_not_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from _pytest._code.code import TerminalRepr  # the type that `ExceptionInfo.getrepr` returns has no public name
 
+    from agenttape_core.session import Report
+
 _OURS = "agenttape_"
+_PLUGIN = "agenttape_core.pytest_plugin"
 _INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib"))
 
 
-def shown(item: pytest.Item, call: pytest.CallInfo[None]) -> TerminalRepr | None:
-    """Return the message of a failure that is ours, and the lines of the project that led to it.
+def shown(item: pytest.Item, call: pytest.CallInfo[None]) -> TerminalRepr | str | None:
+    """Return the message of a failure that is ours, and the lines of the project that led to it, if any did.
 
     `None` for any other failure, or if the command line chooses a style of tracebacks.
     """
@@ -29,17 +35,65 @@ def shown(item: pytest.Item, call: pytest.CallInfo[None]) -> TerminalRepr | None
     if option.tbstyle != "auto" or option.fulltrace or option.usepdb or call.excinfo is None:
         return None
     raised = call.excinfo.value
-    error = _ours(raised)
+    error = ours_in(raised)
     if error is None:
         return None
     lines = _of_the_project(error.__traceback__) or _of_the_project(raised.__traceback__)
-    alone = error.with_traceback(lines or error.__traceback__)
-    return pytest.ExceptionInfo.from_exception(alone).getrepr(style="short", funcargs=False, chain=False)
+    if lines is None:  # raised by the session when the test had ended
+        return "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+    alone = pytest.ExceptionInfo.from_exception(error.with_traceback(lines))
+    return _named_shortly(alone.getrepr(style="short", funcargs=False, chain=False), type(error))
 
 
-def _ours(error: BaseException) -> AgentTapeError | AgentTapeHalt | None:
+def not_run(call: pytest.CallInfo[None]) -> list[tuple[str, str]]:
+    """Return the section of a failed test that names the tools whose code did not run.
+
+    The test may look for what one of them did: for the file that it wrote when it was recorded. A failure that is ours
+    says itself what it is about.
+    """
+    test = this_test()
+    if test is None or call.excinfo is None or ours_in(call.excinfo.value) is not None:
+        return []
+    return [("AgentTape", line) for line in not_run_in(test.reports)]
+
+
+def not_run_in(reports: Sequence[Report]) -> list[str]:
+    """Return the line that names the tools whose code did not run in some sessions; no line if there are none."""
+    tools = dict.fromkeys(tool for report in reports for tool in report.served_not_run)
+    return [served_not_run(tools)] if tools else []
+
+
+def _named_shortly(shown: Any, kind: type[BaseException]) -> TerminalRepr:
+    """Leave the module of an error out of what is shown: the one line of the summary has no room for it."""
+    whole = f"{kind.__module__}.{kind.__qualname__}: "
+    short = f"{kind.__qualname__}: "
+    shown.reprcrash.message = shown.reprcrash.message.replace(whole, short, 1)
+    last = shown.reprtraceback.reprentries[-1]
+    last.lines[:] = [line.replace(whole, short, 1) for line in last.lines]
+    representation: TerminalRepr = shown
+    return representation
+
+
+def ours_in(error: BaseException) -> AgentTapeError | AgentTapeHalt | None:
     """Return the first of our errors in an exception: itself, or inside the group of a task group."""
     return next((found for found in _leaves(error) if isinstance(found, AgentTapeError | AgentTapeHalt)), None)
+
+
+def is_of_the_test(error: BaseException) -> bool:
+    """Return whether a failure is an assertion of the test: it judges what the calls returned, and broke none off."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_of_the_test, error.exceptions))
+    names = {str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)}
+    inside = any(name.startswith(_OURS) and not name.startswith(_PLUGIN) for name in names)
+    return isinstance(error, AssertionError | pytest.fail.Exception) and not inside
+
+
+def place_of(error: BaseException) -> str:
+    """Return `file:line` of the innermost line of the project that led to an error; empty if there is none."""
+    kept = _of_the_project(error.__traceback__)
+    while kept is not None and kept.tb_next is not None:
+        kept = kept.tb_next
+    return f"{shown_path(kept.tb_frame.f_code.co_filename)}:{kept.tb_lineno}" if kept is not None else ""
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

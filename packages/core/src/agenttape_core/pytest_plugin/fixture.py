@@ -11,6 +11,7 @@ from typing import Any
 from agenttape_core.engine import Mode
 from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
 from agenttape_core.pytest_plugin.golden import Golden
+from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Report, Session
 from agenttape_core.storage import open_cassette
@@ -83,8 +84,10 @@ class TestCassette:
 
     @property
     def interactions(self) -> list[Interaction]:
-        """The calls of the run so far, redacted as in the file."""
-        return self._happened if self._happened is not None else self.session.happened()
+        """The calls of the run so far, redacted as in the file; temporary folders are those of this run."""
+        happened = self._happened if self._happened is not None else self.session.happened()
+        redactor = self.session.redactor
+        return [_in_places(item, redactor) for item in happened] if redactor.places else happened
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -207,6 +210,11 @@ class TestCassette:
 
     def _shown_path(self) -> str:
         return os.path.relpath(self.path) if isinstance(self.path, Path) else self.path
+
+
+def _in_places(item: Interaction, redactor: Redactor) -> Interaction:
+    """Return a call with the paths of this run, which the test knows, in the place of their pseudonyms."""
+    return Interaction.model_validate(redactor.with_places(item.model_dump()))
 
 
 def _tool_call(item: Interaction) -> ToolCall:

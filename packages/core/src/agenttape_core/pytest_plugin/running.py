@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar
 
 import pytest
@@ -19,23 +20,38 @@ import pytest
 from agenttape_core.engine import Mode
 from agenttape_core.errors import (
     AgentTapeError,
-    CassetteError,
     CassetteNotFoundError,
     ConfigurationError,
     counted,
     shown_path,
 )
+from agenttape_core.lifecycle.project import this_project
+from agenttape_core.lifecycle.request import no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
+from agenttape_core.pytest_plugin.again import caught_by_unittest
 from agenttape_core.pytest_plugin.artifacts import keep_artifacts
-from agenttape_core.pytest_plugin.cassette_options import Chosen, chosen_by, mode_of, own_cassette
+from agenttape_core.pytest_plugin.cassette_options import (
+    Chosen,
+    chosen_by,
+    derived_to,
+    mode_of,
+    own_cassette,
+    places_of,
+    too_old,
+)
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
+from agenttape_core.pytest_plugin.failures import is_of_the_test
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
+from agenttape_core.pytest_plugin.proof import ADVICE, difference_of
 from agenttape_core.pytest_plugin.verdict import Verdict
-from agenttape_core.storage import open_cassette
-from agenttape_core.tools.upkeep.age import age_of, parse_age
+from agenttape_core.session import Report
+from agenttape_core.settings import Prove, prove_of
 
 Result = TypeVar("Result")
+
+_NEITHER = (pytest.skip.Exception, pytest.xfail.Exception)
+"""The ends of a test that has neither passed nor failed. They may hide no failure of its session."""
 
 
 class Running:
@@ -57,15 +73,23 @@ class Running:
         refuse_file_of_recording(request, chosen.path)
         if isinstance(chosen.path, Path) and not chosen.is_named:
             refuse_twin(chosen.path)
-        age = _age(chosen, item.config.option.cassette_max_age)
-        mode = mode_of(item, is_too_old=age.is_too_old)
-        if age.is_too_old and mode is not Mode.ALL:
-            raise ConfigurationError(_too_old(chosen, age, item))
+        mode = mode_of(item, chosen.path)
+        if mode is not Mode.ALL and (old := too_old(chosen.path, item.config.option.cassette_max_age)) is not None:
+            raise ConfigurationError(_too_old(chosen, old, item))
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
         opening = use_cassette(chosen.path, **options).request
-        self._block = CassetteBlock(replace(opening, remedy=functools.partial(_remedy, _command(item))))
+        # In a proof, nothing that was just recorded becomes better by recording it anew.
+        remedy = no_remedy if this_project().replays_only else functools.partial(_remedy, _command(item))
+        derived = functools.partial(derived_to, request)
+        self._block = CassetteBlock(
+            replace(opening, remedy=remedy, keeps_first=is_of_the_test, derive_to=derived, places=places_of(request))
+        )
         self._cassette: TestCassette | None = None
         self._is_open = False
+        self._prove: Prove = False
+        self.proving_seconds = 0.0
+        """The time that the proof took."""
+        self._is_recorded = False
         self.has_failed = False
         """True once the setup of the test has failed."""
 
@@ -73,6 +97,7 @@ class Running:
         """Open the cassette. From now on, the context of the caller belongs to its session."""
         session = plainly(self._block.__enter__, self._item)
         self._is_open = True
+        self._prove = self._chosen_proof()
         self._cassette = TestCassette(session, self._item.nodeid, _command(self._item))
         if session.policy.records:
             try:
@@ -96,12 +121,51 @@ class Running:
         error: BaseException | None = None
         try:
             yield
+            error = next((caught.value for caught in caught_by_unittest(self._item)), None)
         except BaseException as raised:
             error = raised
             raise
         finally:
             restore()
             self._close(cassette, error)
+
+    @property
+    def report(self) -> Report | None:
+        """The report on the calls, if the cassette was opened."""
+        return self._cassette.report if self._cassette is not None else None
+
+    @property
+    def is_to_prove(self) -> bool:
+        """True if the test has passed and recorded, and the recording is to be proved."""
+        return self._is_recorded and self._prove is not False
+
+    def prove(self, nextitem: pytest.Item | None, key: pytest.StashKey[Running]) -> None:
+        """Run the test again with what it has recorded, and keep the verdict on that.
+
+        Args:
+            nextitem: The next test.
+            key: The place of this among the stashed objects of the test.
+        """
+        began = perf_counter()
+        try:
+            found = difference_of(self._item, nextitem, key, _command(self._item))
+        finally:
+            self.proving_seconds = perf_counter() - began
+        verdict = Verdict.from_properties(self._item.user_properties)
+        assert verdict is not None
+        fails = found and self._prove == "fail"  # then the failure shows the difference
+        proved = replace(verdict, proof="differs" if found else "same", difference="" if fails else "\n".join(found))
+        _keep(proved, self._item)
+        if fails:
+            lines = [f"{proved.path} was recorded, but does not replay", *found, *ADVICE]
+            pytest.fail("\n  ".join(lines), pytrace=False)
+
+    def _chosen_proof(self) -> Prove:
+        """Return the treatment of the recording: the marker knows the test, so it wins over the command line."""
+        given = self._item.config.option.cassette_prove
+        if given is None or "prove" in self._chosen.options:
+            return self._block.in_use.settings.prove
+        return prove_of(given)
 
     def give_up(self) -> None:
         """End the session of a test whose function was not called, because a fixture failed or skipped it."""
@@ -118,14 +182,21 @@ class Running:
     def _close(self, cassette: TestCassette, error: BaseException | None, *, judges: bool = True) -> None:
         self._is_open = False
         cassette.end()
+        has_failed = error is not None
+        if isinstance(error, _NEITHER) and cassette.session.failure is not None and not self.has_failed:
+            caught_by_unittest(self._item).clear()
+            error = None  # it gives way to the failure
         try:
             self._block.__exit__(type(error) if error is not None else None, error, None)
-            if error is None:
+            is_written = cassette.session.policy.records and cassette.session.written is not None
+            if error is None or is_written:
                 cassette.write_golden()
+            self._is_recorded = error is None and is_written
         finally:
             root = self._item.config.rootpath
             if judges:
-                _keep(Verdict.of(cassette.session, cassette.served, cassette.saved_seconds, root), self._item)
+                session, served, seconds = cassette.session, cassette.served, cassette.saved_seconds
+                _keep(Verdict.of(session, served, seconds, root, failed=has_failed), self._item)
 
     def _inside(self, cassette: TestCassette) -> Callable[[], None]:
         """Wrap the innermost part of the call, inside everything that other plugins do around it."""
@@ -203,29 +274,8 @@ def _in_task(function: Callable[..., Any], cassette: TestCassette) -> Callable[.
     return in_session
 
 
-class _Age:
-    def __init__(self, age: timedelta | None, limit: timedelta | None) -> None:
-        self.age = age
-        self.limit = limit
-
-    @property
-    def is_too_old(self) -> bool:
-        return self.age is not None and self.limit is not None and self.age > self.limit
-
-
-def _age(chosen: Chosen, limit: str | None) -> _Age:
-    if limit is None:
-        return _Age(None, None)
-    try:
-        created = open_cassette(chosen.path).preface.volatile.created
-    except CassetteError:  # there is none, or opening the session will say what is wrong with it
-        return _Age(None, parse_age(limit))
-    return _Age(age_of(created), parse_age(limit))
-
-
-def _too_old(chosen: Chosen, age: _Age, item: pytest.Item) -> str:
-    assert age.age is not None
+def _too_old(chosen: Chosen, age: timedelta, item: pytest.Item) -> str:
     return (
-        f"{shown_path(chosen.path)} was recorded {counted(age.age.days, 'day')} ago; --cassette-max-age allows "
+        f"{shown_path(chosen.path)} was recorded {counted(age.days, 'day')} ago; --cassette-max-age allows "
         f"{item.config.option.cassette_max_age}\n  record it anew:  {_command(item)} --rerecord"
     )

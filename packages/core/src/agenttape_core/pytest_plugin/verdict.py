@@ -14,6 +14,8 @@ from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of
 
 _PREFIX = "cassette."
+_SHOWN = 3
+"""The most refused calls that are shown of a test."""
 _COUNTED = ("missed", "blocked", "drifted", "unused")
 
 
@@ -24,9 +26,11 @@ class Verdict:
     Args:
         path: The cassette, relative to the root of the tests if it lies below it.
         word: The worst event: `missed`, `blocked`, `drifted`, `unused`, then `live` (executed although the mode
-            replays), `recorded`, or `discarded` if the test failed while it recorded; `served`; `empty` if no call was
-            made. For a cassette that was not opened: `missing` if it does not exist, else `refused`.
+            replays), `recorded`, or `kept` or `discarded` if the test failed while it recorded; `served`; `empty` if no
+            call was made. For a cassette that was not opened: `missing` if it does not exist, else `refused`.
         served: The number of calls answered from the cassette.
+        run_through: The number of recorded calls whose code was run.
+        not_run: The tools that were served, each with the reason why its code was not run; between semicolons.
         executed: The number of calls that really happened.
         missed: The number of calls without a recording.
         blocked: The number of refused attempts to reach the outside.
@@ -36,11 +40,16 @@ class Verdict:
         dollars: The cost of the served calls when they were recorded, for models with a known price.
         unpriced: The number of served calls of models without a known price.
         put_aside: The name under which an unreadable file in its place was kept.
+        refused: The first calls that got an error result, a line each.
+        proof: The result of running the test again at once after it has recorded: `same`, `differs`, or empty.
+        difference: The difference that was found, a line each; empty if the test fails with these lines.
     """
 
     path: str
     word: str
     served: int = 0
+    run_through: int = 0
+    not_run: str = ""
     executed: int = 0
     missed: int = 0
     blocked: int = 0
@@ -50,9 +59,14 @@ class Verdict:
     dollars: float = 0.0
     unpriced: int = 0
     put_aside: str = ""
+    refused: str = ""
+    proof: str = ""
+    difference: str = ""
 
     @classmethod
-    def of(cls, session: Session, served: Sequence[Interaction], seconds: float, root: Path) -> Verdict:
+    def of(
+        cls, session: Session, served: Sequence[Interaction], seconds: float, root: Path, *, failed: bool = False
+    ) -> Verdict:
         """Judge a session that has ended.
 
         Args:
@@ -60,6 +74,7 @@ class Verdict:
             served: The served recordings.
             seconds: Their recorded duration.
             root: The folder that paths are shown from.
+            failed: Whether the test has failed.
         """
         report = session.report
         counts = {
@@ -71,14 +86,20 @@ class Verdict:
         costs = _costs(served)
         return cls(
             path=_relative(session.path, root),
-            word=_word(counts, session),
+            word=_word(counts, session, failed=failed),
             served=len(report.served),
+            run_through=len(report.ran_through),
+            not_run="; ".join(map(str, report.served_not_run)),
             executed=len(report.executed),
             seconds=round(seconds, 3),
             dollars=round(sum(cost for cost in costs if cost is not None), 6),
             unpriced=costs.count(None),
+            missed=counts["missed"],
+            blocked=counts["blocked"],
+            drifted=counts["drifted"],
+            refused="\n".join(line.splitlines()[0] for line in report.drift[:_SHOWN]),
+            unused=counts["unused"],
             put_aside=PurePath(session.put_aside).name if session.put_aside is not None else "",
-            **counts,
         )
 
     @classmethod
@@ -107,21 +128,29 @@ class Verdict:
         own = [(f"{_PREFIX}{name}", value) for name, value in asdict(self).items() if value != ""]
         return others + own
 
+    def refused_lines(self) -> list[str]:
+        """Return a line for each of the first calls that got an error result, as the summary shows them."""
+        lines = [f"          refused: {line}" for line in self.refused.splitlines()]
+        more = self.drifted - len(lines)
+        return [*lines, f"          and {more} more"] if more and lines else lines
+
     def __str__(self) -> str:
-        counts = [f"{getattr(self, name)} {name}" for name in ("served", "executed", *_COUNTED) if getattr(self, name)]
+        names = ("served", "executed", "run_through", *_COUNTED)
+        counts = [f"{getattr(self, name)} {name.replace('_', ' ')}" for name in names if getattr(self, name)]
         aside = f"; the unreadable file is kept as {self.put_aside}" if self.put_aside else ""
-        return f"{self.word:<9} {self.path}  {', '.join(counts) or 'nothing asked'}{aside}"
+        word = f"{self.word}, but does not replay:" if self.proof == "differs" else self.word
+        return f"{word:<9} {self.path}  {', '.join(counts) or 'nothing asked'}{aside}"
 
 
-def _word(counts: Mapping[str, int], session: Session) -> str:
+def _word(counts: Mapping[str, int], session: Session, *, failed: bool) -> str:
     for name in _COUNTED:
-        if counts[name]:
+        if session.report.judged if name == "unused" else counts[name]:
             return name
     if session.report.executed and not session.policy.records:
         return "live"
     if session.report.executed:
-        return "recorded" if session.written is not None else "discarded"
-    return "served" if session.report.served else "empty"
+        return "discarded" if session.written is None else "kept" if failed else "recorded"
+    return "served" if session.report.served or session.report.ran_through else "empty"
 
 
 def _relative(path: Path | str, root: Path) -> str:

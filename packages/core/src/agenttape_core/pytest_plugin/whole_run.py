@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from agenttape_core.pytest_plugin.verdict import Verdict
 
 _SHOWN = 20
-"""The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted."""
+"""The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
+number of tools that are named in the summary."""
 _SENT = "agenttape_orphans"
 
 
@@ -27,13 +28,29 @@ class WholeRun:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._verdicts: list[Verdict] = []
+        self._found: list[tuple[int, Verdict]] = []
+        self._places: dict[str, int] = {}
+        """The places of tests before they were put into another order: the summary lists them as they were."""
         self._deselected: list[pytest.Item] = []
         self._orphans: set[str] = set()
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember deselected tests: their cassettes are no orphans."""
         self._deselected += items
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Run those first that are recorded anew because they failed.
+
+        What they share with others and make when they first need it, such as a store behind a cache, nobody has made
+        for them then: they record it, and are green in any order.
+        """
+        if self._config.option.rerecord == "failing" and getattr(self._config, "cache", None) is not None:
+            from agenttape_core.pytest_plugin.cassette_options import failed_last_time
+
+            self._places = {item.nodeid: place for place, item in enumerate(items)}
+            failed = failed_last_time(self._config)
+            items.sort(key=lambda item: item.nodeid not in failed)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Look for cassettes that belong to no test."""
@@ -55,7 +72,7 @@ class WholeRun:
 
             verdict = Verdict.from_properties(report.user_properties)
             if verdict is not None:
-                self._verdicts.append(verdict)
+                self._found.append((self._places.get(report.nodeid, 0), verdict))
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Fail the run for orphans, or send them to the reporting process."""
@@ -67,14 +84,24 @@ class WholeRun:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts on the cassettes."""
-        if self._verdicts:
+        verdicts = [verdict for _, verdict in sorted(self._found, key=_place)]
+        if verdicts:
             terminalreporter.section("cassettes")
-            for line in summary(self._verdicts, everything=self._config.option.verbose > 0):
+            for line in summary(verdicts, everything=self._config.option.verbose > 0):
+                terminalreporter.line(line)
+        differing = [verdict for verdict in verdicts if verdict.difference]
+        if differing:
+            terminalreporter.section("recorded, but does not replay", red=True)
+            for line in differences(differing):
                 terminalreporter.line(line)
         if self._orphans:
             terminalreporter.section("cassettes of no test", red=True)
             for path in sorted(self._orphans):
                 terminalreporter.line(path)
+
+
+def _place(found: tuple[int, Verdict]) -> int:
+    return found[0]
 
 
 def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
@@ -86,10 +113,32 @@ def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
     """
     few = everything or len(verdicts) <= _SHOWN
     shown = [verdict for verdict in verdicts if few or verdict.word != "served"]
-    lines = [str(verdict) for verdict in shown]
+    lines = [line for verdict in shown for line in (str(verdict), *verdict.refused_lines())]
     if len(shown) < len(verdicts):
         lines.append(f"served    {counted(len(verdicts) - len(shown), 'test')}, all their calls")
-    return [*lines, _sum(verdicts)]
+    return [*lines, _sum(verdicts), *_not_run(verdicts)]
+
+
+def _not_run(verdicts: Sequence[Verdict]) -> list[str]:
+    from agenttape_core.session import served_not_run
+
+    tools = list(dict.fromkeys(tool for verdict in verdicts for tool in verdict.not_run.split("; ") if tool))
+    more = [f"and {len(tools) - _SHOWN} more"] if len(tools) > _SHOWN else []
+    return [served_not_run([*tools[:_SHOWN], *more])] if tools else []
+
+
+def differences(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the lines about recordings that do not replay.
+
+    Args:
+        verdicts: The verdicts on them.
+    """
+    from agenttape_core.pytest_plugin.proof import ADVICE
+
+    lines = ["These tests passed and recorded. Run again at once, with what they recorded, they differ:"]
+    for verdict in verdicts:
+        lines += [verdict.path, *(f"  {line}".rstrip() for line in verdict.difference.splitlines())]
+    return [*lines, *ADVICE]
 
 
 def _sum(verdicts: Sequence[Verdict]) -> str:
@@ -103,4 +152,5 @@ def _sum(verdicts: Sequence[Verdict]) -> str:
             line += f" and about ${dollars:.4f}"
         if unpriced:
             line += f" ({counted(unpriced, 'call')} of models without a known price)"
-    return line
+    proved = sum(v.proof == "same" for v in verdicts)
+    return f"{line}; {counted(proved, 'recording')} proved" if proved else line

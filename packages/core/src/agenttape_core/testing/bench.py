@@ -13,6 +13,7 @@ from unittest import SkipTest
 
 from agenttape_core.errors import AgentTapeHalt, CassetteMissError, ConfigurationError
 from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.schema import PURE_KINDS
 from agenttape_core.session import Session
 from agenttape_core.testing.hooks import SHAPES, Hooks, Shape
 from agenttape_core.testing.world import World, gone
@@ -178,6 +179,11 @@ class Bench(Hooks):
 
     async def _aread(self, subject: Any, text: str, most: int | None, then: Callable[[Any], None]) -> Reading:
         return await _aread(self.astream(subject, self.question(text)), most, then)
+
+
+def is_pure(session: Session) -> bool:
+    """Return whether all that a session recorded is of kinds whose answers are a function of the request alone."""
+    return all(item.kind in PURE_KINDS for item in session.interactions)
 
 
 def _read(stream: Iterator[Any], most: int | None, then: Callable[[Any], None]) -> Reading:

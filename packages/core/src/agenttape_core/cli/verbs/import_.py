@@ -11,7 +11,7 @@ import click
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK, USAGE
 from agenttape_core.cli.cassettes import STDIN
 from agenttape_core.cli.output import print_json, print_text, progress, verb
-from agenttape_core.errors import CassetteError, ConfigurationError, counted
+from agenttape_core.errors import CassetteError, ConfigurationError, counted, shown_path
 from agenttape_core.lifecycle.imported import Importer, ImportReport
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import SUFFIXES, is_cassette
@@ -62,7 +62,7 @@ def import_(files: tuple[str, ...], *, tool: str, out: str | None, overwrite: bo
 
 
 def _planned(files: Sequence[str], known: dict[str, Importer], out: str | None) -> tuple[list[Planned], list[Path]]:
-    folder = load_settings().cassette_dir
+    folder = shown_path(load_settings().cassette_dir)
     planned, skipped = [], []
     for source, is_named in sources_in(files):
         # A file that is named is of the tool that was named; other files in a folder may be anything.

@@ -9,6 +9,7 @@ import click
 
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.errors import shown_path
 from agenttape_core.settings import load_settings
 from agenttape_core.tools.git.settings import root_of
 from agenttape_core.tools.git.setup import (
@@ -35,7 +36,7 @@ def init(*, automated: bool, as_json: bool) -> int:
     """
     project = Path()
     root = root_of(project)
-    folder = folder_name(load_settings().cassette_dir)
+    folder = folder_name(shown_path(load_settings().cassette_dir))
     changes = files_to_change(project, _near(root), folder, automated=automated)
     write_files(changes)
     changes += set_clone_settings(root) if root is not None else []

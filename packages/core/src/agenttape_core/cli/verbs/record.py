@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from agenttape_core.cli.output import verb
-from agenttape_core.cli.running import before_command, given, report, running
+from agenttape_core.cli.running import before_command, given, replayed_with, report, running
 
 
 @before_command
@@ -27,15 +27,24 @@ from agenttape_core.cli.running import before_command, given, report, running
     type=click.Choice(["discard", "keep"]),
     help="Whether a failing command replaces a cassette. By default it does not, and its recording lies beside it.",
 )
-def record(words: tuple[str, ...], cassette: str | None, mode: str, *, as_json: bool, **options: Any) -> int:
+@click.option("--prove", is_flag=True, help="Replay the command at once, and fail if that differs.")
+def record(
+    words: tuple[str, ...], cassette: str | None, mode: str, *, prove: bool, as_json: bool, **options: Any
+) -> int:
     """Run a command, and record the calls of models and tools in its Python processes.
 
     WORDS are a command with its arguments, or a function: module:function or path/to/file.py:function. The main
     process records NAME.yaml, and each further process a cassette in NAME.processes.
 
-    Exits with the code of the command, or with 3 if a cassette cannot be written. With --json, the command writes to
-    standard error only.
+    Exits with the code of the command, or with 3 if a cassette cannot be written; with --prove also with 1, if the
+    command does not replay. What it does beside calls of models and tools is done again then. With --json, the command
+    writes to standard error only, as it does while it is proved.
     """
     from agenttape_core.tools.processes.run import run
 
-    return report(run(words, mode=mode, cassette=cassette, options=given(options), apart=as_json), as_json=as_json)
+    outcome = run(words, mode=mode, cassette=cassette, options=given(options), apart=as_json)
+    proof = None
+    if prove and outcome.made and not outcome.exit_code:
+        kept = replayed_with(options)
+        proof = run(words, mode="none", cassette=cassette, options=kept, apart=True, proves=True)
+    return report(outcome, as_json=as_json, proof=proof)

@@ -99,8 +99,14 @@ def _lines(record: Interaction | Step) -> Iterator[tuple[str, str]]:
     error = record.outcome.error
     if error is not None:
         yield _short(f"! {error.type}: {error.message}"), "red"
+    elif record.outcome.status == "cancelled":
+        yield _short(f"! cancelled  {_answered(record) if record.outcome.chunks else ''}"), "red"
     elif text := _answered(record):
         yield _short(f"< {text}"), ""
+    if record.outcome.given_up is not None:
+        yield "! given up by the program, while its thread went on", "red"
+    for act in record.acts or ():
+        yield _short(f"* {act.what}" + (f" at {act.at}" if act.at else "")), "yellow"
 
 
 def _asked(item: Interaction) -> str:

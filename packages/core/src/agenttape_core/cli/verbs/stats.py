@@ -13,7 +13,8 @@ from agenttape_core.settings import load_settings
 from agenttape_core.tools.reading.prices import load_prices
 from agenttape_core.tools.reading.summary import Overview, overview_of
 
-_COUNTS = ("interactions", "steps", "raised", "streamed", "lossy", "input_tokens", "output_tokens", "unpriced")
+_CALLS = ("interactions", "steps", "raised", "cancelled", "streamed", "lossy")
+_COUNTS = (*_CALLS, "input_tokens", "output_tokens", "unpriced")
 _TABLES = ("kinds", "models", "tools")
 
 

@@ -26,6 +26,8 @@ State = Literal["same", "changed", "moved", "only in first", "only in other"]
 """The state of a record: `moved` is the same at another address, `changed` differs, whatever its address."""
 
 _SHOWN = 40
+_ENDS = {"step": frozenset({"output", "status", "error", "data"}), "interaction": frozenset({"outcome", "acts"})}
+"""The parts of a record that tell how it ended."""
 _PLACES = 8
 
 
@@ -77,10 +79,9 @@ class Compared:
 
     @property
     def is_consequence(self) -> bool:
-        """True for a step that differs only in its end, and so perhaps because of a record in it."""
-        ends = {"output", "status", "error", "data"}
+        """True for a record that differs only in its end, and so perhaps because of another one in it."""
         parts = {re.split(r"[.\[]", found.path, maxsplit=1)[0] for found in self.differences}
-        return self.what == "step" and self.state == "changed" and parts <= ends
+        return self.state == "changed" and parts <= _ENDS.get(self.what, frozenset())
 
     @property
     def place(self) -> str:
@@ -136,7 +137,7 @@ class Comparison:
     def first_divergence(self) -> Compared | None:
         """The first difference; None if there is none. No record after it is read.
 
-        A step that differs because of a record in it is passed over in favour of that record.
+        A step or a call that differs because of a record in it is passed over in favour of that record.
         """
         found: Compared | None = None
         for change in self.changes:

@@ -79,6 +79,8 @@ def interaction_differences(
         yield from differing_leaves(ignored.stripped(first.request), ignored.stripped(other.request), "request")
         yield from _outcome_leaves(first.outcome, other.outcome, ignored)
         yield from _part_leaves(first, other, _PARTS)
+        if first.acts is not None and other.acts is not None:  # the lines of code differ whenever it is edited
+            yield from differing_leaves([act.what for act in first.acts], [act.what for act in other.acts], "acts")
 
     return _listed(leaves(), ids)
 
@@ -154,6 +156,8 @@ def _summary(outcome: Outcome) -> Plain:
     """Return an outcome as one text: outcomes of different sorts cannot be compared piece by piece."""
     if outcome.error is not None and outcome.status == "raised":
         return f"raised {outcome.error.type}: {outcome.error.message}"
-    if outcome.status == "streamed":
-        return f"streamed {canonical_json(_together(outcome.chunks or []))}"
+    if outcome.chunks is not None:
+        return f"{outcome.status} {canonical_json(_together(outcome.chunks))}"
+    if outcome.status == "cancelled":
+        return "cancelled"
     return f"returned {canonical_json(outcome.value)}"

@@ -73,9 +73,14 @@ def attributes_of(placed: Placed) -> Attributes:
     return attributes | _of_stream(record, placed.offsets_ms)
 
 
+_CANCELLED = RecordedError(type="asyncio.exceptions:CancelledError", message="cancelled by the program")
+
+
 def error_of(record: Interaction | Step) -> RecordedError | None:
-    """Return the error that a record ended with."""
-    return record.error if isinstance(record, Step) else record.outcome.error
+    """Return the error that a record ended with; for tracers, a cancellation is one."""
+    if isinstance(record, Step):
+        return record.error
+    return _CANCELLED if record.outcome.status == "cancelled" else record.outcome.error
 
 
 def error_type(error: RecordedError) -> str:
@@ -133,9 +138,9 @@ def _of_http(item: Interaction) -> Attributes:
 
 
 def _of_stream(item: Interaction, offsets_ms: Sequence[float]) -> Attributes:
-    if item.outcome.status != "streamed":
+    if item.outcome.chunks is None:
         return {}
-    attributes: Attributes = {"agenttape.chunks": len(item.outcome.chunks or ())}
+    attributes: Attributes = {"agenttape.chunks": len(item.outcome.chunks)}
     if item.kind in ANSWERING:
         attributes["gen_ai.request.stream"] = True
         if offsets_ms:

@@ -77,7 +77,7 @@ def _of_embeddings(item: Interaction) -> dict[str, Any]:
 
 def _of_call(item: Interaction) -> dict[str, Any]:
     outcome = item.outcome
-    given = outcome.chunks if outcome.status == "streamed" else outcome.value
+    given = outcome.chunks if outcome.chunks is not None else outcome.value
     return {"agenttape.input": item.request, "agenttape.output": given}
 
 

@@ -26,7 +26,7 @@ def attribute_lines(folder: str) -> list[str]:
 
 def ignore_lines(folder: str) -> list[str]:
     """Return the lines of `.gitignore`: what a recording leaves beside its cassette while it lasts."""
-    return [f"**/{folder}/**/.*.lock", f"**/{folder}/**/.*.journal"]
+    return [f"**/{folder}/**/{name}" for name in (".*.lock", ".*.journal", "*.derived.*")]
 
 
 def clone_settings(python: str = sys.executable) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteError
 from agenttape_core.guard import SUBPROCESS
 from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
+from agenttape_core.lifecycle.missing import missing_packages
 from agenttape_core.lifecycle.open_session import open_session
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.request import SessionRequest
@@ -94,11 +95,15 @@ class ProcessSession:
             self._report,
             state="ended",
             served=[crossed.number for crossed in report.served],
+            ran_through=[crossed.number for crossed in report.ran_through],
+            not_run=list(map(str, report.served_not_run)),
             executed=len(report.executed),
-            unused={crossed.number: str(crossed) for crossed in report.unused},
+            unused={crossed.number: str(crossed) for crossed in report.judged},
             missed=list(report.missed),
             drift=list(report.drift),
             blocked=list(report.blocked),
+            outside=list(report.outside),
+            missing=missing_packages(),
             unmatched=session.unmatched(),
             failure=str(failed) if failed is not None else "",
             problem=isinstance(failed, CassetteError),

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agenttape_core.lifecycle.missing import explain
+from agenttape_core.session import served_not_run
 from agenttape_core.settings import Unused
 from agenttape_core.tools.processes.merge import Merged
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig
@@ -28,6 +30,7 @@ class Outcome:
         records: Whether it was recorded, so that nothing is judged.
         unused: The policy for recordings that were not used.
         reports: The reports of its processes.
+        missing: If nothing at all was recorded: by framework that is in use, the package that is not installed.
         made: The cassettes that were written.
         removed: The cassettes of processes that it no longer has.
         findings: The findings of a replay.
@@ -41,6 +44,7 @@ class Outcome:
     records: bool
     unused: Unused
     reports: Sequence[ProcessReport]
+    missing: dict[str, str]
     made: Sequence[Merged]
     removed: Sequence[Path]
     findings: Findings
@@ -68,8 +72,8 @@ class Outcome:
         for report in self.reports:
             if report.failure:
                 yield report.failure
-            elif report.blocked:
-                yield f"{self._who(report.address)}: {report.blocked[0]}"
+        if self.missing:
+            yield explain(str(self._path("")), self.missing)
 
     def _killed(self) -> Iterator[str]:
         for address in self.findings.killed:
@@ -79,6 +83,10 @@ class Outcome:
         """Yield the summary: a line for each process, then the rest."""
         for report in self.reports:
             yield f"{self._path(report.address)}: {_counts(report)}"
+            yield from (f"refused: {line}" for line in report.drift[:_SHOWN])
+            if report.not_run:
+                yield served_not_run(report.not_run)
+            yield from (f"no boundary covers this, so a replay will refuse it: {line}" for line in report.outside)
         if not self.reports:
             yield f"none of its Python processes made a call{' that can be recorded' if self.records else ''}"
         for one in self.made:
@@ -91,7 +99,7 @@ class Outcome:
         yield from self.notes
         unmatched = [set(report.unmatched) for report in self.reports]
         for name in sorted(set.intersection(*unmatched)) if unmatched else ():
-            yield f"no boundary of the command has the live or frozen name {name}"
+            yield f"no boundary of the command has the name {name} that an option gives"
         if self.unused == "warn":
             yield from self._unused()
 
@@ -105,10 +113,13 @@ class Outcome:
                     "process": report.address,
                     "cassette": str(self._path(report.address)),
                     "served": len(report.served),
+                    "ran_through": len(report.ran_through),
+                    "served_not_run": report.not_run,
                     "executed": report.executed,
                     "missed": report.missed,
                     "drift": report.drift,
                     "blocked": report.blocked,
+                    "outside": report.outside,
                     "failure": report.failure or None,
                     "killed": report.state == "open",
                 }
@@ -128,8 +139,9 @@ class Outcome:
         for address, lines in self.findings.unused.items():
             more = [f"      … and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
             what = f"{self._path(address)}: {len(lines)} recorded interactions were never asked for"
-            remedy = f"the command has changed since it was recorded: fix it, or {self.config.remedies[1][0]}"
-            yield "\n  ".join([what, *(line.rstrip() for line in lines[:_SHOWN]), *more, remedy])
+            changed = "the command has changed since it was recorded: fix it, or"
+            remedy = [f"{changed} {line}" for line in self.config.remedies[1][:1]]
+            yield "\n  ".join([what, *(line.rstrip() for line in lines[:_SHOWN]), *more, *remedy])
 
     def _aside(self, one: Merged) -> str:
         own, path = self._path(one.address), self.config.shown(one.path)
@@ -151,6 +163,7 @@ def _counts(report: ProcessReport) -> str:
     if report.state == "open":
         return "killed, or still running"
     counts = [
+        (len(report.ran_through), "run through"),
         (len(report.missed), "missed"),
         (len(report.drift), "drifted"),
         (len(report.blocked), "blocked"),
@@ -199,6 +212,7 @@ def _unused(reports: Iterable[ProcessReport], rows: Sequence[tuple[int, str, str
     fingerprints = {number: fingerprint for number, fingerprint, _ in rows}
     for report in told:
         left = {number: line for number, line in left.items() if number in report.unused}
-        served.update(fingerprints[number] for number in report.served if number in fingerprints)
+        used = (*report.served, *report.ran_through)
+        served.update(fingerprints[number] for number in used if number in fingerprints)
     times = Counter(fingerprints.values())
     return [line for number, line in left.items() if served[fingerprints[number]] < times[fingerprints[number]]]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agenttape_core.engine import Mode, parse_mode
-from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
-from agenttape_core.lifecycle.entry_points import GROUP
+from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError
+from agenttape_core.lifecycle.entry_points import GROUP, HTTP_GROUP
+from agenttape_core.lifecycle.missing import FRAMEWORKS
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.redaction import new_key
 from agenttape_core.settings import Settings, load_settings
@@ -36,7 +38,13 @@ class _Finished(NamedTuple):
 
 
 def run(
-    given: Sequence[str], *, mode: str | Mode, cassette: str | None, options: Mapping[str, Any], apart: bool = False
+    given: Sequence[str],
+    *,
+    mode: str | Mode,
+    cassette: str | None,
+    options: Mapping[str, Any],
+    apart: bool = False,
+    proves: bool = False,
 ) -> Outcome:
     """Run a command with a session in each of its Python processes.
 
@@ -46,6 +54,7 @@ def run(
         cassette: The name or the path of the cassette of the main process; by default that of the program.
         options: Those of `use_cassette`, as plain data.
         apart: Whether the standard output of the command goes to the standard error.
+        proves: Whether it was recorded just now, so that to record it anew is no remedy for a difference.
 
     Raises:
         ConfigurationError: The command, an option or a setting is wrong.
@@ -60,8 +69,9 @@ def run(
     settings = _checked(path, options)
     recorded = {} if records else _recorded(path, command)
     config = _config(path, command, options, replays_only=not records and not settings.live)
+    config = replace(config, remedies=([], [])) if proves else config
     with _locked(path) if records else nullcontext():
-        code, reports, notes, blocked = _run_command(command, config, apart=apart)
+        code, reports, notes, blocked = _run_command(command, config, settings, apart=apart)
     keeps = code == 0 or settings.on_error == "keep"
     made = merged(reports, config, replaces=keeps, derives=not records)
     return Outcome(
@@ -71,6 +81,7 @@ def run(
         records=records,
         unused=settings.judges_unused,
         reports=[report for report in reports if not report.is_silent],
+        missing=_missing(reports) if records else {},
         made=made,
         removed=_without_process(config, reports, made) if mode is Mode.ALL and keeps else [],
         findings=findings_of(reports, {address: _rows(cassette) for address, cassette in recorded.items()}),
@@ -79,15 +90,35 @@ def run(
     )
 
 
-def _run_command(command: Command, config: RunConfig, *, apart: bool) -> _Finished:
+def _watched(settings: Settings, path: Path) -> list[str]:
+    """Return the modules whose import needs a session: our own, the frameworks, and HTTP clients if they are taped."""
+    tapes_http = _was_with_http(path) if settings.http is None else settings.http
+    groups = (GROUP, HTTP_GROUP) if tapes_http else (GROUP,)
+    return sorted({*_OURS, *FRAMEWORKS, *(point.name for group in groups for point in entry_points(group=group))})
+
+
+def _was_with_http(path: Path) -> bool:
+    with suppress(CassetteError):  # a broken one is replaced, or is an error of its own
+        return any(open_cassette(own).preface.http for _, own in cassettes_of(path))
+    return False
+
+
+def _run_command(command: Command, config: RunConfig, settings: Settings, *, apart: bool) -> _Finished:
     """Run the command."""
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run_folder = RunFolder(Path(folder))
-        watched = {*_OURS, *(point.name for point in entry_points(group=GROUP))}
-        run_folder.write_config(config, watched=sorted(watched), command=command.words)
+        watched = _watched(settings, Path(config.cassette))
+        run_folder.write_config(config, egress=settings.egress, watched=watched, command=command.words)
         replays = {"AGENTTAPE_MODE": Mode.NONE.value} if config.options["mode"] == Mode.NONE.value else {}
         code = run_child(command.words, run_folder.folder, extra=replays, apart=apart)
         return _Finished(code, settled(run_folder), run_folder.notes(), run_folder.notes(BLOCKED))
+
+
+def _missing(reports: Sequence[ProcessReport]) -> dict[str, str]:
+    """Return the packages for want of which a command has recorded no call at all, by framework."""
+    if any(report.is_busy for report in reports):
+        return {}
+    return {framework: package for report in reports for framework, package in report.missing.items()}
 
 
 def _path(cassette: str) -> Path:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from agenttape_core.engine import Mode
 from agenttape_core.storage import stem_of
 from agenttape_core.tools.processes.startup.agenttape_startup import BEGIN, NOTES
 
@@ -56,12 +57,16 @@ class ProcessReport:
         part: The absolute path of its recording, if it made one.
         state: Its progress. A process that was killed did not end.
         served: The numbers of the recordings that were served, in the order they were asked for.
+        ran_through: The numbers of the recordings that were run through.
+        not_run: The tools that were served, each with the reason why its code was not run.
         executed: The number of calls that were really made.
         unused: The recordings that it did not ask for, a line each by their numbers.
         missed: Its misses, a line each.
         drift: The misses after which it went on, a line each.
         blocked: Its attempts to reach the outside, a line each.
-        unmatched: Names given as live or frozen that no boundary of it has.
+        outside: The connections of a recording that no boundary covers, a line each.
+        missing: By framework that is in use, the package that is not installed and would record it.
+        unmatched: Names in options that no boundary of it has.
         failure: The message of the failure; empty if there was none.
         problem: Whether the failure is about a file.
     """
@@ -72,19 +77,28 @@ class ProcessReport:
     part: str
     state: Literal["opening", "open", "ended"] = "opening"
     served: list[int] = field(default_factory=list)
+    ran_through: list[int] = field(default_factory=list)
+    not_run: list[str] = field(default_factory=list)
     executed: int = 0
     unused: dict[int, str] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
     drift: list[str] = field(default_factory=list)
     blocked: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
     unmatched: list[str] = field(default_factory=list)
     failure: str = ""
     problem: bool = False
 
     @property
+    def is_busy(self) -> bool:
+        """True if calls were made."""
+        return bool(self.served or self.ran_through or self.executed)
+
+    @property
     def is_silent(self) -> bool:
         """True if there is nothing to report: most processes make no calls."""
-        crossed = self.served or self.executed or self.missed or self.drift or self.blocked
+        crossed = self.is_busy or self.missed or self.drift or self.blocked or self.outside
         return self.state != "open" and not crossed and not self.failure
 
 
@@ -98,18 +112,22 @@ class RunFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def write_config(self, config: RunConfig, *, watched: Sequence[str], command: Sequence[str]) -> None:
+    def write_config(
+        self, config: RunConfig, *, egress: Sequence[str], watched: Sequence[str], command: Sequence[str]
+    ) -> None:
         """Write the configuration for the processes.
 
         Args:
             config: For those that open a session.
+            egress: What they may reach in a replay before they open one.
             watched: The modules whose import needs a session.
             command: The words of the command.
         """
         for folder in (_REPORTS, _CLAIMED):
             (self.folder / folder).mkdir()
         (self.folder / _CONFIG).write_text(json.dumps(asdict(config)), encoding="utf-8")
-        told = "\0".join(("offline" if config.replays_only else "", " ".join(watched), *command))
+        replayed = str(config.shown(Path(config.cassette))) if config.options["mode"] == Mode.NONE.value else ""
+        told = "\0".join((replayed, " ".join(egress), " ".join(watched), *command))
         (self.folder / BEGIN).write_text(told, encoding="utf-8", errors="surrogateescape")
 
     def config(self) -> RunConfig:

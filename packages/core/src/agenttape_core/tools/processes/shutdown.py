@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from agenttape_core.errors import AgentTapeHalt
+from agenttape_core.errors import halt_in
 from agenttape_core.guard.caller import is_library
 from agenttape_core.lifecycle.remedy import is_ours
 
@@ -55,10 +55,12 @@ def _short(shown: Callable[..., Any]) -> Callable[..., Any]:
     """Show only the place at which a halt stopped a program: the command explains it at its end."""
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if not isinstance(error, AgentTapeHalt):
+        halt = halt_in(error)
+        if halt is None:
             shown(kind, error, trace)
             return
-        sys.stderr.write(f"agenttape: the program was stopped{_place(trace)}\n")
+        why = "; the pool was stopped with it, as the call was refused in a worker" if halt.in_worker else ""
+        sys.stderr.write(f"agenttape: the program was stopped{_place(trace)}{why}\n")
 
     return show
 

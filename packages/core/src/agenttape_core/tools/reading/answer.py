@@ -119,9 +119,9 @@ def joined(outcome: Outcome) -> Any:
     Args:
         outcome: The outcome of any interaction.
     """
-    if outcome.status != "streamed":
+    if outcome.chunks is None:
         return outcome.value
-    chunks = outcome.chunks or []
+    chunks = outcome.chunks
     tags = {_tag_of(chunk) for chunk in chunks}
     bodies = [body for body in map(_body_of, chunks) if isinstance(body, Mapping)]
     if len(tags) == 1 and len(bodies) == len(chunks) and (join := reader_of(tags.pop()).join) is not None:

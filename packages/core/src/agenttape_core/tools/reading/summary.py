@@ -28,6 +28,7 @@ class Overview:
         tools: The number of calls of each tool.
         models: The number of calls of each model; those of an unknown model are under an empty name.
         raised: The number of calls that raised.
+        cancelled: The number of calls that the program cancelled.
         streamed: The number of calls that were streamed.
         lossy: The number of calls that hold less than the original outcome.
         input_tokens: The tokens that models have read, as far as they were counted.
@@ -45,6 +46,7 @@ class Overview:
     tools: dict[str, int]
     models: dict[str, int]
     raised: int
+    cancelled: int
     streamed: int
     lossy: int
     input_tokens: int
@@ -54,8 +56,11 @@ class Overview:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return asdict(self)
+        """Return it as plain data. Cancelled calls are rare, and left out where there are none."""
+        plain = asdict(self)
+        if not self.cancelled:
+            del plain["cancelled"]
+        return plain
 
 
 def cost_of(item: Interaction, prices: Prices) -> float | None:
@@ -90,6 +95,7 @@ def overview_of(cassette: Cassette, prices: Prices) -> Overview:
     for item in cassette.interactions():
         kinds[item.kind] += 1
         found["raised"] += item.outcome.error is not None
+        found["cancelled"] += item.outcome.status == "cancelled"
         found["streamed"] += item.outcome.status == "streamed"
         found["lossy"] += item.fidelity != "exact"
         if item.kind == "tool":
@@ -111,6 +117,7 @@ def overview_of(cassette: Cassette, prices: Prices) -> Overview:
         tools=dict(tools.most_common()),
         models=dict(models.most_common()),
         raised=found["raised"],
+        cancelled=found["cancelled"],
         streamed=found["streamed"],
         lossy=found["lossy"],
         input_tokens=found["input"],

@@ -158,4 +158,4 @@ def _timing_of(cassette: Cassette, record: IndexRow | Step) -> Timing | StepTimi
 def _has_failed(cassette: Cassette, record: IndexRow | Step) -> bool:
     if isinstance(record, Step):
         return record.status == "failed"
-    return cassette.outcome(record.number).error is not None
+    return cassette.outcome(record.number).has_failed

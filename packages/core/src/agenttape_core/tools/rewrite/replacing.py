@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from agenttape_core.matching import Canonicaliser, Ignored, recorded_request
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import Header, Interaction, Outcome, RecordedError, Step
+from agenttape_core.schema import Act, Header, Interaction, Outcome, RecordedError, Step
 from agenttape_core.session import redacted_effects
 from agenttape_core.tools.rewrite.values import Values
 
@@ -64,6 +64,7 @@ class Replacing:
         fields = {
             **self._named(item),
             "ids": self._values.gone(item.ids),
+            "acts": self._acts(item.acts),
             "request": request,
             "outcome": self._outcome(item.outcome),
         }
@@ -73,6 +74,12 @@ class Replacing:
             ids = [*question.ids, *item.ids[len(before.ids) :]]
             fields |= {"fingerprint": question.fingerprint, "ids": self._values.gone(ids)}
         return item.model_copy(update=fields)
+
+    def _acts(self, acts: list[Act] | None) -> list[Act] | None:
+        if acts is None:
+            return None
+        text, gone = self._redactor.text, self._values.gone
+        return [Act(what=gone(text(act.what)), at=gone(text(act.at))) for act in acts]
 
     def _step(self, step: Step) -> Step:
         redact, gone = self._redactor.value, self._values.gone

@@ -20,6 +20,8 @@ def summary(record: Interaction | Step) -> str:
         return _line(f"{error.type.rpartition(':')[2]}: {error.message}")
     if isinstance(record, Step):
         return _line(_inline(record.data)) if record.kind == "event" and record.data is not None else ""
+    if record.outcome.status == "cancelled":
+        return " → ".join(["cancelled", *filter(None, [_line(_answered(Answer(record.outcome)))])])
     if record.kind in ANSWERING:
         return _line(_answered(Answer(record.outcome)))
     given = record.request.get("arguments", record.request.get("input", record.request))

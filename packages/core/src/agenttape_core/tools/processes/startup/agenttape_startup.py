@@ -1,8 +1,8 @@
 """Runs at the start of every Python of a command, and opens a session only where one is needed.
 
 Most of these processes make no calls: installers, trackers, tools. So this imports nothing that is not loaded
-already, not even the package it belongs to, and waits for one of two things: that a framework or our own boundaries
-are imported, or, in a replay, that something tries to reach the outside.
+already, not even the package it belongs to, and waits until a framework or our own boundaries are imported. Nothing can
+be served before that, so in a replay nothing is let out either: a guard without a session judges what tries to get out.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ _SESSIONS = "agenttape_core.tools.processes.process_session"
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _MAX_NAME = 60
+_PAUSE = 0.02
+"""Seconds between two looks at the thread that opens the session."""
 _MULTIPROCESSING = "from multiprocessing."
 """The beginning of the code that the module runs in its processes; its numbers differ from run to run."""
 
@@ -101,22 +103,29 @@ class Process:
     Args:
         folder: The folder of the run.
         address: The address of the process in the run: empty for the main one, else the labels down to it.
-        offline: Whether it is to reach nothing outside.
+        replayed: The cassette of the run, as messages name it, where that is a replay; else empty.
+        egress: What it may reach all the same before a session is open.
         watched: The modules that need a session when they are imported.
     """
 
-    def __init__(self, folder: str, address: str, *, offline: bool, watched: Sequence[str]) -> None:
+    def __init__(
+        self, folder: str, address: str, *, replayed: str, egress: Sequence[str], watched: Sequence[str]
+    ) -> None:
         self.folder = folder
         self.address = address
-        self._offline = offline
+        self._replayed = replayed
+        self._egress = egress
+        self._guarding: Any = None
+        """The guard of the time before the session, once there was something to judge."""
         self._watched = frozenset(watched)
         self.is_over = False
         self.is_fork = False
         self.is_terminated = False
         self._session: Any = None
-        self._is_busy = False
         self._is_missing = False
-        self._lock = _thread.RLock()
+        self._opener: int | None = None
+        self._lock = _thread.allocate_lock()
+        """Held while the session is opened or ended."""
 
     def begin(self) -> None:
         """Wait for what needs a session."""
@@ -142,6 +151,8 @@ class Process:
     def end(self) -> None:
         """End the session, if there is one, and report on it. A second caller waits for the first."""
         self.is_over = True
+        if self._opener == _thread.get_ident():
+            return  # it ends while it opens its session
         with self._lock:
             session, self._session = self._session, None
             if session is not None:
@@ -160,17 +171,29 @@ class Process:
             os.close(descriptor)
 
     def _open(self) -> None:
-        with self._lock:
-            if self._is_busy or self.is_over or self._session is not None or self._is_missing:
+        """Open the session, or wait until another thread has opened it.
+
+        To open it imports modules, and who waits for it may be in the midst of importing one of them. Python would let
+        both wait forever. So such a thread goes on: the session is open soon after that module is there, and until then
+        nothing is let out.
+        """
+        me = _thread.get_ident()
+        if self._opener == me:
+            return
+        while not self._lock.acquire(timeout=_PAUSE):
+            if _waits_for_import(self._opener, me):
+                return
+        try:
+            if self.is_over or self._session is not None or self._is_missing:
                 return
             if not os.path.exists(self.folder):  # noqa: PTH110 - pathlib is not loaded yet
                 self.is_over = True  # the command has ended before this process
                 return
-            self._is_busy = True
-            try:
-                self._session = self._opened()
-            finally:
-                self._is_busy = False
+            self._opener = me
+            self._session = self._opened()
+        finally:
+            self._opener = None
+            self._lock.release()
 
     def _opened(self) -> Any:
         import importlib  # only now: a process that needs no session does not pay for it
@@ -193,27 +216,41 @@ class Process:
         elif event == "os.exec":
             if os.access(args[0], os.X_OK):  # else it fails, and this program goes on
                 self.end()
-        elif event == "subprocess.Popen" and self._offline:
+        elif event == "subprocess.Popen" and self._replayed:
             words = [args[1]] if isinstance(args[1], str) else [os.fsdecode(word) for word in args[1]]
             if reason := why_deaf(words, args[3]):
                 self.note(f"{os.path.basename(words[0])} is not guarded: {reason}")  # noqa: PTH119
 
     def _imported(self, name: str) -> None:
         """Open the session late, where somebody else finds the module: pytest does for all packages with plugins."""
-        if self._session is None and not self._is_busy:
+        if self._session is None:
             top, _, below = name.partition(".")
             if top in self._watched or f"{top}.{below.partition('.')[0]}" in self._watched:
                 self._open()
 
     def _reached(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self._offline or self._session is not None or self._is_busy:
+        """Let a guard judge what happens before a session is open, or while it opens: the session brings its own."""
+        if not self._replayed or self._session is not None or self._guarding is not None:
             return
-        self._open()
-        if self._is_missing:
+        try:
+            self._guard()
+        except ModuleNotFoundError as error:
             blocked = f"blocked {event} in a replay: {sys.executable} has no AgentTape to replay with"
             self.note(blocked, BLOCKED)
-            raise RuntimeError(blocked)
+            raise RuntimeError(blocked) from error
         sys.audit(event, *args)  # once more, for the guard that has come since
+
+    def _guard(self) -> None:
+        from agenttape_core.guard import SUBPROCESS, Guard, guarding, in_reporting_thread  # only now, as above
+
+        def blocked(error: BaseException) -> None:
+            if not in_reporting_thread():
+                self.note(str(error).partition("\n")[0], BLOCKED)
+
+        if self._guarding is None:
+            guard = Guard(name=self._replayed, egress=[*self._egress, SUBPROCESS], on_block=blocked)
+            self._guarding = guarding(guard, lambda: self._session is not None or self.is_over)
+            self._guarding.__enter__()
 
     def open_after_fork(self) -> None:
         """Leave the session to the process that this one was forked from, and open its own."""
@@ -223,9 +260,17 @@ class Process:
             self._open()
 
     def _forked(self) -> None:
-        self._lock, self._is_busy, self.is_fork = _thread.RLock(), False, True
+        self._lock, self._opener, self.is_fork = _thread.allocate_lock(), None, True
         self.address = f"{self.address}/fork" if self.address else "fork"
         os.environ[ADDRESS] = self.address
+
+
+def _waits_for_import(thread: int | None, importer: int) -> bool:
+    """Return True if a thread waits for another one to have imported a module."""
+    frame = sys._current_frames().get(thread) if thread is not None else None  # noqa: SLF001 - documented
+    if frame is None or frame.f_code.co_name != "acquire" or "importlib" not in frame.f_code.co_filename:
+        return False
+    return getattr(frame.f_locals.get("self"), "owner", None) == importer
 
 
 def _interrupted_again() -> None:
@@ -246,11 +291,11 @@ def begin() -> None:
     folder = os.environ.get(RUN, "")
     try:
         with open(os.path.join(folder, BEGIN), encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH118, PTH123
-            mode, watched, *command = file.read().split("\0")
+            replayed, egress, watched, *command = file.read().split("\0")
     except OSError:
         return  # the run is over, and left its variables to what outlived it
     address = _address(folder, command)
-    Process(folder, address, offline=mode == "offline", watched=watched.split()).begin()
+    Process(folder, address, replayed=replayed, egress=egress.split(), watched=watched.split()).begin()
 
 
 def _address(folder: str, command: Sequence[str]) -> str:

@@ -1,0 +1,66 @@
+"""The failures of processes that a replay has started, which fail it as those of its threads do, whoever drops them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from agenttape_core import errors
+from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, NetworkBlockedError
+from agenttape_core.session import Session, Slot
+
+
+class FailuresOfChildren:
+    """A folder that is made by the first process that fails, and the failures in it.
+
+    Args:
+        folder: The folder; by default a new one.
+        parent: The process that the failures are for; by default this one.
+    """
+
+    def __init__(self, folder: str = "", parent: int = 0) -> None:
+        self.folder = folder or str(Path(tempfile.gettempdir(), f"agenttape-{os.urandom(8).hex()}"))
+        self.parent = parent or os.getpid()
+
+    def note(self, failure: AgentTapeError | AgentTapeHalt) -> None:
+        """Keep a failure for the parent, if this is another process."""
+        if os.getpid() == self.parent:
+            return
+        folder = Path(self.folder)
+        with suppress(OSError):  # of a full disk, say: it is raised here in any case, and must not become another error
+            folder.mkdir(mode=0o700, exist_ok=True)
+            written = folder / f"{os.getpid()}.new"
+            written.write_text(json.dumps([type(failure).__name__, str(failure)]), encoding="utf-8")
+            written.replace(written.with_suffix(".json"))
+
+    def fail(self, session: Session) -> None:
+        """Let the session of the parent fail for them, and remove the folder."""
+        folder = Path(self.folder)
+        if os.getpid() != self.parent or not folder.is_dir():
+            return
+        for path in sorted(folder.glob("*.json")):
+            failure = _made_again(*json.loads(path.read_text(encoding="utf-8")))
+            first = str(failure).partition("\n")[0]
+            if isinstance(failure, CassetteMissError):
+                session.report.add_failure(missed=first)
+            elif isinstance(failure, NetworkBlockedError):
+                session.report.add_failure(blocked=first)
+            session.latch(failure)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _made_again(name: str, text: str) -> AgentTapeError | AgentTapeHalt:
+    summary, _, details = text.partition("\n")
+    if name == CassetteMissError.__name__:
+        return CassetteMissError(summary, details)
+    kind = getattr(errors, name, AgentTapeError)
+    failure: AgentTapeError | AgentTapeHalt = kind.__new__(kind, text)
+    return failure
+
+
+FAILURES: Slot[FailuresOfChildren] = Slot(lambda _: FailuresOfChildren())
+"""Those of the children of a session."""

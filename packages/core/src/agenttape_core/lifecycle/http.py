@@ -1,0 +1,48 @@
+"""The requests that a session with `http` tapes: all of its threads, but to hosts that it leaves alone."""
+
+from __future__ import annotations
+
+import concurrent.futures.thread as pools
+import threading
+from functools import cached_property
+from weakref import WeakSet
+
+from agenttape_core.engine import Policy
+from agenttape_core.guard import Guard, in_reporting_thread, tracer_hosts
+from agenttape_core.session import context_session
+
+_KIND = "http"
+
+
+class TapedHosts:
+    """Decides whether requests to a host are taped.
+
+    Not to hosts of tracers, nor from threads of theirs, which report what happens; nor to hosts that a replay may reach
+    anyway: unless named as live, they are reached while recording, too. Threads that were there before the session, and
+    have no context, belong to a server or to telemetry; but a pool's thread may do the session's work.
+
+    Args:
+        policy: The permissions of the session.
+        egress: The hosts that a replay may reach.
+    """
+
+    def __init__(self, policy: Policy, egress: tuple[str, ...]) -> None:
+        self._policy = policy
+        self._egress = egress
+        self._older = WeakSet(threading.enumerate())
+
+    def __call__(self, host: str) -> bool:
+        """Return whether a request to a host is taped that the caller makes."""
+        if context_session() is None and self._is_older(threading.current_thread()):
+            return False
+        if in_reporting_thread():
+            return False
+        return self._policy.is_live(_KIND, host) or not self._left_alone.allows_host(host)
+
+    def _is_older(self, thread: threading.Thread) -> bool:
+        return thread in self._older and thread not in pools._threads_queues  # noqa: SLF001 - known nowhere else
+
+    @cached_property
+    def _left_alone(self) -> Guard:
+        """The hosts that are left alone; those of tracers are known once the frameworks are connected."""
+        return Guard(name=_KIND, egress=(*self._egress, *tracer_hosts()))

@@ -1,0 +1,98 @@
+"""The proof of a recording of a decorated function: called again at once, it has to replay as it was recorded."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from itertools import islice
+from types import TracebackType
+from typing import Self
+
+from agenttape_core.errors import (
+    AgentTapeHalt,
+    ConfigurationError,
+    UnprovenRecordingWarning,
+    VerificationError,
+    shown_path,
+)
+from agenttape_core.lifecycle.project import replaying_only
+from agenttape_core.lifecycle.request import SessionRequest, no_remedy
+from agenttape_core.matching import differences
+from agenttape_core.session import Session, plain_value
+from agenttape_core.settings import prove_of
+
+_SHOWN = 5
+"""The most differences of two results that are shown."""
+
+
+def proves(request: SessionRequest) -> bool:
+    """Return whether the call that gave the options wants its recordings proved."""
+    return prove_of(request.options.get("prove", False)) is not False
+
+
+def has_recorded(session: Session) -> bool:
+    """Return whether a session, which has ended, wrote what it recorded."""
+    return session.policy.records and session.written is not None
+
+
+class Proof:
+    """A proof: a context manager around the second call, whose result is to be `compare`d inside it.
+
+    Args:
+        request: The session that the function recorded in.
+        recorded: That session, which has ended.
+        result: The result of the function.
+
+    Raises:
+        VerificationError: With `prove="fail"`, if the second call differs.
+    """
+
+    def __init__(self, request: SessionRequest, recorded: Session, result: object) -> None:
+        self._fails = prove_of(request.options["prove"]) == "fail"
+        self._session = recorded
+        self._result = result
+        self._replaying = replaying_only(everywhere=False)
+        self.request = replace(request, remedy=no_remedy)
+        """The session of any later run; to record anew is no remedy."""
+
+    def __enter__(self) -> Self:
+        self._replaying.__enter__()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        self._replaying.__exit__(None, None, None)
+        if not isinstance(error, Exception | AgentTapeHalt) or isinstance(error, VerificationError):
+            return False
+        self._report([f"{type(error).__name__}: {error}"], error)
+        return True
+
+    def compare(self, replayed: object) -> None:
+        """Compare the result of the second call with that of the first."""
+        before, now = (self._session.redactor.value(plain_value(value)) for value in (self._result, replayed))
+        found = islice(differences(before, now, "result"), _SHOWN)
+        lines = [f"{each.path}\n  recorded  {each.recorded}\n  replayed  {each.asked}" for each in found]
+        if lines:
+            self._report(lines)
+
+    def _report(self, found: list[str], cause: BaseException | None = None) -> None:
+        lines = "\n  ".join("\n".join(found).splitlines())
+        message = f"{shown_path(self._session.path)} was recorded, but does not replay\n  {lines}"
+        if self._fails:
+            raise VerificationError(message) from cause
+        warnings.warn(UnprovenRecordingWarning(message), stacklevel=4)  # the line of the first call
+
+
+def refuse_block(request: SessionRequest) -> None:
+    """Refuse to prove a block of code, which cannot be run again.
+
+    Raises:
+        ConfigurationError: If the proof was asked for.
+    """
+    if proves(request):
+        raise ConfigurationError(
+            "prove: a block of code cannot be run again to prove its recording\n"
+            "  decorate a function instead:  @use_cassette(..., prove=True)\n"
+            "  or mark a test (@pytest.mark.cassette), or record a command:  agenttape record --prove -- COMMAND"
+        )

@@ -1,0 +1,54 @@
+"""The test that runs in this process, if one does: its folder, and the mode that the command line gives.
+
+The plugin of pytest sets it around each test of any project, so this module imports nothing that takes time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agenttape_core.engine import Mode
+    from agenttape_core.session import Report
+    from agenttape_core.storage import Location
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTest:
+    """The test that runs, as far as it matters to sessions that it or its fixtures open.
+
+    Args:
+        folder: The folder of the test's module, around which the settings are looked for.
+        started_in: The folder in which pytest was started.
+        mode_of: Returns the mode that the command line gives to a cassette; `None` leaves it to the settings.
+        reports: The reports of its sessions that have ended.
+    """
+
+    folder: Path
+    started_in: Path
+    mode_of: Callable[[Location], Mode | None]
+    reports: list[Report] = field(default_factory=list)
+
+
+_running: RunningTest | None = None
+
+
+def this_test() -> RunningTest | None:
+    """Return the test that runs."""
+    return _running
+
+
+@contextmanager
+def during(test: RunningTest) -> Iterator[None]:
+    """Let the sessions that are opened in the block belong to a test, in whatever thread that is."""
+    global _running  # noqa: PLW0603 - pytest runs one test at a time in a process
+    before, _running = _running, test
+    try:
+        yield
+    finally:
+        _running = before

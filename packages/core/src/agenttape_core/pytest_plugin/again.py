@@ -1,0 +1,95 @@
+"""A test that is run again at once: all that is relied on of pytest beyond its public interface.
+
+The phases are run as plugins that repeat failed tests run them, inside the protocol of the test, so the two get along.
+Nothing is reported: other plugins see phases that passed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+Excinfo = pytest.ExceptionInfo[BaseException]
+
+
+@contextlib.contextmanager
+def keeping_wider_fixtures(item: pytest.Item) -> Iterator[None]:
+    """Let the teardown of a test end the fixtures of its own scope only: the test is about to be run again."""
+    state: Any = item.session._setupstate  # noqa: SLF001 - there is no public way to say which test comes next
+    ends = state.teardown_exact
+    again = copy.copy(item)  # another item below the same module and class
+    state.teardown_exact = lambda _: ends(again)
+    try:
+        yield
+    finally:
+        del state.teardown_exact
+
+
+def tear_down_for(nextitem: pytest.Item | None, item: pytest.Item) -> None:
+    """End the fixtures that the next test does not need."""
+    state: Any = item.session._setupstate  # noqa: SLF001 - as above
+    state.teardown_exact(nextitem)
+
+
+def run_again(item: pytest.Item, nextitem: pytest.Item | None) -> Excinfo | None:
+    """Run a test again whose own fixtures have been torn down, and tear them down again.
+
+    Returns:
+        The first thing that was raised, if something was: a skip is raised, too.
+    """
+    again: Any = item
+    if isinstance(item.parent, pytest.Class) and again.__dict__.get("_instance") is not None:
+        again.__dict__.pop("_instance")  # each run of a method has an instance of its own
+        again.__dict__.pop("_obj", None)
+    again._initrequest()  # noqa: SLF001 - as pytest-rerunfailures does
+    with _unnoticed(item):
+        raised = _phase(item, "setup", lambda: item.ihook.pytest_runtest_setup(item=item))
+        if raised is None:
+            raised = _phase(item, "call", lambda: item.ihook.pytest_runtest_call(item=item))
+        with keeping_wider_fixtures(item):
+            teardown = _phase(
+                item, "teardown", lambda: item.ihook.pytest_runtest_teardown(item=item, nextitem=nextitem)
+            )
+    return raised or teardown
+
+
+def caught_by_unittest(item: pytest.Item) -> list[Excinfo]:
+    """Return the list of failures that unittest's runner caught in the test and did not raise."""
+    caught: list[Excinfo] | None = getattr(item, "_excinfo", None)
+    return caught if caught is not None else []
+
+
+def _phase(item: pytest.Item, when: Any, work: Callable[[], object]) -> Excinfo | None:
+    ends = (pytest.exit.Exception, KeyboardInterrupt)
+    call = pytest.CallInfo.from_call(work, when, reraise=ends)
+    caught = caught_by_unittest(item)
+    raised = call.excinfo or next(iter(caught), None)
+    caught.clear()
+    # Fixtures such as tmp_path, and other plugins, rely on a report of each phase.
+    passed = pytest.CallInfo.from_call(lambda: None, when)
+    item.ihook.pytest_runtest_makereport(item=item, call=passed)
+    return raised
+
+
+@contextlib.contextmanager
+def _unnoticed(item: pytest.Item) -> Iterator[None]:
+    """Leave no trace of a run in the report of its test: properties, output, warnings."""
+    captured: list[Any] = item._report_sections  # noqa: SLF001 - the output that reports show
+    properties, sections = list(item.user_properties), list(captured)
+    silence = io.StringIO()
+    with contextlib.ExitStack() as around:
+        around.enter_context(warnings.catch_warnings(record=True))
+        if item.config.option.capture == "no":
+            around.enter_context(contextlib.redirect_stdout(silence))
+            around.enter_context(contextlib.redirect_stderr(silence))
+        try:
+            yield
+        finally:
+            item.user_properties[:] = properties
+            captured[:] = sections

@@ -1,0 +1,86 @@
+"""The proof of a recording: its test is run again at once, and has to replay as any later run will."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from agenttape_core.errors import counted
+from agenttape_core.lifecycle.project import replaying_only
+from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.pytest_plugin.again import Excinfo, run_again
+from agenttape_core.pytest_plugin.failures import not_run_in, ours_in, place_of
+
+if TYPE_CHECKING:
+    from agenttape_core.session import Report
+
+
+class Reporting(Protocol):
+    """The cassette of a test in use, as far as the proof needs it."""
+
+    @property
+    def report(self) -> Report | None:
+        """The report on the calls, if the cassette was opened."""
+
+
+ADVICE = (
+    "A test that passes in a new process left something behind in this one when it recorded, such as a cache or a",
+    "module variable: reset that in a fixture, or leave out the proof of the test: @pytest.mark.cassette(prove=False)",
+)
+_LINES = 16
+"""The most lines of an error that are shown."""
+
+
+def difference_of(
+    item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any], command: str
+) -> list[str]:
+    """Run a test again that has recorded and passed; nothing is executed, and every session only replays.
+
+    Args:
+        item: The test. Its own fixtures have been torn down.
+        nextitem: The next test.
+        key: The place of the test's cassette among its stashed objects.
+        command: The command that runs the test.
+
+    Returns:
+        The difference, a line each; no line if the test passed again.
+    """
+    recorded, test = item.stash[key], this_test()
+    del item.stash[key]  # if the setup fails, there is no other
+    before = len(test.reports) if test is not None else 0
+    try:
+        with replaying_only(everywhere=True):
+            raised = run_again(item, nextitem)
+        replayed: Reporting | None = item.stash.get(key, None)
+    finally:
+        item.stash[key] = recorded
+    found = list(_found(raised, replayed.report if replayed is not None else None))
+    not_run = not_run_in(test.reports[before:]) if test is not None else []
+    return [*found, *not_run, f"to replay it in a new process:  {command}"] if found else []
+
+
+def _found(raised: Excinfo | None, report: Report | None) -> Iterator[str]:
+    if raised is not None:
+        yield from _said(raised)
+    elif report is not None and (counts := _lenient(report)):
+        yield f"it passed, with {counts}"
+
+
+def _said(raised: Excinfo) -> Iterator[str]:
+    """Yield the words of a failure: those of our errors alone, as they say where they belong."""
+    error = ours_in(raised.value)
+    place = place_of(raised.value)
+    lines = f"{type(error).__name__}: {error}".splitlines() if error is not None else raised.exconly().splitlines()
+    if place:
+        yield f"{place}: {lines.pop(0)}"
+    yield from lines[:_LINES]
+    if len(lines) > _LINES:
+        yield f"… and {counted(len(lines) - _LINES, 'line')} more"
+
+
+def _lenient(report: Report) -> str:
+    """Return what a session lets pass that is told to: a call without a recording, for example."""
+    counts = {"missed": len(report.missed), "drifted": len(report.drift), "blocked": len(report.blocked)}
+    return ", ".join(f"{number} {word}" for word, number in counts.items() if number)
