@@ -30,6 +30,7 @@ from agenttape_core.integration import (
 )
 from agenttape_langchain._compat import as_provider_sees, invocation_params
 from agenttape_langchain.codec import join_chunks, split_result
+from agenttape_langchain.identity import with_identity
 from agenttape_langchain.requests import chat_body
 from agenttape_langchain.run_tree import model_run
 
@@ -56,7 +57,8 @@ def _cross(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossin
     else:  # called by hand, so no run was announced
         given = {key: value for key, value in kwargs.items() if key != "run_manager"}
         params, position = invocation_params(model, stop, given), None
-    body = chat_body(as_provider_sees(messages, traced=False), params)
+    seen = chat_body(as_provider_sees(messages, traced=False), params)
+    body = with_identity(session, CHAT, model, seen, BaseChatModel)
     return session.cross(CHAT, type(model).__name__, body, position=position, owner=state_of(model))
 
 
@@ -85,5 +87,9 @@ def _describe(
 
 _SHAPES = {"_generate": plain, "_agenerate": coroutine, "_stream": generator, "_astream": async_generator}
 
-CHAT_MODELS = Family(BaseChatModel, {name: Leaf(shape, _cross, _describe) for name, shape in _SHAPES.items()})
+CHAT_MODELS = Family(
+    BaseChatModel,
+    {name: Leaf(shape, _cross, _describe) for name, shape in _SHAPES.items()},
+    defaults=frozenset({"_agenerate"}),  # it goes on in a thread, while its caller may cancel it
+)
 """Every chat model."""

@@ -19,7 +19,7 @@ from agenttape_core.integration import (
     settings_of,
 )
 from agenttape_langchain.requests import method_body
-from agenttape_langchain.retrievers import RETRIEVAL
+from agenttape_langchain.vector_stores import RETRIEVAL
 
 _METHOD = "compress_documents"
 

@@ -18,6 +18,7 @@ from agenttape_core.integration import (
     Crossing,
     Family,
     Leaf,
+    Session,
     begin,
     coroutine,
     executing,
@@ -25,7 +26,9 @@ from agenttape_core.integration import (
     model_of,
     named_arguments,
     plain,
+    public_fields,
     settings_of,
+    warn_unless_identified,
 )
 from agenttape_core.integration.codecs import packed
 from agenttape_langchain.requests import embedding_body
@@ -39,13 +42,19 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return None
     arguments = named_arguments(getattr(type(self), name), (_ARGUMENTS[name],), args, kwargs)
     texts = arguments.pop(_ARGUMENTS[name], "")
-    settings = {**_settings(self), **arguments}
-    return begin(EMBEDDING, self, type(self).__name__, lambda _: embedding_body(texts, settings))
+
+    def body(session: Session) -> dict[str, Any]:
+        settings = _settings(self)
+        warn_unless_identified(session, EMBEDDING.kind, self, settings, Embeddings)
+        return embedding_body(texts, {**settings, **arguments})
+
+    return begin(EMBEDDING, self, type(self).__name__, body)
 
 
 def _settings(embeddings: Any) -> Mapping[str, Any]:
     """Return the settings that are sent along with the texts, as far as they are plain attributes of the object."""
-    return {**model_of(embeddings), **settings_of(embeddings, EMBEDDING_SETTINGS)}
+    settings = {**model_of(embeddings), **settings_of(embeddings, EMBEDDING_SETTINGS)}
+    return settings if "model" in settings else {**public_fields(embeddings, Embeddings), **settings}
 
 
 _ARGUMENTS = {

@@ -1,7 +1,7 @@
 """Substitute chat message histories that keep their messages outside of the process.
 
-A history whose `messages` is a plain attribute keeps them in the process, as part of the user's code, so it is no
-boundary.
+A history whose `messages` is a plain attribute, or whose class is declared, keeps them in the process as part of the
+program, so it is no boundary.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from agenttape_core.integration import (
     STORE_SETTINGS,
     Crossing,
     Family,
+    InMemoryClasses,
     Leaf,
     begin,
     coroutine,
@@ -26,6 +27,10 @@ from agenttape_core.integration import (
 )
 from agenttape_langchain.requests import method_body
 from agenttape_langchain.vector_stores import MEMORY
+
+WRITES = frozenset({"add_messages", "clear"})
+
+_IN_MEMORY = InMemoryClasses((), ())
 
 
 def refuse_history_in_process(obj: object) -> None:
@@ -44,13 +49,19 @@ def refuse_history_in_process(obj: object) -> None:
 
 def _is_elsewhere(cls: type) -> bool:
     """Return whether reading the messages is a call."""
-    return isinstance(getattr(cls, "messages", None), property)
+    return isinstance(getattr(cls, "messages", None), property) and cls not in _IN_MEMORY
 
 
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
     arguments = named_arguments(getattr(type(self), method), ("messages",), args, kwargs) if args or kwargs else {}
     settings = settings_of(self, STORE_SETTINGS)
-    return begin(MEMORY, self, type(self).__name__, lambda _: method_body(method, arguments, settings))
+    return begin(
+        MEMORY,
+        self,
+        type(self).__name__,
+        lambda _: method_body(method, arguments, settings),
+        writes=method in WRITES,
+    )
 
 
 def _cross_one(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

@@ -12,6 +12,7 @@ from agenttape_langchain.effects import (
     register_effects,
     request_of_run,
 )
+from agenttape_langchain.graphs import register_tape
 from agenttape_langchain.requests import method_body, runnable_body
 from agenttape_langchain.run_tree import ChainFacts, Run, register_follower
 from agenttape_langchain.runnables import CALL
@@ -33,6 +34,7 @@ __all__ = [
     "noting_effects",
     "register_effects",
     "register_follower",
+    "register_tape",
     "request_of_run",
     "runnable_body",
     "tape_within",

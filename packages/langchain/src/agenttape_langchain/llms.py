@@ -7,7 +7,7 @@ the framework makes it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain_core.language_models import BaseLLM
@@ -35,6 +35,7 @@ from agenttape_core.integration import (
 )
 from agenttape_langchain._compat import completion_params
 from agenttape_langchain.codec import join_texts, split_texts
+from agenttape_langchain.identity import with_identity
 from agenttape_langchain.requests import completion_body
 from agenttape_langchain.run_tree import position_of
 
@@ -53,10 +54,11 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     given = named_arguments(getattr(type(self), name), ("prompts", "stop", "run_manager"), args, kwargs)
     prompts, stop, run_manager = given.pop("prompts", ()), given.pop("stop", None), given.pop("run_manager", None)
 
-    def body(_: Session) -> dict[str, Any]:
-        return completion_body(
-            [prompts] if isinstance(prompts, str) else prompts, completion_params(original_of(self), stop, given)
-        )
+    def body(session: Session) -> Mapping[str, Any]:
+        model = original_of(self)
+        asked = [prompts] if isinstance(prompts, str) else prompts
+        seen = completion_body(asked, completion_params(model, stop, given))
+        return with_identity(session, COMPLETION, model, seen, BaseLLM)
 
     return begin(COMPLETION, self, type(self).__name__, body, lambda session: position_of(session, run_manager))
 

@@ -1,6 +1,9 @@
 """Substitute the search of retrievers.
 
 Callbacks, tags and metadata are the framework's own, and happen on every replay.
+
+A retriever that searches in memory, by itself or in a vector store, is part of the program and runs. Its search is
+served all the same where callbacks have observed it: they do not see the embeddings that it needs.
 """
 
 from __future__ import annotations
@@ -12,28 +15,50 @@ from langchain_core.retrievers import BaseRetriever
 
 from agenttape_core.integration import (
     SEARCH_SETTINGS,
-    Boundary,
     Crossing,
     Family,
+    InMemoryClasses,
     Leaf,
     Session,
     begin,
     coroutine,
+    current_session,
     named_arguments,
     plain,
     settings_of,
 )
 from agenttape_langchain.requests import retrieval_body
 from agenttape_langchain.run_tree import position_of
+from agenttape_langchain.vector_stores import RETRIEVAL
+from agenttape_langchain.vector_stores import runs as vector_store_runs
 
-RETRIEVAL = Boundary("retrieval")
+_LEAVES = {"_get_relevant_documents": plain, "_aget_relevant_documents": coroutine}
+
+_KNOWN = (
+    "langchain_community.retrievers.bm25.BM25Retriever",
+    "langchain_community.retrievers.knn.KNNRetriever",
+    "langchain_community.retrievers.svm.SVMRetriever",
+    "langchain_community.retrievers.tfidf.TFIDFRetriever",
+)
+"""The classes that search what they hold in the process."""
+
+_IN_MEMORY = InMemoryClasses(_KNOWN, _LEAVES)
+_OF_STORES = InMemoryClasses(("langchain_core.vectorstores.base.VectorStoreRetriever",), _LEAVES)
+"""The classes whose search is that of a vector store."""
+
+
+def runs(retriever: Any) -> bool:
+    """Return whether a retriever searches what is held in this process."""
+    cls = type(retriever)
+    return cls in _IN_MEMORY or (cls in _OF_STORES and vector_store_runs(retriever.vectorstore))
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
     arguments = named_arguments(getattr(type(self), name), ("query",), args, kwargs)
     query, run_manager = arguments.pop("query", ""), arguments.pop("run_manager", None)
     settings = {**settings_of(self, SEARCH_SETTINGS), **arguments}
-
+    if runs(self) and not _is_observed(self.get_name(), query, settings):
+        return None
     return begin(
         RETRIEVAL,
         self,
@@ -41,6 +66,14 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         lambda session: recorded_body(session, query, settings),
         lambda session: position_of(session, run_manager),
     )
+
+
+def _is_observed(name: str, query: str, settings: dict[str, Any]) -> bool:
+    """Return whether the cassette holds the search itself, which only an observation records of what runs."""
+    session = current_session()
+    if session is None or not session.policy.may_serve(RETRIEVAL.kind, name):
+        return False
+    return session.times_left(RETRIEVAL, recorded_body(session, query, settings)) > 0
 
 
 def recorded_body(session: Session, query: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -57,9 +90,7 @@ def recorded_body(session: Session, query: str, settings: dict[str, Any]) -> dic
 
 RETRIEVERS = Family(
     BaseRetriever,
-    {
-        "_get_relevant_documents": Leaf(plain, functools.partial(_cross, "_get_relevant_documents")),
-        "_aget_relevant_documents": Leaf(coroutine, functools.partial(_cross, "_aget_relevant_documents")),
-    },
+    {name: Leaf(shape, functools.partial(_cross, name)) for name, shape in _LEAVES.items()},
+    is_made_of_parts=runs,
 )
 """Every retriever."""

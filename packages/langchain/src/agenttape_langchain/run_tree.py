@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import ref
 
 from agenttape_core.integration import (
     Branch,
@@ -79,16 +80,19 @@ class Follower(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A chain that began in a context, and the one around it."""
+    """A chain that began in a context, and the one around it.
 
-    tree: RunTree
+    The context may live on after the session, and must not keep it: all that a replay holds would seem to outlive it.
+    """
+
+    tree: ref[RunTree]
     run_id: UUID
     run: Run
     outer: _Chain | None
 
 
 _chains: ContextVar[_Chain | None] = ContextVar("agenttape_chains", default=None)
-_announced: ContextVar[tuple[tuple[RunTree, Run], ...]] = ContextVar("agenttape_announced", default=())
+_announced: ContextVar[tuple[tuple[ref[RunTree], Run], ...]] = ContextVar("agenttape_announced", default=())
 
 
 class RunTree(InlineHandler):
@@ -116,7 +120,7 @@ class RunTree(InlineHandler):
         `stream` tells its callbacks the run id, but not the leaf method that it then calls.
         """
         waiting = _announced.get()
-        mine = next((entry for entry in waiting if entry[0] is self), None)
+        mine = next((entry for entry in waiting if entry[0]() is self), None)
         if mine is None:
             return None
         _announced.set(tuple(entry for entry in waiting if entry is not mine))
@@ -125,7 +129,7 @@ class RunTree(InlineHandler):
     def _forget_announced(self) -> None:
         waiting = _announced.get()
         if waiting:
-            _announced.set(tuple(entry for entry in waiting if entry[0] is not self))
+            _announced.set(tuple(entry for entry in waiting if entry[0]() is not self))
 
     def chain(self) -> Run | None:
         """Return the innermost open chain that began in this context.
@@ -138,7 +142,7 @@ class RunTree(InlineHandler):
 
     def _open_chain(self) -> _Chain | None:
         chain = _chains.get()
-        while chain is not None and (chain.tree is not self or chain.run_id not in self._runs):
+        while chain is not None and (chain.tree() is not self or chain.run_id not in self._runs):
             chain = chain.outer
         return chain
 
@@ -180,7 +184,7 @@ class RunTree(InlineHandler):
         """Begin a chain, an agent, a graph or one of its nodes."""
         name = run_name(serialized, kwargs)
         run = self._begin(run_id, parent_run_id, name, tags, metadata)
-        _chains.set(_Chain(self, run_id, run, self._open_chain()))
+        _chains.set(_Chain(ref(self), run_id, run, self._open_chain()))
         for follower in self._followers:
             follower.began(run_id, parent_run_id, run, ChainFacts(name, inputs, tags or (), metadata or {}))
 
@@ -241,7 +245,7 @@ class RunTree(InlineHandler):
         """Begin a call of a chat model, and announce its run to the leaf method."""
         name = model_name(serialized, kwargs)
         run = self._begin(run_id, parent_run_id, name, *_tagged(kwargs), params=invocation_params)
-        _announced.set((*_announced.get(), (self, run)))
+        _announced.set((*_announced.get(), (ref(self), run)))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End a model call."""

@@ -1,4 +1,7 @@
-"""Substitute key-value stores (`BaseStore` of LangChain; LangGraph has another class of that name)."""
+"""Substitute key-value stores elsewhere (`BaseStore` of LangChain; LangGraph has another class of that name).
+
+A store in memory is part of the program, and runs on every replay.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from agenttape_core.integration import (
     STORE_SETTINGS,
     Crossing,
     Family,
+    InMemoryClasses,
     Leaf,
     Shape,
     async_generator,
@@ -33,10 +37,30 @@ METHODS: dict[str, tuple[str, ...]] = {
 """The methods of the interface, and its names of their positional arguments."""
 
 
+WRITES = frozenset({"mset", "mdelete"})
+
+_KNOWN = ("langchain_core.stores.InMemoryBaseStore",)
+
+IN_MEMORY = InMemoryClasses(_KNOWN, {name for method in METHODS for name in (method, f"a{method}")})
+
+
+def runs(store: Any) -> bool:
+    """Return whether a key-value store keeps its items in this process."""
+    return type(store) in IN_MEMORY
+
+
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    if runs(self):
+        return None
     arguments = named_arguments(getattr(type(self), method), METHODS[method], args, kwargs)
     settings = settings_of(self, STORE_SETTINGS)
-    return begin(MEMORY, self, type(self).__name__, lambda _: method_body(method, arguments, settings))
+    return begin(
+        MEMORY,
+        self,
+        type(self).__name__,
+        lambda _: method_body(method, arguments, settings),
+        writes=method in WRITES,
+    )
 
 
 def _leaves() -> dict[str, Leaf]:
@@ -48,5 +72,11 @@ def _leaves() -> dict[str, Leaf]:
     return leaves
 
 
-STORES = Family(BaseStore, _leaves(), defaults=frozenset(f"a{method}" for method in METHODS))
+STORES = Family(
+    BaseStore,
+    _leaves(),
+    defaults=frozenset(f"a{method}" for method in METHODS),
+    is_boundary=lambda cls: cls not in IN_MEMORY,
+    is_made_of_parts=runs,
+)
 """Every key-value store."""

@@ -13,6 +13,7 @@ from agenttape_langchain.chat_models import CHAT_MODELS
 from agenttape_langchain.compressors import COMPRESSORS
 from agenttape_langchain.configurable_models import is_configurable_model, tape_configurable_model
 from agenttape_langchain.embeddings import EMBEDDINGS
+from agenttape_langchain.graphs import tape_graph
 from agenttape_langchain.histories import HISTORIES, refuse_history_in_process
 from agenttape_langchain.llms import LLMS
 from agenttape_langchain.retrievers import RETRIEVERS
@@ -37,15 +38,18 @@ def tape(obj: T) -> T:
     Args:
         obj: A chat model, a text model, a tool or a retriever, also inside `bind`, `with_config`, `with_retry`,
             `with_fallbacks` and the like, or the configurable model of `init_chat_model`; an embedding model, a vector
-            store, a document compressor, a key-value store, a chat message history. Any other runnable is taped as a
-            whole: nothing inside it runs on replay.
+            store, a document compressor, a key-value store, a chat message history. A graph of LangGraph is taped by
+            `agenttape_langgraph.tape`. Any other runnable is taped as a whole: nothing inside it runs on replay.
 
     Raises:
-        ConfigurationError: If `obj` is none of these, or keeps its state where a taped object cannot share it.
+        ConfigurationError: If `obj` is none of these, keeps its state where a taped object cannot share it, or is a
+            graph and `agenttape-langgraph` is not installed.
     """
     refuse_history_in_process(obj)
     if (family := _family_of(obj, OTHERS)) is not None:
         return family.tape(obj)
+    if (graph := tape_graph(obj)) is not None:
+        return graph  # type: ignore[no-any-return]
     if isinstance(obj, Runnable):
         taped: Any = tape_within(obj, _tape_leaf)
         return taped if taped is not None else tape_runnable(obj)  # type: ignore[return-value]
@@ -63,7 +67,7 @@ def _tape_leaf(obj: Any) -> Any:
     if is_configurable_model(obj):
         return tape_configurable_model(obj)
     family = _family_of(obj, RUNNABLES)
-    return family.tape(obj) if family is not None else None
+    return family.tape(obj) if family is not None else tape_graph(obj)
 
 
 def _family_of(obj: Any, families: tuple[Family, ...]) -> Family | None:

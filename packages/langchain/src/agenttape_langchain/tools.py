@@ -15,6 +15,7 @@ from langchain_core.tools import BaseTool
 
 from agenttape_core import DriftError
 from agenttape_core.integration import (
+    UNAVAILABLE,
     Boundary,
     Call,
     Cross,
@@ -23,8 +24,9 @@ from agenttape_core.integration import (
     Leaf,
     RefusedCrossing,
     Session,
-    Slot,
+    as_recorded,
     coroutine,
+    original_of,
     plain,
     session_of_call,
     state_of,
@@ -34,12 +36,12 @@ from agenttape_langchain.requests import tool_body
 from agenttape_langchain.run_tree import enclosing_run
 
 
-def _missed(crossing: Crossing, drift: DriftError) -> Any:
+def _missed(crossing: Crossing, _: DriftError) -> Any:
     """Return the error as the result of the tool, for the model to read."""
     extra = crossing.request.extra
     if not extra:
-        return str(drift)
-    return ToolMessage(str(drift), status="error", name=crossing.request.name, tool_call_id=crossing.request.ids[-1])
+        return UNAVAILABLE
+    return ToolMessage(UNAVAILABLE, status="error", name=crossing.request.name, tool_call_id=crossing.request.ids[-1])
 
 
 TOOL = Boundary("tool", missed=_missed)
@@ -54,10 +56,18 @@ def _cross(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing
     if run is None or run.tool != tool.name:  # called by hand, past `run`: the run around it is another's
         arguments = {key: value for key, value in kwargs.items() if key not in {"config", "run_manager"}}
         body = recorded_body(session, tool_body(tool.name, arguments or list(args)))
-        return session.cross(TOOL, tool.name, body, owner=state_of(tool))
+        return _running(tool, session.cross(TOOL, tool.name, body, owner=state_of(tool)))
     ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
     body = recorded_body(session, tool_body(tool.name, run.inputs))
-    return session.cross(TOOL, tool.name, body, position=run.position, owner=state_of(tool), ids=ids)
+    crossing = session.cross(TOOL, tool.name, body, position=run.position, owner=state_of(tool), ids=ids)
+    return _running(tool, crossing)
+
+
+def _running(tool: Any, crossing: Crossing) -> Crossing:
+    """Note the code that a call executes."""
+    if not crossing.is_served:
+        crossing.code = original_of(tool)
+    return crossing
 
 
 def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
@@ -71,18 +81,8 @@ def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
         seen: The request as callbacks see it.
     """
     body = {**seen, **request_of_run(None)}
-    if body == seen or session.policy.replaces or session.times_recorded(TOOL, body) or not _was_observed(session):
-        return body
-    outcomes = session.outcomes_of(TOOL, seen)
-    return body if not outcomes or depends_on_run(outcomes) else seen
-
-
-_WAS_OBSERVED = Slot(lambda session: any(step.kind == "gap" for step in session.source.steps()))
-
-
-def _was_observed(session: Session) -> bool:
-    """Return whether the cassette was written by an observer, which cannot see everything."""
-    return session.extension(_WAS_OBSERVED)
+    recorded = as_recorded(session, TOOL, body, seen)
+    return body if recorded is body or depends_on_run(session.outcomes_of(TOOL, seen)) else seen
 
 
 def finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:

@@ -1,7 +1,9 @@
-"""Substitute vector stores: a read is a retrieval, a write is memory.
+"""Substitute vector stores elsewhere: a read is a retrieval, a write is memory.
 
 A write is recorded and served like a read, so a replay needs no store. Only the outermost call of an object counts; a
 call that a store makes to its embeddings, or a retriever to its store, is a child of it.
+
+A store in memory is part of the program: it runs on every replay, and the calls that it makes are served.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from agenttape_core.integration import (
     Boundary,
     Crossing,
     Family,
+    InMemoryClasses,
     Leaf,
     begin,
     coroutine,
@@ -24,9 +27,9 @@ from agenttape_core.integration import (
     settings_of,
 )
 from agenttape_langchain.requests import method_body
-from agenttape_langchain.retrievers import RETRIEVAL
 
 MEMORY = Boundary("memory")
+RETRIEVAL = Boundary("retrieval")
 
 READS: dict[str, tuple[str, ...]] = {
     "similarity_search": ("query", "k"),
@@ -47,11 +50,38 @@ WRITES: dict[str, tuple[str, ...]] = {
 """The methods of the interface, and its names of their positional arguments."""
 
 
+_KNOWN = (
+    "langchain_core.vectorstores.in_memory.InMemoryVectorStore",
+    "langchain_community.vectorstores.annoy.Annoy",
+    "langchain_community.vectorstores.docarray.in_memory.DocArrayInMemorySearch",
+    "langchain_community.vectorstores.faiss.FAISS",
+    "langchain_community.vectorstores.scann.ScaNN",
+    "langchain_community.vectorstores.sklearn.SKLearnVectorStore",
+    "langchain_community.vectorstores.usearch.USearch",
+)
+"""The classes that keep their vectors in the process, wherever their documents came from."""
+
+IN_MEMORY = InMemoryClasses(_KNOWN, {name for method in (*READS, *WRITES) for name in (method, f"a{method}")})
+
+
+def runs(store: Any) -> bool:
+    """Return whether a vector store keeps its documents in this process."""
+    return type(store) in IN_MEMORY
+
+
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
+    if runs(self):
+        return None
     boundary, names = (RETRIEVAL, READS[method]) if method in READS else (MEMORY, WRITES[method])
     arguments = named_arguments(getattr(type(self), method, None), names, args, kwargs)
     settings = settings_of(self, STORE_SETTINGS)
-    return begin(boundary, self, type(self).__name__, lambda _: method_body(method, arguments, settings))
+    return begin(
+        boundary,
+        self,
+        type(self).__name__,
+        lambda _: method_body(method, arguments, settings),
+        writes=method in WRITES,
+    )
 
 
 def _leaves() -> dict[str, Leaf]:
@@ -67,5 +97,7 @@ VECTOR_STORES = Family(
     VectorStore,
     _leaves(),
     defaults=frozenset(name for name in _leaves() if hasattr(VectorStore, name)),
+    is_boundary=lambda cls: cls not in IN_MEMORY,
+    is_made_of_parts=runs,
 )
 """Every vector store. Methods that the interface itself implements count, too: they are the calls of the program."""

@@ -28,9 +28,9 @@ from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
-from agenttape_langchain.retrievers import RETRIEVAL
 from agenttape_langchain.run_tree import Run
 from agenttape_langchain.tools import TOOL
+from agenttape_langchain.vector_stores import RETRIEVAL
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -5,6 +5,7 @@ A call receives its chunks and its outcome; its last method returns None, or the
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,9 @@ class ObservedModel(ObservedStream):
         if isinstance(error, GeneratorExit):  # raised at a `yield` of a chunk, so there was one
             self.crossing.fidelity_note = "" if self.chunks else ONLY_WHOLE
             return self.broken(error)
-        return self.broken(error) if isinstance(error, Exception) and self.chunks else super().failed(error)
+        if isinstance(error, Exception | CancelledError) and self.chunks:
+            return self.broken(error)
+        return super().failed(error)
 
 
 class ObservedCompletion(ObservedModel):

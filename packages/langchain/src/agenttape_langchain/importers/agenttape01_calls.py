@@ -20,8 +20,8 @@ from agenttape_langchain.importers.foreign_objects import (
 )
 from agenttape_langchain.importers.requests import NotImportableError
 from agenttape_langchain.requests import retrieval_body, tool_body
-from agenttape_langchain.retrievers import RETRIEVAL
 from agenttape_langchain.tools import TOOL
+from agenttape_langchain.vector_stores import RETRIEVAL
 
 _AS_JSON = "agenttape 0.1 made JSON of the result, so its types may be lost"
 _ERROR = "of its error, agenttape 0.1 kept the type, the message and few attributes"

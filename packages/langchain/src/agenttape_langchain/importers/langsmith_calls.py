@@ -26,8 +26,8 @@ from agenttape_langchain.importers.langsmith_runs import ForeignRun
 from agenttape_langchain.importers.requests import NotImportableError
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
-from agenttape_langchain.retrievers import RETRIEVAL
 from agenttape_langchain.tools import TOOL
+from agenttape_langchain.vector_stores import RETRIEVAL
 
 _STREAMED = "it was streamed, and LangSmith does not keep the chunks"
 _NO_PARAMS = "the export has no invocation_params, so model, tools and sampling of the request are guessed"

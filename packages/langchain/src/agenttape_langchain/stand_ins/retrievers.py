@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 from agenttape_core.integration import Crossing, aserve, serve
 from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
 from agenttape_langchain.requests import retrieval_body
-from agenttape_langchain.retrievers import RETRIEVAL
+from agenttape_langchain.vector_stores import RETRIEVAL
 
 
 class ReplayRetriever(StandIn, BaseRetriever):
