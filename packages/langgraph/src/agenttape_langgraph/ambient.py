@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from agenttape_core.integration import wrapping
+from langgraph.checkpoint.memory import InMemorySaver
+
+from agenttape_core.integration import holding_in_memory, wrapping
 from agenttape_langgraph._compat import searching_in_context
 from agenttape_langgraph.node_steps import tracking_tasks
 from agenttape_langgraph.scheduling import independent_of_schedule
@@ -18,5 +20,11 @@ def integration() -> Iterator[None]:
 
     Models, tools and retrievers inside graphs belong to LangChain, whose integration is connected beside this one.
     """
-    with independent_of_schedule(), tracking_tasks(), wrapping(STORES), searching_in_context():
+    with (
+        independent_of_schedule(),
+        tracking_tasks(),
+        wrapping(STORES),
+        searching_in_context(),
+        holding_in_memory(InMemorySaver),
+    ):
         yield

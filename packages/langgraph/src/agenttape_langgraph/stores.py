@@ -1,8 +1,8 @@
 """Substitute LangGraph's long-term memory (`BaseStore`).
 
-A store that reaches outside of the process is a boundary: its calls are recorded and served. An `InMemoryStore` is not,
-unless it is taped: the graph that fills it fills it again on replay. Writes of a served tool or node to the store of
-its graph are effects, and are made again.
+A store that reaches outside of the process is a boundary: its calls are recorded and served. An `InMemoryStore` is not:
+the graph that fills it fills it again on replay, and only its embeddings are served. Writes of a served tool or node to
+the store of its graph are effects, and are made again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from agenttape_core.integration import (
     Crossing,
     DescribeLeaf,
     Family,
+    InMemoryClasses,
     Leaf,
     Shape,
     alias_class,
@@ -31,6 +32,7 @@ from agenttape_core.integration import (
     is_alias,
     plain,
     state_of,
+    taking_part_while,
 )
 from agenttape_langchain.integration import MEMORY, current_config, method_body
 from agenttape_langgraph._compat import store_of
@@ -44,6 +46,7 @@ _WORDS: dict[type, str] = {
     PutOp: "put",
     ListNamespacesOp: "list_namespaces",
 }
+_IN_MEMORY = InMemoryClasses(("langgraph.store.memory.InMemoryStore",), ("batch", "abatch"))
 _ALONE = ("aget", "asearch", "aput", "adelete", "alist_namespaces")
 """Methods whose calls `AsyncBatchedBaseStore` collects for a background task; their number depends on timing."""
 
@@ -60,7 +63,7 @@ def tape_store(store: StoreT) -> StoreT:
 
 def reaches_outside(cls: type) -> bool:
     """Return true for a class of stores that keep their items outside of the process."""
-    return not issubclass(cls, InMemoryStore)
+    return cls not in _IN_MEMORY
 
 
 @functools.cache
@@ -76,6 +79,7 @@ def _store_alias(cls: type[BaseStore]) -> type:
 
 
 def _original(store: Any) -> Any:
+    """Return the store that a taped one stands for; others, and `None`, as they are."""
     return vars(store)[_ORIGINAL] if is_alias(store) else store
 
 
@@ -98,9 +102,13 @@ def _reduce(self: Any, _: Any) -> Any:
 
 
 def _is_taken(store: Any) -> bool:
-    """Return true if calls of a store cross: it is taped, or it reaches outside in an ambient session."""
+    """Return true if calls of a store cross: it reaches outside, and is taped or the session is ambient."""
     session = current_session()
-    if session is None or not (is_alias(store) or (session.ambient and reaches_outside(type(store)))):
+    if session is None or not reaches_outside(type(store)):
+        return False
+    if not (is_alias(store) or session.ambient):
+        name = type(store).__name__
+        session.refuse_after_served_write(state_of(store), name, f"a call of {name} that is not taped")
         return False
     outer = executing()
     return outer is None or not outer.is_inside(state_of(_original(store)))
@@ -118,10 +126,11 @@ def _is_background(store: Any) -> bool:
 def _cross(store: Any, ops: list[Op]) -> Crossing | None:
     if not _is_taken(store) or _is_background(_original(store)):
         return None
-    plain = [_plain_op(op) for op in ops]
-    method, arguments = plain[0] if len(plain) == 1 else ("batch", {"ops": [{"op": word, **op} for word, op in plain]})
+    asked = [_plain_op(op) for op in ops]
+    method, arguments = asked[0] if len(asked) == 1 else ("batch", {"ops": [{"op": word, **op} for word, op in asked]})
     owner = _original(store)
-    return begin(MEMORY, owner, type(owner).__name__, lambda _: method_body(method, arguments, {}))
+    writes = any(isinstance(op, PutOp) for op in ops)
+    return begin(MEMORY, owner, type(owner).__name__, lambda _: method_body(method, arguments, {}), writes=writes)
 
 
 def _plain_op(op: Any) -> tuple[str, dict[str, Any]]:
@@ -143,7 +152,7 @@ def _describe_batch(real: Callable[..., Any], _: Cross, self: Any, /, ops: Itera
         _note_puts(store, ops)
         return results
 
-    return Call(crossing, execute if crossing is None else lambda: real(store, ops))
+    return Call(crossing, _real(self, execute, plain) if crossing is None else lambda: real(store, ops))
 
 
 def _describe_abatch(real: Callable[..., Any], _: Cross, self: Any, /, ops: Iterable[Op]) -> Call:
@@ -155,7 +164,12 @@ def _describe_abatch(real: Callable[..., Any], _: Cross, self: Any, /, ops: Iter
         _note_puts(store, ops)
         return results
 
-    return Call(crossing, execute if crossing is None else lambda: real(store, ops))
+    return Call(crossing, _real(self, execute, coroutine) if crossing is None else lambda: real(store, ops))
+
+
+def _real(store: Any, execute: Callable[[], Any], shape: Shape) -> Callable[[], Any]:
+    """Return the call of a store that does not cross; where a taped one keeps its items in memory, its calls do."""
+    return taking_part_while(execute, shape) if is_alias(store) and not reaches_outside(type(store)) else execute
 
 
 def _describe_alone(  # the name is bound for each method
@@ -164,7 +178,7 @@ def _describe_alone(  # the name is bound for each method
     """Describe a call that would be collected: it is made on its own, as by `BaseStore`, where it crosses."""
     if _is_taken(self):
         return Call(None, lambda: getattr(BaseStore, name)(self, *args, **kwargs))
-    return Call(None, lambda: real(_original(self), *args, **kwargs))
+    return Call(None, _real(self, lambda: real(_original(self), *args, **kwargs), coroutine))
 
 
 # -- writes inside a call that may be served ---------------------------------------------------------------------------
@@ -173,7 +187,7 @@ def _describe_alone(  # the name is bound for each method
 def _note_puts(store: Any, ops: list[Op]) -> None:
     """Note writes to the store of a graph on all crossings around, unless they belong to the store's own call."""
     crossing = executing()
-    if crossing is None or crossing.is_inside(state_of(store)) or store_of(current_config()) is not store:
+    if crossing is None or crossing.is_inside(state_of(store)) or _original(store_of(current_config())) is not store:
         return
     puts = [{**_plain_op(op)[1], **_times(store, op)} for op in ops if isinstance(op, PutOp)]
     while crossing is not None and puts:

@@ -44,6 +44,17 @@ def tape(obj: T, *, serve_nodes: Serves = ()) -> T:
         )
     if isinstance(serve_nodes, str):
         serve_nodes = {serve_nodes}
+    taped = tape_own(obj, serve_nodes)
+    return taped if taped is not None else tape_other(obj)
+
+
+def tape_own(obj: Any, serve_nodes: Serves = ()) -> Any:
+    """Tape an object of LangGraph; return `None` for any other.
+
+    Args:
+        obj: The object.
+        serve_nodes: As for `tape`.
+    """
     if isinstance(obj, StateGraph):
         return tape_builder(obj, serve_nodes)
     if is_task(obj):
@@ -51,7 +62,5 @@ def tape(obj: T, *, serve_nodes: Serves = ()) -> T:
     if isinstance(obj, BaseStore):
         return tape_store(obj)
     if isinstance(obj, Runnable):
-        taped: Any = tape_within(obj, lambda leaf: tape_graph(leaf, serve_nodes) if isinstance(leaf, Pregel) else None)
-        if taped is not None:
-            return taped  # type: ignore[no-any-return]
-    return tape_other(obj)
+        return tape_within(obj, lambda leaf: tape_graph(leaf, serve_nodes) if isinstance(leaf, Pregel) else None)
+    return None

@@ -72,8 +72,8 @@ def time_travel(request: ForkRequest) -> Fork:  # noqa: D417 - its arguments are
 
     The graph really runs, from the recorded inputs and with the recorded answers of humans. Every call is served until
     the fork. After it, calls that were recorded are still served, and only those that depend on the change are
-    executed. The result is written to a derived cassette. The recorded cassette and the graph's own saver stay as they
-    are: the run has a saver in memory.
+    executed: models, and tools that `live` names. The result is written to a derived cassette. The recorded cassette
+    and the graph's own saver stay as they are: the run has a saver in memory.
 
     Args:
         cassette: The recorded run.
@@ -96,8 +96,9 @@ def time_travel(request: ForkRequest) -> Fork:  # noqa: D417 - its arguments are
         resume: Another answer to the question of the step, as `Command(resume=...)` takes it. Without `step`, it
             answers the only question of the run.
         to: The derived cassette; by default `NAME.derived.yaml` beside the recorded one.
-        live: Whether calls without a recording are executed after the fork, or which kinds (`"chat"`) and names are;
-            others raise a miss.
+        live: Which calls without a recording are executed after the fork: `True` for models, embeddings and retrievals;
+            kinds and names, such as `{"chat", "search"}`, the only way to execute tools; `False` for none. Others raise
+            a miss.
 
     Raises:
         ConfigurationError: If the arguments do not fit the recording.

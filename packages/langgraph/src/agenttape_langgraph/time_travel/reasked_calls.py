@@ -44,13 +44,18 @@ class ReaskedCall:
         self._ignored = Ignored.of(run.cassette.preface.ignore)
 
     def __call__(self, asked: Asked, recorded: Interaction) -> bool:
-        """Return true for a recording of the same call that asked no question, or got the same answer to it."""
+        """Return true for a recording of the same call that asked no question, or got the same answer to it.
+
+        The recording of a call that is run through answers it in any case: it gives the answer to its own code.
+        """
         if recorded.kind != "tool" or asked.name != recorded.name or not self._has_its_place(asked, recorded):
             return False
         fingerprint = self._without_answers(asked.name, asked.request)
         if fingerprint != self._without_answers(recorded.name, recorded.request):
             return False
-        return fingerprint not in self._asking or self._got_same_answer(asked, recorded)
+        if fingerprint not in self._asking or self._got_same_answer(asked, recorded):
+            return True
+        return self._is_run_through(recorded)
 
     def _got_same_answer(self, asked: Asked, recorded: Interaction) -> bool:
         """Return true if the answer to the call is the recorded one; requests of observed runs hold no answers."""
@@ -64,6 +69,15 @@ class ReaskedCall:
         if self._at_its_place:
             return recorded.address == asked.address
         return recorded.address.partition("/")[0] in self._roots
+
+    def _is_run_through(self, recorded: Interaction) -> bool:
+        is_frozen = not {recorded.kind, recorded.name}.isdisjoint(project_settings().frozen)
+        return recorded.acts == [] and recorded.number in self._with_calls and not is_frozen
+
+    @cached_property
+    def _with_calls(self) -> set[int | None]:
+        """The recordings that other calls lie inside."""
+        return {entry.parent for entry in self._cassette.entries}
 
     @cached_property
     def _asking(self) -> set[str]:

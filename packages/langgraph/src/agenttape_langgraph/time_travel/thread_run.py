@@ -13,6 +13,7 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 
 from agenttape_core import Session, Step
 from agenttape_core.integration import Plain, plain_value
+from agenttape_core.integration.cassettes import Crossed
 from agenttape_langgraph._compat import twin_of
 from agenttape_langgraph.time_travel.initial_checkpoints import copy_checkpoint
 from agenttape_langgraph.time_travel.plan import Edit, Invocation, Plan, Question, answers_readdressed
@@ -189,13 +190,16 @@ class ThreadRun:
 
     def _serve_reasked(self, invocation: Invocation) -> None:
         """Serve again the calls that interrupted nodes made before their question; later ones were not recorded."""
-        served = (one.number for one in self._session.report.served if _is_below(one.address, invocation.asking))
-        self._session.go_back(done_before(self._cassette, set(served)))
+        used = (one.number for one in self._used() if _is_below(one.address, invocation.asking))
+        self._session.go_back(done_before(self._cassette, set(used)))
 
     def _serve_again(self, stopped: str) -> None:
         """Serve again the calls of nodes that were broken off when the graph at an address was stopped."""
-        served = self._session.report.served
-        self._session.go_back([one.number for one in served if _is_repeated(one.address, stopped)])
+        self._session.go_back([one.number for one in self._used() if _is_repeated(one.address, stopped)])
+
+    def _used(self) -> tuple[Crossed, ...]:
+        """Return the recordings that were served or run through."""
+        return self._session.report.served + self._session.report.ran_through
 
     def _given(self, invocation: Invocation) -> Script[Any]:
         """Return the input of an invocation, with answers under the ids that the questions have in this run."""
