@@ -16,6 +16,7 @@ from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
 from agenttape_llamaindex.limiters import LIMITERS
 from agenttape_llamaindex.llms import LLMS
 from agenttape_llamaindex.postprocessors import POSTPROCESSORS
+from agenttape_llamaindex.readers import READERS
 from agenttape_llamaindex.retrievers import RETRIEVERS
 from agenttape_llamaindex.run_tree import SpanTree
 from agenttape_llamaindex.steps import SessionSteps
@@ -32,6 +33,7 @@ _FAMILIES = (
     TOOLS,
     RETRIEVERS,
     POSTPROCESSORS,
+    READERS,
     *STORES,
 )
 

@@ -6,15 +6,15 @@ loop of a workflow does not sleep but waits until a moment has come, and a chat 
 
 from __future__ import annotations
 
+import asyncio
 import functools
-import time
 import weakref
 from collections.abc import Callable
 from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from agenttape_core.integration import Slot, current_session, executing
+from agenttape_core.integration import Slot, current_session
 from agenttape_llamaindex._compat import is_retry, scheduled
 
 _STEP_NS = 1_000_000
@@ -24,16 +24,20 @@ _STEP_NS = 1_000_000
 def _frozen_clock() -> Any:
     """Return what keeps the clock of the caller's session, or `None` where the clock is real."""
     session = current_session()
-    if session is None or executing() is not None or session.frozen is None:
-        return None
-    return session.frozen if "clock" in session.frozen.kinds else None
+    frozen = session.frozen_here() if session is not None else None
+    return frozen if frozen is not None and "clock" in frozen.kinds else None
 
 
 # -- workflows: timeouts, waits for people, delays between two attempts -----------------------------------------------
 
 
+def _now() -> float:
+    """Return the time of the running loop, which may pass to its next timer on replay while a call waits."""
+    return asyncio.get_running_loop().time()
+
+
 class _Deadlines:
-    """The moments at which the scheduled ticks of the runs in this process are due, by the monotonic clock."""
+    """The moments at which the scheduled ticks of the runs in this process are due, by the clocks of their loops."""
 
     def __init__(self) -> None:
         self._of: weakref.WeakKeyDictionary[Any, dict[int, float]] = weakref.WeakKeyDictionary()
@@ -55,7 +59,7 @@ def scheduling(real: Callable[..., None]) -> Callable[..., None]:
         frozen = _frozen_clock()
         if frozen is None:
             return
-        due = time.monotonic() + max(0.0, at_time - frozen.clock)
+        due = _now() + max(0.0, at_time - frozen.clock)
         _deadlines.of(self).update({number: due for _, number, _ in scheduled(self) if number not in before})
 
     return schedule_tick
@@ -69,7 +73,7 @@ def waiting(real: Callable[..., float | None]) -> Callable[..., float | None]:
         frozen, waits = _frozen_clock(), [due for _, due in _waits(self)]
         if frozen is None or not waits:
             return real(self, now)
-        return max(0.0, min(waits) - time.monotonic())
+        return max(0.0, min(waits) - _now())
 
     return next_wakeup_timeout
 
@@ -85,13 +89,13 @@ def popping(real: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         frozen = _frozen_clock()
         if frozen is None:
             return real(self, now)
-        moment = time.monotonic()
+        moment = _now()
         due = [(at, number) for (at, number, _), when in _waits(self) if when <= moment]
         if not due:
             return []
         latest, numbers = max(at for at, _ in due), {number for _, number in due}
         if latest > frozen.clock:
-            frozen.pass_time(latest - frozen.clock)
+            frozen.pass_time(latest - frozen.clock, since=frozen.passed)
         # The moved clock would make some ticks due too early: they stay behind until their own moment.
         early = [entry for entry in scheduled(self) if entry[1] not in numbers]
         scheduled(self)[:] = [entry for entry in scheduled(self) if entry[1] in numbers]

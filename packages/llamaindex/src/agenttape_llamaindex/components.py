@@ -1,7 +1,7 @@
 """Shared by retrievers, rerankers, stores and tools: which of them are boundaries, and the shapes of their methods.
 
-The components of LlamaIndex's core that are made of others run, and the calls they make are recorded; a class that
-implements an interface itself is a boundary.
+The components of LlamaIndex's core that are made of others run, and the calls they make are recorded. So do classes
+that keep what they have in this process. Any other class that implements such an interface itself is a boundary.
 
 The framework may begin a span for their methods. The span belongs to the method, whether the call is served or not: so
 the function inside of it is substituted.
@@ -13,17 +13,28 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.integration import Cross, Leaf, Shape
+from agenttape_core.integration import Cross, InMemoryClasses, Leaf, Shape
 from agenttape_llamaindex._compat import within_decorators
 
 _CORE = "llama_index.core"
 _WORKFLOWS = ("workflows", "llama_index_instrumentation")
 _REACHING = frozenset({"SentenceTransformerRerank", "NERPIINodePostprocessor", "OnDemandLoaderTool"})
 """Components of the core that run a model of their own, or read from any place that they are given."""
+_IN_MEMORY = InMemoryClasses(
+    (
+        "llama_index.retrievers.bm25.base.BM25Retriever",
+        "llama_index.vector_stores.faiss.base.FaissVectorStore",
+        "llama_index.vector_stores.faiss.map_store.FaissMapVectorStore",
+    ),
+    ("_retrieve", "_aretrieve", "add", "async_add", "delete", "adelete", "query", "aquery"),
+)
+"""Classes of LlamaIndex's other packages that keep what they have in this process."""
 
 
 def is_boundary(cls: type) -> bool:
     """Return whether a call of a class is recorded as a whole."""
+    if cls in _IN_MEMORY:
+        return False
     nearest = _nearest_of_core(cls)
     return nearest is None or inspect.isabstract(nearest) or nearest.__name__ in _REACHING
 
@@ -32,7 +43,11 @@ def is_boundary_but(*interfaces: type) -> Callable[[type], bool]:
     """Return `is_boundary` for interfaces that do not count as abstract to Python."""
 
     def boundary(cls: type) -> bool:
-        return cls not in interfaces and (_nearest_of_core(cls) in interfaces or is_boundary(cls))
+        return (
+            cls not in interfaces
+            and cls not in _IN_MEMORY
+            and (_nearest_of_core(cls) in interfaces or is_boundary(cls))
+        )
 
     return boundary
 

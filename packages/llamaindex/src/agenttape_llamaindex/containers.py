@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -27,7 +26,13 @@ from llama_index.core.schema import TransformComponent
 from llama_index.core.types import BasePydanticProgram
 from llama_index.core.workflow import Workflow
 
-from agenttape_core.integration import alias_class, alias_of, current_session, taking_part
+from agenttape_core.integration import (
+    alias_class,
+    alias_of,
+    async_stream_taking_part,
+    stream_taking_part,
+    taking_part_here,
+)
 from agenttape_llamaindex._compat import is_step, static, within_decorators
 
 CONTAINERS: tuple[type, ...] = (
@@ -48,7 +53,6 @@ CONTAINERS: tuple[type, ...] = (
 _RETURNED = (*CONTAINERS, BaseRetriever)
 """The classes of objects that are taped when a container returns one."""
 _CALLED = frozenset({"__call__"})
-_END: Any = object()
 
 
 def tape_container(container: Any) -> Any:
@@ -86,7 +90,7 @@ def _entered(real: Callable[..., Any]) -> Callable[..., Any]:
 
         @functools.wraps(real)
         async def coroutine(self: Any, *args: Any, **kwargs: Any) -> Any:
-            with _inside():
+            with taking_part_here():
                 return _taped(await real(self, *args, **kwargs))
 
         return coroutine
@@ -95,7 +99,7 @@ def _entered(real: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(real)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with _inside():
+        with taking_part_here():
             return _taped(real(self, *args, **kwargs))
 
     return method
@@ -109,36 +113,5 @@ def _taped(value: Any) -> Any:
         value.response_gen = _taped(value.response_gen)
         return value
     if inspect.isgenerator(value):
-        return _stream(value)
-    return _async_stream(value) if inspect.isasyncgen(value) else value
-
-
-def _stream(real: Generator[Any, Any, Any]) -> Iterator[Any]:
-    try:
-        while True:
-            with _inside():
-                item = next(real, _END)
-            if item is _END:
-                return
-            yield item
-    finally:
-        with _inside():
-            real.close()
-
-
-async def _async_stream(real: AsyncGenerator[Any, Any]) -> AsyncIterator[Any]:
-    try:
-        while True:
-            with _inside():
-                item = await anext(real, _END)
-            if item is _END:
-                return
-            yield item
-    finally:
-        with _inside():
-            await real.aclose()
-
-
-def _inside() -> AbstractContextManager[None]:
-    session = current_session()
-    return taking_part(session) if session is not None else nullcontext()
+        return stream_taking_part(value)
+    return async_stream_taking_part(value) if inspect.isasyncgen(value) else value

@@ -13,6 +13,7 @@ calls are recorded and served as a whole, together with the calls inside.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -142,7 +143,7 @@ class LeafCall:
                 self._executing = executing()
                 _current.set(self)
                 yield
-        except Exception as error:
+        except (Exception, CancelledError) as error:
             if self.run is not None:
                 self.run.error = error
             raise
@@ -155,7 +156,7 @@ class LeafCall:
         try:
             with self.running():
                 yield
-        except Exception as error:
+        except (Exception, CancelledError) as error:
             if self.run is not None:
                 self.run.crossing.raised(error)
             raise

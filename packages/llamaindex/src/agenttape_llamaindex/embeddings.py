@@ -29,7 +29,9 @@ from agenttape_core.integration import (
     model_of,
     named_arguments,
     plain,
+    public_fields,
     settings_of,
+    warn_unless_identified,
 )
 from agenttape_core.integration.codecs import packed
 from agenttape_llamaindex._compat import within_decorators
@@ -65,20 +67,26 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     given = named_arguments(getattr(type(self), name), (argument,), args, kwargs)
     what = given.pop(argument, "")
     make = image_embedding_body if name in _IMAGES else embedding_body
-    settings = {**embedding_settings(self), **given}
+    settings = embedding_settings(self)
 
     def place(session: Session) -> Position | None:
         return own_span(session, self, name)
 
     body = [what] if argument in _SINGLE else what
-    return begin(EMBEDDING, self, type(self).__name__, lambda _: make(body, settings), place)
+
+    def request(session: Session) -> dict[str, Any]:
+        warn_unless_identified(session, EMBEDDING.kind, self, settings, BaseEmbedding)
+        return make(body, {**settings, **given})
+
+    return begin(EMBEDDING, self, type(self).__name__, request, place)
 
 
 def embedding_settings(embedding: Any) -> Mapping[str, Any]:
     """Return the settings that the provider is sent besides the texts, as far as the object has them as attributes."""
     model = {key: name for key, name in model_of(embedding).items() if name != "unknown"}
     sparse = {"sparse": True} if isinstance(embedding, BaseSparseEmbedding) else {}
-    return {**model, **sparse, **settings_of(embedding, EMBEDDING_SETTINGS)}
+    others = {} if model else public_fields(embedding, BaseEmbedding)
+    return {**others, **model, **sparse, **settings_of(embedding, EMBEDDING_SETTINGS)}
 
 
 def _leaf(name: str) -> Leaf:

@@ -30,12 +30,13 @@ from agenttape_core.integration import (
     leaf_call,
     named_arguments,
     state_of,
+    warn_unless_identified,
 )
 from agenttape_llamaindex._compat import within_decorators
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.codec.usage import usage_of
 from agenttape_llamaindex.delegation import call_around
-from agenttape_llamaindex.requests import chat_body, completion_body, llm_params
+from agenttape_llamaindex.requests import chat_body, completion_body, identity_of
 from agenttape_llamaindex.run_tree import LEAVES, own_span
 from agenttape_llamaindex.shapes import async_stream, coroutine, plain, stream, untaped
 
@@ -59,14 +60,16 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if inner is not None:
         return inner
 
-    def body(_: Session) -> dict[str, Any]:
+    def body(session: Session) -> dict[str, Any]:
+        identity = identity_of(self)
+        warn_unless_identified(session, LEAVES[name], self, identity, BaseLLM)
         names = ("messages",) if is_chat else ("prompt", "formatted")
         given = named_arguments(getattr(type(self), name), names, args, kwargs)
         if is_chat:
             messages = given.pop("messages", ())
-            return chat_body(messages, llm_params(self, given))
+            return chat_body(messages, {**identity, **given})
         prompt, formatted = given.pop("prompt", ""), given.pop("formatted", False)
-        return completion_body(str(prompt), llm_params(self, {**given, "formatted": formatted or None}))
+        return completion_body(str(prompt), {**identity, **given, "formatted": formatted or None})
 
     def place(session: Session) -> Position | None:
         return own_span(session, self, name)

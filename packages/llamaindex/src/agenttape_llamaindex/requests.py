@@ -7,49 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.llms.llm import LLM
 
-from agenttape_core.integration import model_of, request_value, settings_of
+from agenttape_core.integration import MODEL_SETTINGS, model_of, public_fields, request_value, settings_of
 from agenttape_llamaindex.request_values import keyed_message, plain_argument, plain_field
 
 _TRANSPORT = frozenset({"stream", "streaming", "stream_options"})
 """Parameters that say how the answer travels, and are no part of the request."""
-_LLM_SETTINGS = (
-    "temperature",
-    "max_tokens",
-    "max_completion_tokens",
-    "max_new_tokens",
-    "num_output",
-    "top_p",
-    "top_k",
-    "min_p",
-    "frequency_penalty",
-    "presence_penalty",
-    "repetition_penalty",
-    "logprobs",
-    "top_logprobs",
-    "logit_bias",
-    "seed",
-    "stop",
-    "stop_sequences",
-    "strict",
-    "json_mode",
-    "response_format",
-    "reasoning_effort",
-    "reasoning_options",
-    "reasoning",
-    "thinking",
-    "thinking_dict",
-    "thinking_config",
-    "modalities",
-    "audio_config",
-    "generation_config",
-    "generate_kwargs",
-    "additional_kwargs",
-    "model_kwargs",
-    "instructions",
-    "built_in_tools",
-)
-"""The attributes of LLMs that they send to their provider, by the names that they use."""
 
 
 def chat_body(messages: Sequence[ChatMessage], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,15 +56,16 @@ def image_embedding_body(images: Sequence[Any], settings: Mapping[str, Any]) -> 
     return {**_given(settings), "images": [plain_field(image) for image in images]}
 
 
-def llm_params(llm: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return everything that a call of an LLM sends besides its messages or its prompt.
+def identity_of(llm: Any) -> dict[str, Any]:
+    """Return the part of an LLM's requests that it sends with each of them: which model, how it samples.
 
     Args:
         llm: The LLM.
-        given: The arguments of the call itself, which take precedence over the attributes of the LLM.
     """
     name = model_of(llm) or {"model": _model_name(llm)}
-    return {**name, **settings_of(llm, _LLM_SETTINGS), **given}
+    if name["model"] is None:
+        return public_fields(llm, LLM)
+    return {**name, **settings_of(llm, MODEL_SETTINGS)}
 
 
 def _model_name(llm: Any) -> str | None:

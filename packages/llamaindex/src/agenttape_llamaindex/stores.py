@@ -68,25 +68,32 @@ GRAPH_WRITES: Methods = {
     "delete": ("entity_names", "relation_names", "properties", "ids"),
     "delete_llama_nodes": ("node_ids", "ref_doc_ids"),
 }
-KEY_VALUE_METHODS: Methods = {
-    "put": ("key", "val", "collection"),
-    "put_all": ("kv_pairs", "collection", "batch_size"),
+KEY_VALUE_READS: Methods = {
     "get": ("key", "collection"),
     "get_all": ("collection",),
+}
+KEY_VALUE_WRITES: Methods = {
+    "put": ("key", "val", "collection"),
+    "put_all": ("kv_pairs", "collection", "batch_size"),
     "delete": ("key", "collection"),
 }
-CHAT_METHODS: Methods = {
-    "set_messages": ("key", "messages"),
+CHAT_READS: Methods = {
     "get_messages": ("key",),
+    "get_keys": (),
+}
+CHAT_WRITES: Methods = {
+    "set_messages": ("key", "messages"),
     "add_message": ("key", "message"),
     "delete_messages": ("key",),
     "delete_message": ("key", "idx"),
     "delete_last_message": ("key",),
-    "get_keys": (),
 }
-DATABASE_METHODS: Methods = {
+DATABASE_READS: Methods = {
     "get_messages": ("key", "status", "limit", "offset"),
     "count_messages": ("key", "status"),
+    "get_keys": (),
+}
+DATABASE_WRITES: Methods = {
     "add_message": ("key", "message", "status"),
     "add_messages": ("key", "messages", "status"),
     "set_messages": ("key", "messages", "status"),
@@ -94,12 +101,13 @@ DATABASE_METHODS: Methods = {
     "delete_messages": ("key", "status"),
     "delete_oldest_messages": ("key", "n"),
     "archive_oldest_messages": ("key", "n"),
-    "get_keys": (),
 }
 """The methods of a chat store in a database, all of them asynchronous."""
-MEMORY_METHODS: Methods = {
+MEMORY_READS: Methods = {
     "get": ("input",),
     "get_all": (),
+}
+MEMORY_WRITES: Methods = {
     "put": ("message",),
     "put_messages": ("messages",),
     "set": ("messages",),
@@ -107,28 +115,38 @@ MEMORY_METHODS: Methods = {
 }
 
 
-def _cross(  # noqa: PLR0917 - the first three are bound for each method
-    boundary: Boundary, names: tuple[str, ...], method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+def _cross(  # noqa: PLR0917 - all but the last three are bound for each method
+    boundary: Boundary,
+    names: tuple[str, ...],
+    writes: bool,
+    method: str,
+    self: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Crossing | None:
     if is_in_process(self):
         return None
     arguments = named_arguments(static(type(self), method), names, args, kwargs)
     settings = settings_of(self, STORE_SETTINGS)
-    return begin(boundary, self, type(self).__name__, lambda _: method_body(method, arguments, settings))
+    return begin(boundary, self, type(self).__name__, lambda _: method_body(method, arguments, settings), writes=writes)
 
 
-def _leaves(boundary: Boundary, methods: Methods) -> dict[str, Leaf]:
+def _leaves(boundary: Boundary, reads: Methods, writes: Methods) -> dict[str, Leaf]:
+    """Return the leaves of a kind of store, whose writes are memory."""
     leaves = {}
-    for method, names in methods.items():
-        cross = functools.partial(_cross, boundary, names, method)
+    for method, names in {**reads, **writes}.items():
+        cross = functools.partial(_cross, boundary if method in reads else MEMORY, names, method in writes, method)
         leaves[method] = spanned(plain, cross)
         leaves[_ASYNC_NAMES.get(method, f"a{method}")] = spanned(coroutine, cross)
     return leaves
 
 
 def _database_leaves() -> dict[str, Leaf]:
-    crossings = {name: functools.partial(_cross, MEMORY, names, name) for name, names in DATABASE_METHODS.items()}
-    return {name: spanned(coroutine, cross) for name, cross in crossings.items()}
+    methods = {**DATABASE_READS, **DATABASE_WRITES}
+    return {
+        name: spanned(coroutine, functools.partial(_cross, MEMORY, names, name in DATABASE_WRITES, name))
+        for name, names in methods.items()
+    }
 
 
 def _family(base: type, leaves: dict[str, Leaf]) -> Family:
@@ -142,13 +160,11 @@ def _family(base: type, leaves: dict[str, Leaf]) -> Family:
     return Family(base, leaves, defaults=own, is_boundary=is_boundary)
 
 
-VECTOR_STORES = _family(
-    BasePydanticVectorStore, {**_leaves(RETRIEVAL, VECTOR_SEARCHES), **_leaves(MEMORY, VECTOR_WRITES)}
-)
-GRAPH_STORES = _family(PropertyGraphStore, {**_leaves(RETRIEVAL, GRAPH_SEARCHES), **_leaves(MEMORY, GRAPH_WRITES)})
-KEY_VALUE_STORES = _family(BaseKVStore, _leaves(MEMORY, KEY_VALUE_METHODS))
-CHAT_STORES = _family(BaseChatStore, _leaves(MEMORY, CHAT_METHODS))
-MEMORIES = _family(BaseMemory, _leaves(MEMORY, MEMORY_METHODS))
+VECTOR_STORES = _family(BasePydanticVectorStore, _leaves(RETRIEVAL, VECTOR_SEARCHES, VECTOR_WRITES))
+GRAPH_STORES = _family(PropertyGraphStore, _leaves(RETRIEVAL, GRAPH_SEARCHES, GRAPH_WRITES))
+KEY_VALUE_STORES = _family(BaseKVStore, _leaves(MEMORY, KEY_VALUE_READS, KEY_VALUE_WRITES))
+CHAT_STORES = _family(BaseChatStore, _leaves(MEMORY, CHAT_READS, CHAT_WRITES))
+MEMORIES = _family(BaseMemory, _leaves(MEMORY, MEMORY_READS, MEMORY_WRITES))
 CHAT_DATABASES = Family(
     AsyncDBChatStore, _database_leaves(), is_boundary=is_boundary_but(AsyncDBChatStore, SQLAlchemyChatStore)
 )
@@ -160,14 +176,17 @@ STORES = (VECTOR_STORES, GRAPH_STORES, KEY_VALUE_STORES, CHAT_STORES, CHAT_DATAB
 def tape_store(store: Any) -> Any:
     """Return the taped alias of a store; a taped one is returned as it is.
 
+    One in memory runs on every replay, and the calls that it makes are taped.
+
     Raises:
         ConfigurationError: If it keeps its messages in the process.
     """
-    if isinstance(store, BaseMemory) and not is_boundary(type(store)):
+    family = next(family for family in STORES if isinstance(store, family.base))
+    if not family.is_boundary(type(store)) and family is not CHAT_DATABASES:
         return tape_container(store)
     if is_in_process(store):
         raise ConfigurationError(
             f"cannot tape {type(store).__module__}.{type(store).__qualname__}: it keeps its messages in the process, "
             "where a replay finds them as a recording did\n  use it as it is"
         )
-    return next(family for family in STORES if isinstance(store, family.base)).tape(store)
+    return family.tape(store)

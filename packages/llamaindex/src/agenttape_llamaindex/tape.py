@@ -14,13 +14,14 @@ from agenttape_llamaindex.containers import CONTAINERS, tape_container
 from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
 from agenttape_llamaindex.llms import tape_llm
 from agenttape_llamaindex.postprocessors import POSTPROCESSORS
+from agenttape_llamaindex.readers import READERS
 from agenttape_llamaindex.retrievers import RETRIEVERS
 from agenttape_llamaindex.stores import STORES, tape_store
 from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
 
 T = TypeVar("T")
 
-_FAMILIES = (EMBEDDINGS, SPARSE_EMBEDDINGS, FUNCTION_TOOLS, TOOLS, RETRIEVERS, POSTPROCESSORS)
+_FAMILIES = (EMBEDDINGS, SPARSE_EMBEDDINGS, FUNCTION_TOOLS, TOOLS, RETRIEVERS, POSTPROCESSORS, READERS)
 
 _TAPED_BY: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (StandIn, as_it_is),
@@ -38,10 +39,10 @@ def tape(obj: T) -> T:
     Outside any session it behaves exactly as `obj` does, whose state it shares. Taping twice is taping once.
 
     Args:
-        obj: An LLM, also a structured one; an embedding model; a tool, a retriever, a node postprocessor, a store, a
-            memory. A query engine, a chat engine, an index, a workflow, an agent and any other object that is made of
-            components runs on every replay: its calls that reach outside are taped, also in sessions that are not
-            ambient.
+        obj: An LLM, also a structured one; an embedding model; a tool, a retriever, a node postprocessor, a reader, a
+            store, a memory. A query engine, a chat engine, an index, a workflow, an agent and any other object that is
+            made of components runs on every replay, as stores in memory do: its calls that reach outside are taped,
+            also in sessions that are not ambient.
 
     Raises:
         ConfigurationError: If `obj` is of no such class, or keeps its state where an alias cannot share it.
@@ -51,7 +52,8 @@ def tape(obj: T) -> T:
             return tape_it(obj)  # type: ignore[no-any-return]
     raise ConfigurationError(
         f"cannot tape {type(obj).__module__}.{type(obj).__qualname__}: expected an LLM, an embedding "
-        "model, a tool, a retriever, a postprocessor, a store, or an engine, an agent or a workflow of LlamaIndex\n"
+        "model, a tool, a retriever, a postprocessor, a reader, a store, or an engine, an agent or a "
+        "workflow of LlamaIndex\n"
         "  tape its components, open a session with ambient=True, which tapes every component that is called, or mark "
         "the functions that reach outside with agenttape_core.boundary"
     )

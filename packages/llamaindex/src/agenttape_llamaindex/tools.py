@@ -15,6 +15,7 @@ from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolOu
 
 from agenttape_core import DriftError
 from agenttape_core.integration import (
+    UNAVAILABLE,
     Boundary,
     Call,
     Cross,
@@ -35,9 +36,9 @@ from agenttape_llamaindex.effects import Effects, effects_of
 from agenttape_llamaindex.requests import tool_body
 
 
-def _missed_output(crossing: Crossing, drift: DriftError) -> Any:
+def _missed_output(crossing: Crossing, _: DriftError) -> Any:
     name = crossing.request.name
-    return ToolOutput(tool_name=name, content=str(drift), raw_input={}, raw_output=str(drift), is_error=True)
+    return ToolOutput(tool_name=name, content=UNAVAILABLE, raw_input={}, raw_output=UNAVAILABLE, is_error=True)
 
 
 FUNCTION = Boundary("tool")

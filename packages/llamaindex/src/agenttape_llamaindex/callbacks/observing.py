@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
+from asyncio import CancelledError
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from workflows import Workflow
 from agenttape_core import Rule
 from agenttape_core.integration import ExecutedCrossing, Leaf
 from agenttape_core.integration.observing import (
-    CANCELLED,
+    INTERRUPTED,
     ObservedCall,
     Observer,
     Unrecorded,
@@ -299,12 +300,13 @@ class Observing(Observer[OpenSpan]):
     def _not_embedded(self, span: OpenSpan, hidden: HiddenLeaf, error: BaseException | None) -> None:
         """Record that an embedding model failed, if its argument is certain."""
         argument = hidden.failed_with(getattr(span.instance, "embed_batch_size", None))
-        if argument is None or not isinstance(error, Exception) or getattr(span.instance, "embeddings_cache", None):
-            span.lost = ONE_OF_MANY if isinstance(error, Exception) else CANCELLED
+        is_outcome = isinstance(error, Exception | CancelledError)
+        if argument is None or not is_outcome or getattr(span.instance, "embeddings_cache", None):
+            span.lost = ONE_OF_MANY if is_outcome else INTERRUPTED
             return
         crossing = self._cross(span, hidden.leaf, (argument,), {})
         if crossing is not None:
-            crossing.raised(error)
+            ObservedCall(crossing).failed(error)
 
     # -- workflows ---------------------------------------------------------------------------------------------
 
