@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from agenttape_core.lifecycle import surroundings
+
 from .kit.fixtures import interruptible, project
 
 if TYPE_CHECKING:
@@ -65,6 +67,13 @@ def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove `AGENTTAPE_*` from the environment."""
     for variable in [name for name in os.environ if name.startswith("AGENTTAPE_")]:
         monkeypatch.delenv(variable)
+
+
+@pytest.fixture(autouse=True)
+def _no_replay_left_open() -> Iterator[None]:
+    """Take down what surrounded replays that pytest's own reports of a test in a test still hold."""
+    yield
+    surroundings.let_all_go()
 
 
 @pytest.fixture(autouse=True)

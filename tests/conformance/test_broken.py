@@ -295,7 +295,7 @@ class ForgetsTheTask(TapedClient):
         return super().crossing(session, question, shape, position=session.root.child("Client"))
 
 
-@breaks("test_cancelled_call_leaves_no_record", "acall")
+@breaks("test_cancelled_call_is_cancelled_again", "acall")
 class RecordsCancellation(TapedClient):
     """A cancellation is recorded like an error."""
 

@@ -482,7 +482,7 @@ def test_nested_and_recursive() -> None:
     """What a boundary calls is recorded inside it; a recursive one inside itself; served, none of it runs."""
     ran: list[int] = []
 
-    @boundary("tool")
+    @boundary
     def countdown(n: int) -> list[int]:
         ran.append(n)
         return [n, *(countdown(n - 1) if n else [leaf()])]

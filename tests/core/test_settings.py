@@ -40,6 +40,7 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "cassette_dir": ('"tapes"', "tapes", "tapes"),
     "live": ('["chat", "roll"]', "chat, roll", ("chat", "roll")),
     "frozen": ('["tool"]', "tool", ("tool",)),
+    "through": ('["task"]', "task", ("task",)),
     "exhausted": ('"last"', "last", "last"),
     "match_on": ('["exact", "address"]', "exact, address", ("exact", "address")),
     "ignore": ('["**.now", "arguments.at"]', "arguments.at, **.now", ("**.now", "arguments.at")),
@@ -49,7 +50,9 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "unused": ('"warn"', "warn", "warn"),
     "on_error": ('"keep"', "keep", "keep"),
     "pace": ('"recorded"', "recorded", 1.0),
+    "prove": ('"fail"', "FAIL", "fail"),
     "tracing": ("true", "true", True),
+    "http": ("true", "true", True),
     "freeze": ("[]", "", ()),
     "egress": ('["a.example"]', "a.example,", ("a.example",)),
     "tags": ('["x"]', " x ", ("x",)),
@@ -63,6 +66,10 @@ ALL: dict[str, tuple[str, str, Any]] = {
 }
 
 
+PATHS = {"cassette_dir", "prices", "retirements"}
+"""The settings that are paths: those of a file start from its folder."""
+
+
 def test_all_are_listed() -> None:
     """The table of these tests knows every setting."""
     assert set(ALL) | {"redaction_key"} == set(Settings.model_fields)
@@ -72,7 +79,8 @@ def test_all_are_listed() -> None:
 def test_from_the_file_and_the_environment(tmp_path: Path, key: str) -> None:
     """Every setting can stand in the file, and in a variable that mirrors it."""
     toml, variable, expected = ALL[key]
-    assert getattr(load_settings(project(tmp_path / "p", f"{key} = {toml}"), {}), key) == expected
+    in_file = str(tmp_path / "p" / expected) if key in PATHS else expected
+    assert getattr(load_settings(project(tmp_path / "p", f"{key} = {toml}"), {}), key) == in_file
     assert getattr(load_settings(tmp_path, {f"AGENTTAPE_{key.upper()}": variable}), key) == expected
 
 
@@ -85,12 +93,35 @@ def test_precedence(tmp_path: Path) -> None:
 
 
 def test_nearest_project(tmp_path: Path) -> None:
-    """The nearest `pyproject.toml` at or above the folder counts, even if it has no table for us."""
+    """The nearest `pyproject.toml` at or above the folder that has a table for us counts, even if that is empty."""
     project(tmp_path, 'mode = "once"')
     (tmp_path / "a" / "b").mkdir(parents=True)
-    assert load_settings(tmp_path / "a" / "b", {}).mode == "once"
     (tmp_path / "a" / "pyproject.toml").write_text('[project]\nname = "other"\n', encoding="utf-8")
+    assert load_settings(tmp_path / "a" / "b", {}).mode == "once"
+    project(tmp_path / "a", "")
     assert load_settings(tmp_path / "a" / "b", {}).mode == "none"
+
+
+def test_paths_start_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cassette is one file from every folder of the project; in a variable, a path starts from the working folder."""
+    world, deep = World(), project(tmp_path, 'mode = "once"\ncassette_dir = "tests/tapes"') / "src" / "deep"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with use_cassette("c"):
+        assert world.tool("t") == "t 1"
+    monkeypatch.chdir(deep)
+    with use_cassette("c") as session:
+        assert world.tool("t") == "t 1"
+    assert session.path == tmp_path / "tests" / "tapes" / "c.yaml"
+    monkeypatch.setenv("AGENTTAPE_CASSETTE_DIR", "here")
+    with use_cassette("c"):
+        assert world.tool("t") == "t 2"
+    assert (deep / "here" / "c.yaml").is_file()
+    monkeypatch.delenv("AGENTTAPE_CASSETTE_DIR")
+    project(tmp_path, 'mode = "once"')  # as does the default, where there is a table
+    with use_cassette("c"):
+        assert world.tool("t") == "t 3"
+    assert (tmp_path / "cassettes" / "c.yaml").is_file()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -106,6 +107,22 @@ def test_page_is_true(
     for excerpt in EXCERPT.finditer(page.read_text(encoding="utf-8")):
         written = (project / excerpt["file"]).read_text(encoding="utf-8")
         assert excerpt["text"] in written, f"{page.name} shows what is not in {excerpt['file']}:\n{written}"
+
+
+@pytest.mark.usefixtures("openai")
+def test_the_sdk_of_the_page_replays_in_a_new_process(project: Path) -> None:
+    """An SDK looks at the machine once in a process; in this one it did so while nothing was offline."""
+    (snippet,) = [example.source for example in find_examples(ROOT / "docs" / "http.md") if "OpenAI(" in example.source]
+    modes = '("once", "none")'
+    assert modes in snippet
+    script = "from agenttape_core import use_cassette\n" + snippet.replace(modes, "sys.argv[1:]")
+    (project / "sdk.py").write_text(f"import sys\n{script.replace('answers[0] == answers[1], ', '')}", encoding="utf-8")
+    shown = [
+        subprocess.run([sys.executable, "sdk.py", mode], capture_output=True, text=True, check=False)
+        for mode in ("once", "none")
+    ]
+    assert [run.stderr for run in shown] == ["", ""]
+    assert [run.stdout for run in shown] == ["0 served, 1 executed\n", "1 served, 0 executed\n"]
 
 
 def test_no_more_snippets_are_skipped() -> None:

@@ -269,7 +269,7 @@ async def test_failing_tools(world: World, tmp_path: Path) -> None:
 
 
 async def test_sub_agent_as_a_tool(world: World, tmp_path: Path) -> None:
-    """An agent inside a tool is recorded below the tool, and not called when the tool is served."""
+    """An agent inside a tool is recorded below the tool, and runs on replay: its calls are served, not the tool."""
     inner = sequential_agent(world)
 
     @tool
@@ -292,7 +292,7 @@ async def test_sub_agent_as_a_tool(world: World, tmp_path: Path) -> None:
     world.gone = True
     with use_cassette(path) as replay:
         assert await agent.ainvoke(QUESTION) == recorded
-    assert str(replay.report) == "3 served, 0 executed"
+    assert str(replay.report) == "9 served, 0 executed, 1 run through"
 
 
 async def test_sub_agent_in_a_live_tool(world: World, tmp_path: Path) -> None:

@@ -221,6 +221,7 @@ def test_connection_error(loopback: OpenAILoopback, tmp_path: Path) -> None:
             model.invoke("hello")
 
 
+@pytest.mark.process
 def test_error_where_the_provider_is_not_loaded(loopback: OpenAILoopback, tmp_path: Path) -> None:
     """If the provider's package is not imported, an error that names the original takes its place."""
     import openai

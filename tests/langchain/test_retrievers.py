@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import pickle
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +19,7 @@ from langchain_core.tools import create_retriever_tool
 from agenttape_core import CassetteMissError, DriftError, use_cassette
 from agenttape_core.integration import Position
 from agenttape_core.integration.observing import Observation
+from agenttape_core.lifecycle.running_test import RunningTest, during
 from agenttape_langchain import tape
 from agenttape_langchain.requests import retrieval_body
 from agenttape_langchain.retrievers import RETRIEVAL
@@ -134,6 +137,21 @@ def test_changed_setting_misses(world: World, tmp_path: Path) -> None:
     world.gone = True
     with pytest.raises(CassetteMissError), use_cassette(path):
         Plain(world=world, k=10).with_retry().invoke("a")
+
+
+def test_a_replay_that_missed_is_let_go(world: World, tmp_path: Path) -> None:
+    """A chain that failed leaves nothing in the context of its caller that keeps the session and its surroundings."""
+    path = tmp_path / "found.yaml"
+    with use_cassette(path, mode="all"):
+        Plain(world=world).invoke("a")
+    other = RunningTest(tmp_path, tmp_path, lambda _: None)  # a test keeps the reports of its sessions
+    with pytest.raises(CassetteMissError), during(other), use_cassette(path) as session:
+        Plain(world=world).with_retry().invoke("b")
+    del other
+    ended = weakref.ref(session)
+    del session
+    gc.collect()
+    assert ended() is None
 
 
 @pytest.mark.parametrize("mode", ["none", "all"])

@@ -7,9 +7,9 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from langchain_core.stores import BaseStore, InMemoryByteStore
+from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import CassetteMissError, ServedWriteError, use_cassette
 from agenttape_langchain import tape
 
 if TYPE_CHECKING:
@@ -165,18 +165,40 @@ def test_errors_are_recorded(world: World, tmp_path: Path) -> None:
                 next(keys)
 
 
-async def test_store_of_the_framework(tmp_path: Path) -> None:
-    """`InMemoryByteStore` replays empty."""
-    path = tmp_path / "store.yaml"
+@pytest.mark.parametrize("cls", [InMemoryStore, InMemoryByteStore])
+@pytest.mark.parametrize("taped", [False, True])
+async def test_a_store_in_memory_runs(cls: Any, tmp_path: Path, *, taped: bool) -> None:
+    """It holds on replay what the program put there, and nothing of it is recorded."""
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "store.yaml", mode=mode) as session:
+            store = tape(cls()) if taped else cls()
+            store.mset([("a", b"1"), ("b", b"2")])
+            await store.amdelete(["b"])
+            assert await store.amget(["a", "b"]) == [b"1", None]
+            assert [key async for key in store.ayield_keys()] == list(store.yield_keys()) == ["a"]
+            assert store.store == {"a": b"1"}
+        assert session.interactions == []
+
+
+@pytest.mark.parametrize("write", ["mset", "mdelete", "amset", "amdelete"])
+async def test_nothing_is_executed_after_a_served_write(write: str, world: World, tmp_path: Path) -> None:
+    """A store to which a write was served does not hold it; one that was only read is as it was."""
+    path, store = tmp_path / "store.yaml", RemoteStore(world)
+
+    async def change() -> None:
+        done = getattr(store, write)([("a", b"1")] if "mset" in write else ["a"])
+        if write.startswith("a"):
+            await done
+
     with use_cassette(path, mode="all"):
-        store = InMemoryByteStore()
-        store.mset([("a", b"1")])
-        recorded = [await store.amget(["a"]), list(store.yield_keys())]
-    with use_cassette(path):
-        store = InMemoryByteStore()
-        store.mset([("a", b"1")])
-        assert [await store.amget(["a"]), list(store.yield_keys())] == recorded
-        assert store.store == {}
+        store.mget(["a"])
+        await change()
+    with pytest.raises(ServedWriteError, match="this RemoteStore"), use_cassette(path, mode="new_episodes") as session:
+        store.mget(["a"])
+        store.mget(["b"])
+        assert (len(session.report.served), len(session.report.executed)) == (1, 1)
+        await change()
+        store.mget(["c"])
 
 
 def test_taped_store_is_what_it_was(world: World) -> None:

@@ -1,8 +1,9 @@
-"""Vector stores are recorded, reads and writes, and replayed without a store."""
+"""Vector stores elsewhere are recorded, reads and writes, and replayed without a store; those in memory run."""
 
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from agenttape_core import CassetteMissError, use_cassette
+from agenttape_core import CassetteMissError, ConfigurationError, ServedWriteError, in_memory, use_cassette
 from agenttape_langchain import tape
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 class CountingEmbeddings(Embeddings):
     """Gives each text a vector of its own."""
+
+    model = "counting"
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -165,46 +168,173 @@ def test_other_collection_or_document_misses(world: World, tmp_path: Path) -> No
             store.similarity_search("q") if document is None else store.add_documents([document])
 
 
-async def test_store_of_the_framework(world: World, tmp_path: Path) -> None:
-    """`InMemoryVectorStore` replays empty: scores, ids and vectors come from the cassette, embeddings are children."""
-    path = tmp_path / "store.yaml"
+async def use_in_memory(store: Any) -> list[Any]:
+    """Fill a store in memory and search it in every way; all that it answers, and all that it holds."""
+    answers = [
+        store.add_documents([Document("a", id="1"), Document("bb"), Document("ccc")]),
+        store.similarity_search_with_score("q", k=2),
+        await store.amax_marginal_relevance_search("q", k=1),
+        [(document.id, document.page_content) for document in await store.as_retriever().ainvoke("q")],
+        store.delete(["1"]),
+    ]
+    return [*answers, store.store]
+
+
+class Counted(InMemoryVectorStore):
+    """Does more than the store of the framework, and its work by it."""
+
+    def add_documents(self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any) -> list[str]:
+        self.added = getattr(self, "added", 0) + len(documents)
+        return super().add_documents(documents, ids, **kwargs)
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        return [document for document, _ in self.similarity_search_with_score(query, k)]
+
+
+@pytest.mark.parametrize("way", ["ambient", "taped", "both"])
+@pytest.mark.parametrize("cls", [InMemoryVectorStore, Counted])
+async def test_a_store_in_memory_runs(cls: Any, way: str, world: World, tmp_path: Path) -> None:
+    """It holds on replay what the program put there, and only its embeddings are served; a retriever of it runs too."""
+    path, ambient = tmp_path / "store.yaml", way != "taped"
 
     async def run() -> list[Any]:
-        store = InMemoryVectorStore(CountingEmbeddings(world))
-        return [
-            store.add_documents([Document("a", id="1"), Document("bb"), Document("ccc")]),
-            store.similarity_search_with_score("q", k=2),
-            store.similarity_search_by_vector([1.0] * 3, k=1),
-            await store.amax_marginal_relevance_search("q", k=1),
-            store.get_by_ids(["1"]),
-            len(store.store),
-        ]
+        store = cls(CountingEmbeddings(world))
+        return await use_in_memory(store if way == "ambient" else tape(store))
 
-    with use_cassette(path, mode="all") as recording:
+    with use_cassette(path, mode="all", ambient=ambient) as recording:
         recorded = await run()
-    assert [row.kind for row in recording.interactions] == [
-        "memory", "embeddings", "retrieval", "embeddings", "retrieval", "retrieval", "embeddings", "retrieval",
-    ]  # fmt: skip
-    assert recording.interactions[1].parent == 1
-    assert recording.interactions[1].address == "InMemoryVectorStore/CountingEmbeddings"
+    assert [row.kind for row in recording.interactions] == ["embeddings"] * 4
+    assert [text for _, text in recorded[3]] != []
+    assert len(recorded[-1]) == 2
     world.gone = True
-    with use_cassette(path) as replay:
-        assert await run() == [*recorded[:-1], 0]
-    assert len(replay.report.served) == 5
+    with use_cassette(path, ambient=ambient) as replay:
+        assert await run() == recorded
+    assert len(replay.report.served) == 4
+
+
+def test_a_taped_retriever_over_a_store_in_memory_runs(world: World, tmp_path: Path) -> None:
+    """Its embeddings are served, also where nothing else takes part."""
+    path = tmp_path / "store.yaml"
+    found = []
+    for mode in ("all", "none"):
+        world.gone = mode == "none"
+        with use_cassette(path, mode=mode, ambient=False) as session:
+            store = tape(InMemoryVectorStore(CountingEmbeddings(world)))
+            store.add_texts(["a", "bb"], ids=["1", "2"])
+            found.append(tape(store.as_retriever()).invoke("q"))
+    assert found[0] == found[1] != []
+    assert [served.kind for served in session.report.served] == ["embeddings"] * 2
 
 
 def test_store_made_of_texts(world: World, tmp_path: Path) -> None:
-    """Texts that a class method adds to the store it makes are served, too."""
+    """Texts that a class method adds to the store it makes are in the store, too."""
     path = tmp_path / "store.yaml"
 
     def run() -> Any:
-        return InMemoryVectorStore.from_texts(["a", "bb"], CountingEmbeddings(world)).similarity_search("q")
+        store = InMemoryVectorStore.from_texts(["a", "bb"], CountingEmbeddings(world))
+        return store.similarity_search("q"), store.store
 
     with use_cassette(path, mode="all"):
         recorded = run()
     world.gone = True
     with use_cassette(path):
         assert run() == recorded
+
+
+class Client(InMemoryVectorStore):
+    """Derives from a store in memory, and does its work elsewhere."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(CountingEmbeddings(world))
+        self.world = world
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        return [Document(f"{query} {self.world.reach('search')}")]
+
+
+def test_who_derives_from_a_store_in_memory_and_works_elsewhere_is_served(world: World, tmp_path: Path) -> None:
+    """A leaf that uses no part of the class in memory belongs to something else."""
+    path = tmp_path / "store.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = Client(world).similarity_search("q")
+    world.gone = True
+    with use_cassette(path):
+        assert Client(world).similarity_search("q") == recorded
+
+
+def test_a_declared_class_runs(world: World, tmp_path: Path) -> None:
+    """A class of the user's that keeps all it has in this process is no boundary once it is declared."""
+
+    @in_memory
+    class Mine(RemoteStore):
+        def __init__(self, texts: list[str]) -> None:
+            self.texts = texts
+
+        def add_texts(self, texts: Iterable[str], *args: Any, **kwargs: Any) -> list[str]:
+            self.texts += texts
+            return []
+
+        def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+            return [Document(text) for text in self.texts if query in text]
+
+    with use_cassette(tmp_path / "store.yaml", mode="all") as session:
+        store = tape(Mine([]))
+        store.add_texts(["a", "ab"])
+        assert [document.page_content for document in store.as_retriever().invoke("b")] == ["ab"]
+    assert session.interactions == []
+    with pytest.raises(ConfigurationError, match="takes a class"):
+        in_memory(Mine([]))  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("module", ["langchain_community.vectorstores.faiss", "elsewhere"])
+def test_classes_of_others_are_known_by_name(module: str, world: World, tmp_path: Path) -> None:
+    """A known class of a package that need not be installed runs; one of the same name elsewhere is served."""
+    cls = type("FAISS", (RemoteStore,), {"__module__": module})
+    with use_cassette(tmp_path / "store.yaml", mode="all") as session:
+        cls(world).similarity_search("q")
+    assert len(session.interactions) == (module == "elsewhere")
+
+
+@pytest.mark.parametrize("through", ["store", "retriever", "alias", "copy"])
+def test_nothing_is_executed_after_a_served_write(through: str, world: World, tmp_path: Path) -> None:
+    """A store to which a write was served does not hold it: no session executes anything on it, whoever calls."""
+    path, store = tmp_path / "store.yaml", RemoteStore(world)
+    with use_cassette(path, mode="all"):
+        store.add_texts(["a"])
+    with use_cassette(path):
+        store.add_texts(["a"])
+    use: dict[str, Any] = {
+        "store": lambda: store.similarity_search("q"),
+        "retriever": lambda: store.as_retriever().invoke("q"),
+        "alias": lambda: tape(store).similarity_search("q"),
+        "copy": lambda: copy(store).similarity_search("q"),
+    }
+    for mode, name in (("all", "other.yaml"), ("new_episodes", "store.yaml")):
+        with (
+            pytest.raises(ServedWriteError, match=r"this RemoteStore does not hold.*\n.*store\.yaml") as refused,
+            use_cassette(tmp_path / name, mode=mode),
+            pytest.raises(ServedWriteError),
+        ):  # and the session remembers it
+            use[through]()
+        assert "in_memory(RemoteStore)" in str(refused.value)
+    with pytest.raises(ServedWriteError), use_cassette(tmp_path / "bare.yaml", mode="all", ambient=False):
+        store.similarity_search("q")
+    assert RemoteStore(world).similarity_search("q") != []
+    with use_cassette(tmp_path / "fresh.yaml", mode="all"):
+        assert RemoteStore(world).similarity_search("q") != []  # another object of the class
+
+
+def test_reads_that_were_served_change_nothing(world: World, tmp_path: Path) -> None:
+    """An object of which only reads were served may be executed."""
+    path, store = tmp_path / "store.yaml", RemoteStore(world)
+    with use_cassette(path, mode="all"):
+        store.similarity_search("q")
+    with use_cassette(path, mode="new_episodes") as session:
+        store.similarity_search("q")
+        store.similarity_search("r")
+        store.add_texts(["a"])
+        store.similarity_search("s")
+    assert (len(session.report.served), len(session.report.executed)) == (1, 3)
 
 
 @pytest.mark.parametrize("ambient", [True, False])

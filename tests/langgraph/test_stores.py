@@ -1,4 +1,4 @@
-"""LangGraph's stores: served where they reach outside or are taped, filled again where they do not."""
+"""LangGraph's stores: served where they reach outside, filled again where they do not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.store.memory import InMemoryStore
 
-from agenttape_core import CassetteMissError, open_cassette, use_cassette
+from agenttape_core import CassetteMissError, ServedWriteError, open_cassette, use_cassette
 from agenttape_langgraph import tape
 
 from .fakes import World, arecorded_and_replayed, recorded_and_replayed
@@ -66,6 +66,8 @@ class PooledStore(AsyncBatchedBaseStore):
 
 class Letters(Embeddings):
     """Embeds a text by its length; each call reaches the world."""
+
+    model = "letters"
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -157,18 +159,40 @@ def test_the_file_says_what_was_asked(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_a_store_in_memory_is_filled_again(*, is_async: bool, world: World, tmp_path: Path) -> None:
-    """It runs on replay, at the times of the recording; its embeddings are served. A taped one is served whole."""
+    """It runs on replay, at the times of the recording, taped or not; its embeddings are served."""
 
     def indexed(world: World) -> InMemoryStore:
         return InMemoryStore(index={"dims": 2, "embed": Letters(world), "fields": ["food"]})
 
-    for make, kinds in ((indexed, {"embeddings"}), (lambda world: tape(indexed(world)), {"memory"})):
+    for make, ambient in ((indexed, True), (lambda world: tape(indexed(world)), False)):
         recorded, replayed = await arecorded_and_replayed(
-            world, tmp_path / f"{min(kinds)}.yaml", lambda _, make=make: used(make, world, is_async=is_async)
+            world,
+            tmp_path / f"{ambient}.yaml",
+            lambda _, make=make: used(make, world, is_async=is_async),
+            ambient=ambient,
         )
         assert replayed.facts == recorded.facts
         assert recorded.facts[2][0][2] is not None  # it has a score: it was found by its meaning
-        assert {crossed.kind for crossed in replayed.session.report.served} == kinds
+        assert {crossed.kind for crossed in replayed.session.report.served} == {"embeddings"}
+
+
+def test_nothing_is_executed_after_a_served_write(world: World, tmp_path: Path) -> None:
+    """A store to which a write was served does not hold it; one that was only read may be written to."""
+    store = RemoteStore(world)
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        assert store.get(USERS, "likes") is None
+        store.put(USERS, "likes", {"food": "tea"})
+    with use_cassette(tmp_path / "c.yaml"):
+        assert store.get(USERS, "likes") is None
+        store.put(USERS, "likes", {"food": "tea"})
+    other = RemoteStore(world)
+    for way in ({"ambient": True}, {"ambient": False}):
+        with (
+            pytest.raises(ServedWriteError, match=r"this RemoteStore .*\n.*c\.yaml"),
+            use_cassette(tmp_path / "d.yaml", mode="all", **way),
+        ):
+            assert other.get(USERS, "likes") is None
+            store.get(USERS, "likes")
 
 
 def test_a_taped_store_is_the_store(world: World) -> None:

@@ -16,6 +16,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
 from agenttape_core import ConfigurationError, open_cassette, use_cassette
+from agenttape_langchain import tape as tape_of_langchain
 from agenttape_langgraph import tape
 
 from .fakes import PlainChat, World, calling
@@ -178,6 +179,28 @@ def test_other_things_are_taped_as_langchain_does(world: World, tmp_path: Path) 
             answer = model.invoke("Hello?")
     assert answer.text == "answer 1 to Hello?"
     assert world.reached == ["model"]
+
+
+def test_the_verb_of_langchain_tapes_graphs(world: World, tmp_path: Path) -> None:
+    """A graph that is taped by LangChain's `tape` runs on every replay, also inside `with_retry`."""
+    graph = builder(world).compile()
+    for taped in (tape_of_langchain(graph), tape_of_langchain(graph.with_retry())):
+        path = tmp_path / f"{type(taped).__name__}.yaml"
+        with use_cassette(path, mode="all", ambient=False) as session:
+            values = taped.invoke(QUESTION)
+        assert "call" not in {item.kind for item in session.interactions}
+        with use_cassette(path, ambient=False) as session:
+            assert taped.invoke(QUESTION) == values
+        assert len(session.report.served) == 1
+
+
+def test_without_this_package_a_graph_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LangChain's `tape` names the package that is missing, and serves no graph as a whole."""
+    monkeypatch.setattr("agenttape_langchain.graphs._tapes", [])
+    graph = builder(world).compile()
+    for refused in (graph, graph.with_retry(), graph.builder):
+        with pytest.raises(ConfigurationError, match="pip install agenttape-langgraph"):
+            tape_of_langchain(refused)
 
 
 def test_header_names_the_packages(world: World, tmp_path: Path) -> None:

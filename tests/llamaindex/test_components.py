@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import QueryBundle, VectorStoreIndex
+from llama_index.core import Document, QueryBundle, SimpleDirectoryReader, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.graph_stores import EntityNode, SimplePropertyGraphStore
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.memory import ChatMemoryBuffer, Memory
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.readers.base import BaseReader
 from llama_index.core.retrievers import QueryFusionRetriever, VectorIndexRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
-from llama_index.core.storage.chat_store import BaseChatStore
+from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
+from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.storage.kvstore.types import BaseKVStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryResult
 from pydantic import PrivateAttr
 
-from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
+from agenttape_core import CassetteMissError, ConfigurationError, ServedWriteError, use_cassette
 from agenttape_llamaindex import ReplayRetriever, tape
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay, run
@@ -335,3 +339,87 @@ def test_what_is_kept_in_the_process_is_no_boundary(tmp_path: Path) -> None:
     recorded = run(program, World(), tmp_path / "nothing.yaml", "once")
     assert not recorded.cassette.interactions
     assert recorded.value == ["0", "1", "2", "last"]  # sorted by moments, of which no two are equal
+
+
+class Pages(BaseReader):
+    """A reader of a service."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def load_data(self, *urls: str, **options: Any) -> list[Document]:
+        return [Document(text=f"{url} {self.world.reach('page')}", metadata=options) for url in urls]
+
+
+class LazyPages(BaseReader):
+    """One that loads a page when it is wanted."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def lazy_load_data(self, *urls: str, **options: Any) -> Iterable[Document]:
+        for url in urls:
+            yield Document(text=f"{url} {self.world.reach('page')}", metadata=options)
+
+
+@pytest.mark.parametrize("cls", [Pages, LazyPages])
+@pytest.mark.parametrize("ambient", [True, False])
+async def test_a_reader_of_others_is_served(cls: Any, world: World, tmp_path: Path, *, ambient: bool) -> None:
+    """A reader loads nothing on replay, in whichever form it is called; a reader of the core runs."""
+    (tmp_path / "page.txt").write_text("a page")
+
+    async def load() -> list[list[Document]]:
+        reader = cls(world) if ambient else tape(cls(world))
+        loaded = [reader.load_data("a", "b", depth=2), await reader.aload_data("c")]
+        if cls is LazyPages:
+            loaded += [list(reader.lazy_load_data("d")), list(await reader.alazy_load_data("e"))]
+        return [*loaded, SimpleDirectoryReader(input_files=[tmp_path / "page.txt"]).load_data()]
+
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all", ambient=ambient):
+        recorded = await load()
+    world.gone = True
+    with use_cassette(path, ambient=ambient) as session:
+        assert await load() == recorded
+    assert recorded[0][1].text.startswith("b ")
+    assert recorded[-1][0].text == "a page"
+    assert [(served.kind, served.name) for served in session.report.served] == [("retrieval", cls.__name__)] * len(
+        recorded[:-1]
+    )
+    with pytest.raises(CassetteMissError), use_cassette(path, ambient=ambient):
+        (cls(world) if ambient else tape(cls(world))).load_data("another")
+
+
+@pytest.mark.parametrize("taped", [False, True])
+def test_stores_in_memory_run(tmp_path: Path, *, taped: bool) -> None:
+    """They hold on replay what the program put there, and nothing of them is recorded; taped ones too."""
+    made: Any = tape if taped else lambda store: store
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode, ambient=not taped) as session:
+            vectors = made(SimpleVectorStore())
+            vectors.add([TextNode(text="a", id_="1", embedding=[1.0, 0.0])])
+            assert vectors.query(VectorStoreQuery(query_embedding=[1.0, 0.0], similarity_top_k=1)).ids == ["1"]
+            items, chats, graph = made(SimpleKVStore()), made(SimpleChatStore()), made(SimplePropertyGraphStore())
+            items.put("a", {"x": 1})
+            assert items.get("a") == {"x": 1}
+            chats.add_message("k", ChatMessage(role="user", content="hi"))
+            assert len(chats.get_messages("k")) == 1
+            graph.upsert_nodes([EntityNode(name="a")])
+            assert len(graph.get()) == 1
+        assert session.interactions == []
+
+
+def test_nothing_is_executed_after_a_served_write(world: World, tmp_path: Path) -> None:
+    """A store of others to which a write was served does not hold it; reading it changes nothing."""
+    store = KeyValueService(world)
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        store.get("a")
+        store.put("a", {"x": 1})
+    with (
+        pytest.raises(ServedWriteError, match="this KeyValueService"),
+        use_cassette(tmp_path / "c.yaml", mode="new_episodes"),
+    ):
+        store.get("a")
+        store.get("b")
+        store.put("a", {"x": 1})
+        store.get("c")

@@ -85,15 +85,19 @@ def test_frozen_is_never_executed(recorded: Path) -> None:
 
 
 def test_new_episodes_and_unused(recorded: Path) -> None:
-    """New calls are added to the recording; a recording that is never used fails a replay."""
+    """New calls are added to the recording; one that is never used fails a replay, unless it is of embeddings."""
     fresh = World()
     with use_cassette(recorded, mode="new_episodes", unused="ignore"):
         LeafLLM(fresh).chat(HELLO)
         LeafLLM(fresh).chat(OTHER)
     assert fresh.reached == ["chat"]
-    with pytest.raises(UnusedInteractionsError, match="embeddings FakeEmbedding"), use_cassette(recorded):
+    with use_cassette(recorded) as replay:
         LeafLLM(fresh).chat(HELLO)
         LeafLLM(fresh).chat(OTHER)
+    assert [crossed.name for crossed in replay.report.unused] == ["FakeEmbedding"]
+    with pytest.raises(UnusedInteractionsError, match="chat LeafLLM"), use_cassette(recorded):
+        LeafLLM(fresh).chat(HELLO)
+        FakeEmbedding(fresh).get_text_embedding("t")
 
 
 def test_ids_in_requests_are_mapped_into_answers(tmp_path: Path) -> None:
@@ -159,8 +163,8 @@ def test_one_llm_inside_another(tmp_path: Path) -> None:
     assert (inner.parent, inner.address) == (outer.number, f"{outer.address}/PromptLLM.complete")
 
 
-def test_cancelled_call_leaves_no_record(tmp_path: Path) -> None:
-    """A call that is cancelled is no outcome."""
+def test_cancelled_call_is_an_outcome(tmp_path: Path) -> None:
+    """A call that is cancelled is recorded as that."""
 
     class Slow(LeafLLM):
         async def achat(self, messages: Any, **kwargs: Any) -> Any:
@@ -176,7 +180,8 @@ def test_cancelled_call_leaves_no_record(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "c.yaml", mode="all") as session:
         asyncio.run(cancel())
         LeafLLM(World()).complete("after")
-    assert [interaction.kind for interaction in session.interactions] == ["completion"]
+    outcomes = [(interaction.kind, interaction.outcome.status) for interaction in session.interactions]
+    assert outcomes == [("chat", "cancelled"), ("completion", "returned")]
 
 
 def test_raw_without_a_codec(tmp_path: Path) -> None:

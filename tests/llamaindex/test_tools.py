@@ -172,8 +172,8 @@ def test_tools_of_engines_run(tmp_path: Path) -> None:
     assert {kind for kind, _ in rows(recorded)} == {"embeddings", "chat"}
 
 
-def test_a_taped_tool_of_an_engine_is_served_whole(tmp_path: Path) -> None:
-    """Taped by hand it is a tool call, and nothing in it runs on replay."""
+def test_a_taped_tool_of_an_engine_is_a_call_of_its_own(tmp_path: Path) -> None:
+    """Taped by hand it is a tool call, which is run through on replay."""
 
     def program(world: World) -> Any:
         facts = tape(engine_tools(world, ScriptedLLM(world, librarian))[0])
@@ -182,7 +182,7 @@ def test_a_taped_tool_of_an_engine_is_served_whole(tmp_path: Path) -> None:
     recorded, replayed = record_and_replay(program, tmp_path / "engine.yaml")
     assert replayed.value == recorded.value
     assert ("tool", "facts") in rows(recorded)
-    assert [served.kind for served in replayed.cassette.report.served][-1] == "tool"
+    assert [crossed.name for crossed in replayed.cassette.report.ran_through] == ["facts"]
 
 
 def test_a_miss_passes_the_error_handling_of_tools(tmp_path: Path) -> None:
@@ -206,6 +206,8 @@ def test_drift_is_an_error_for_the_model(tmp_path: Path) -> None:
         outputs = [call_tool(temperature, {"city": "Rome"}), call_tool(thermometer, {"input": "Rome"})]
     assert [output.is_error for output in outputs] == [True, True]
     assert isinstance(outputs[0].exception, DriftError)
+    assert all("The tool is not available." in output.content for output in outputs)
+    assert not any("recording" in output.content for output in outputs)
     assert len(cassette.report.drift) == 2
 
 

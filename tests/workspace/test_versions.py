@@ -12,10 +12,11 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
-FRAMEWORKS = {"langchain": "langchain-core", "llamaindex": "llama-index-core"}
+FRAMEWORKS = {"langchain": "langchain-core", "langgraph": "langgraph", "llamaindex": "llama-index-core"}
 """The packages whose ends are tested, and the distribution of the framework of each."""
 SHOWN = {
     "langchain": {"langchain-core", "langchain", "pydantic"},
+    "langgraph": {"langgraph", "langgraph-checkpoint", "langchain-core", "langchain", "pydantic"},
     "llamaindex": {"llama-index-core", "llama-index-workflows", "pydantic"},
 }
 """What the table of versions on the page of each shows."""

@@ -9,7 +9,7 @@ from agenttape_core.schema import Header, Interaction, Outcome
 from agenttape_core.storage import write_cassette
 
 
-def written(path: Path, *addresses: str) -> str:
+def written(path: Path, *addresses: str, given_up: int | None = None) -> str:
     """Write a cassette with calls at these addresses."""
     write_cassette(
         path,
@@ -22,7 +22,7 @@ def written(path: Path, *addresses: str) -> str:
                 address=address,
                 fingerprint="0" * 32,
                 request={},
-                outcome=Outcome(status="returned"),
+                outcome=Outcome(status="returned", given_up=given_up),
             )
             for number, address in enumerate(addresses, 1)
         ],
@@ -51,3 +51,12 @@ def test_a_deep_address_is_no_recursion(tmp_path: Path, command: Any) -> None:
     ended = command("show", written(tmp_path / "a.yaml", "/".join(["a"] * 1_200), "B/after"))
     assert ended.code == 0
     assert "2  call after" in ended.out
+
+
+def test_what_was_given_up_says_so(tmp_path: Path, command: Any) -> None:
+    """An answer that nobody waited for looks like any other, but for a line of its own."""
+    assert "! given up" not in command("show", written(tmp_path / "a.yaml", "A")).out
+    assert (
+        "! given up by the program, while its thread went on"
+        in command("show", written(tmp_path / "b.yaml", "A", given_up=0)).out
+    )

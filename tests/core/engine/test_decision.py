@@ -7,7 +7,17 @@ import itertools
 import pytest
 
 from agenttape_core import ConfigurationError, Mode
-from agenttape_core.engine import Decision, Execute, Policy, Refuse, Serve, decide, parse_match_on, parse_mode
+from agenttape_core.engine import (
+    Decision,
+    Execute,
+    Policy,
+    Refuse,
+    RunThrough,
+    Serve,
+    decide,
+    parse_match_on,
+    parse_mode,
+)
 from agenttape_core.matching import Candidate
 
 EXACT, LOSSY = Candidate(1, "exact"), Candidate(2, "exact", lossy="cut off")
@@ -62,6 +72,38 @@ def test_every_combination(
 def test_what_a_policy_means(policy: Policy, replaces: bool, records: bool, offline: bool, serves: bool) -> None:
     """What becomes of the file, and whether anything may happen or be served, follows from mode and options."""
     assert (policy.replaces, policy.records, policy.offline, policy.serves) == (replaces, records, offline, serves)
+
+
+CONTAINED = Candidate(3, "exact", contained=True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "candidate", "expected"),
+    [
+        (Policy(Mode.NONE, recorded=True), CONTAINED, RunThrough(CONTAINED)),
+        (Policy(Mode.NEW_EPISODES, recorded=True), CONTAINED, RunThrough(CONTAINED)),
+        (Policy(Mode.ALL, recorded=True), CONTAINED, Execute(live=False)),
+        (Policy(Mode.NONE, recorded=True), EXACT, Serve(EXACT)),
+        (Policy(Mode.NONE, recorded=True, through=frozenset({"search"})), EXACT, RunThrough(EXACT)),
+        (Policy(Mode.NONE, recorded=True, through=frozenset({"tool"})), LOSSY, RunThrough(LOSSY)),
+        (Policy(Mode.NONE, recorded=True, through=frozenset({"tool"})), None, Refuse(None)),
+        (Policy(Mode.NONE, recorded=True, through=None), CONTAINED, Serve(CONTAINED)),
+        (Policy(Mode.NONE, recorded=True, frozen=frozenset({"search"})), CONTAINED, Serve(CONTAINED)),
+        (Policy(Mode.NONE, True, frozen=frozenset({"tool"}), through=frozenset({"tool"})), CONTAINED, Serve(CONTAINED)),
+        (Policy(Mode.NONE, True, live=frozenset({"tool"}), through=frozenset({"tool"})), EXACT, Execute(live=True)),
+        (Policy(Mode.NONE, recorded=True, executable=frozenset({"chat"})), CONTAINED, RunThrough(CONTAINED)),
+    ],
+)
+def test_running_through(policy: Policy, candidate: Candidate | None, expected: Decision) -> None:
+    """A tool that did nothing by itself and made calls is run through, and what is named; frozen and live win."""
+    assert decided(policy, candidate) == expected
+
+
+def test_only_tools_are_run_through_without_being_named() -> None:
+    """A recorded call of another kind is served, whatever is recorded inside it, unless it is named."""
+    assert decide(Policy(Mode.NONE, recorded=True), "call", "plan", CONTAINED) == Serve(CONTAINED)
+    named = Policy(Mode.NONE, recorded=True, through=frozenset({"plan"}))
+    assert decide(named, "call", "plan", CONTAINED) == RunThrough(CONTAINED)
 
 
 def test_lossy() -> None:

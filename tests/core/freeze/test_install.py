@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agenttape_core.errors import SessionStateError
-from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing
-from agenttape_core.freeze.dates import Facade
+from agenttape_core.freeze import DEFAULT_KINDS, Frozen, freezing, install
 from agenttape_core.freeze.frozen_function import FrozenFunction
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def left_behind() -> list[str]:
         for name, module in list(sys.modules.items())
         if issubclass(type(module), types.ModuleType) and not name.startswith("agenttape_core.")
         for attribute, value in list(object.__getattribute__(module, "__dict__").items())
-        if type(value) in (FrozenFunction, Facade) and value not in (FrozenFunction, Facade)
+        if type(value) is FrozenFunction
     ]
 
 
@@ -125,6 +124,29 @@ def test_skipped_modules_that_come_during_a_session_are_restored(
     assert left_behind() == []
     with session():
         assert module.time() > MOMENT
+
+
+def test_a_function_is_one_key_inside_and_after(session: OpenSession) -> None:
+    """A registry that is made inside finds its functions after, and one of before finds them inside."""
+    functions = [time.time, random.random, random.choice]
+    before = dict.fromkeys(functions)
+    with session():
+        inside = dict.fromkeys([time.time, random.random, random.choice])
+        assert [function in before for function in inside] == [True] * 3
+        assert time.time not in dict.fromkeys([time.time_ns, random.random])
+    assert [function in inside for function in functions] == [True] * 3
+
+
+def test_a_module_that_takes_functions_apart_finds_the_real_ones(
+    session: OpenSession, write_module: Callable[[str, str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As time-machine's does, in C: the session's are out while it is imported, and in again after that."""
+    source = "import datetime, time\nfound = {type(time.time), type(datetime.datetime.now)}\n"
+    monkeypatch.setattr(install, "_IN_C", {write_module("takes_apart", source)})
+    with session():
+        assert importlib.import_module("takes_apart").found == {type(len)}
+        assert (time.time(), dt.datetime.now().timestamp()) == (MOMENT, MOMENT)  # noqa: DTZ005
+    assert left_behind() == []
 
 
 def test_a_mock_inside_is_left_alone(session: OpenSession) -> None:

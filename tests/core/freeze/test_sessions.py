@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agenttape_core import ConfigurationError, Rule, open_cassette, use_cassette
-from agenttape_core.freeze.dates import Facade
 from agenttape_core.freeze.frozen_function import FrozenFunction
 from agenttape_core.integration import Boundary, current_session, intercept
 
@@ -38,11 +37,11 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AGENT_ABSENT", raising=False)
 
 
-def call(name: str, real: Callable[[], Any] = lambda: "answer") -> Any:
+def call(name: str, real: Callable[[], Any] = lambda: "answer", kind: str = "tool") -> Any:
     """Cross a boundary, so that there is something to record."""
     session = current_session()
     assert session is not None
-    return intercept(session.cross(Boundary("tool"), name, {}), real)
+    return intercept(session.cross(Boundary(kind), name, {}), real)
 
 
 def header_text() -> str:
@@ -71,7 +70,7 @@ def left_behind() -> list[str]:
         for name, module in list(sys.modules.items())
         if issubclass(type(module), types.ModuleType) and not name.startswith("agenttape_core.")
         for attribute, value in list(object.__getattribute__(module, "__dict__").items())
-        if type(value) in (FrozenFunction, Facade) and value not in (FrozenFunction, Facade)
+        if type(value) is FrozenFunction
     ]
 
 
@@ -207,7 +206,7 @@ def test_what_is_executed_is_real(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         with use_cassette("c", mode="all", freeze=("clock", "random", "numpy", "env")):
             before = drawn()[1:]
-            rounds.append(call("a", inside))
+            rounds.append(call("a", inside, kind="chat"))
             assert drawn()[1:] != before
     assert not set(rounds[0][:3]) & set(rounds[1][:3])
     assert rounds[0][3] == "real"

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import contextvars
 import copy
-import copyreg
+import ctypes
 import dataclasses
 import datetime as dt
+import enum
 import importlib
 import logging
 import pickle
@@ -318,19 +320,6 @@ async def test_a_thread_of_asyncio_has_the_sessions_clock() -> None:
         assert (await asyncio.to_thread(datetime.now, UTC)) == datetime.now(UTC)
 
 
-def test_a_tool_around_the_session_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How it lets moments be pickled is in force again after the session, and is gone when it is."""
-
-    def reduce(moment: datetime) -> tuple[Any, ...]:
-        return datetime, (moment.year, moment.month, moment.day)
-
-    monkeypatch.setitem(copyreg.dispatch_table, REAL["datetime"], reduce)
-    with use_cassette("traps", mode="once"):
-        assert pickle.loads(pickle.dumps(datetime(2020, 1, 2, 3))) == datetime(2020, 1, 2, 3)
-    assert copyreg.dispatch_table[REAL["datetime"]] is reduce
-    assert pickle.loads(pickle.dumps(datetime(2020, 1, 2, 3))) == datetime(2020, 1, 2)
-
-
 def test_freezegun_looks_anew_after_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """It remembers which globals of a module are clocks; what it saw of a session would be wrong after it."""
     remembered = {"some.module": ("hash of its names", [("datetime", "a stand-in")])}
@@ -341,14 +330,36 @@ def test_freezegun_looks_anew_after_a_session(monkeypatch: pytest.MonkeyPatch) -
     assert remembered == {}
 
 
-def test_a_class_of_dates_with_a_metaclass_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`pydantic.v1` makes some, and frameworks import it late: the frozen date has a metaclass of its own."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pydantic" and ".v1" in name]:
-        monkeypatch.delitem(sys.modules, name)
-    with use_cassette("traps", mode="once"):
-        module: Any = importlib.import_module("pydantic.v1.types")
-        assert issubclass(module.ConstrainedDate, REAL["date"])
-        assert sys.modules["datetime"] is dt
+@inside
+def test_classes_that_mix_dates_with_others() -> None:
+    """A class of days or moments can be an enumeration, be abstract, or have another metaclass."""
+
+    class Day(date, enum.Enum):
+        START = 2020, 1, 2
+
+    class Meta(type):
+        pass
+
+    class Marked(datetime, metaclass=Meta):
+        pass
+
+    class Clock(datetime, abc.ABC):
+        pass
+
+    assert (Day.START.year, Day(date(2020, 1, 2))) == (2020, Day.START)
+    assert type(Marked(2020, 1, 2)).__mro__[1] is REAL["datetime"]
+    assert type(Marked.now()) is Marked
+    assert type(Clock.now(UTC)) is Clock
+
+
+@inside
+def test_the_classes_are_the_real_ones() -> None:
+    """For C code, and for whoever compares annotations by identity, there is no class but the real one."""
+    module: Any = importlib.import_module("datetime")
+    assert (module.datetime, module.date, dt.datetime) == (REAL["datetime"], REAL["date"], datetime)
+    assert module.datetime is datetime is REAL["datetime"] is type(datetime.now())
+    assert date is REAL["date"] is type(date.today())
+    assert ctypes.pythonapi.PyType_IsSubtype(ctypes.py_object(datetime), ctypes.py_object(date)) == 1
 
 
 def test_ids_of_modules_that_are_imported_are_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

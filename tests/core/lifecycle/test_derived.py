@@ -18,7 +18,7 @@ from agenttape_core import (
 )
 from agenttape_core.integration import Boundary, StepEvent, current_session, intercept, record_step
 from agenttape_core.lifecycle.derived import deriving
-from agenttape_core.schema import Outcome
+from agenttape_core.schema import Outcome, RecordedError
 
 SECRET = "anna.schmidt" + "@" + "example.org"
 asked: list[str] = []
@@ -69,7 +69,8 @@ def test_nothing_is_executed_before_the_departure(path: Path) -> None:
 def test_what_is_not_recorded_is_executed_after_it(path: Path) -> None:
     """After it only what is not recorded is executed; the derived cassette holds this run and nothing else."""
     before = path.read_bytes()
-    derivation = deriving(path, to=path.with_name("other.yaml"), origin={"why": f"for {SECRET}"})
+    origin = {"why": f"for {SECRET}"}
+    derivation = deriving(path, to=path.with_name("other.yaml"), origin=origin, live={"tool"})
     with derivation as session:
         ask("a")
         derivation.allow_execution()
@@ -90,22 +91,23 @@ def test_what_is_not_recorded_is_executed_after_it(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("live", "executed"), [({"tool"}, ["t"]), ({"oracle"}, ["t", "m"]), (False, []), (True, ["t", "m"])]
+    ("live", "executed"), [({"chat"}, ["m"]), ({"oracle"}, ["m", "t"]), (False, []), (True, ["m"])]
 )
 def test_only_what_may_be_is_executed(path: Path, live: Any, executed: list[str]) -> None:
-    """After the departure only the kinds and names that are given are executed."""
+    """After the departure only the kinds and names that are given are executed; by default tools are not."""
     departure = deriving(path, live=live)
-    with pytest.raises(CassetteMissError) if len(executed) < 2 else nullcontext(), departure:
+    refused = pytest.raises(CassetteMissError, match=r"live=\{\.\.\.\} with its kind or name")
+    with refused if len(executed) < 2 else nullcontext(), departure:
         departure.allow_execution()
-        ask("t", "tool")
         ask("m", "chat")
+        ask("t", "tool")
     assert asked == executed
 
 
 def test_edited_answer_is_the_departure(path: Path) -> None:
     """A call gets the answer that was chosen for it, redacted in the file, whole in the run; then all may happen."""
     outcomes = {2: Outcome(status="returned", value=f"ask {SECRET}")}
-    with deriving(path, outcomes=outcomes):
+    with deriving(path, outcomes=outcomes, live={"tool"}):
         assert ask("a") == "answer 1 to a"
         assert ask("b") == f"ask {SECRET}"
         assert ask("d") == "answer 1 to d"
@@ -119,9 +121,47 @@ def test_edited_answer_is_the_departure(path: Path) -> None:
     assert (first.first, [found.path for found in first.differences]) == (2, ["outcome.value", "tags[0]"])
 
 
+@pytest.mark.parametrize("live", [True, False])
+def test_a_retry_after_an_edited_answer_is_served(path: Path, live: bool) -> None:
+    """What was recorded is there for the next attempt, and is written beside the edited one; no tool is executed."""
+    broken = Outcome(status="raised", error=RecordedError(type="builtins:ConnectionError", message="429", args=["429"]))
+    with deriving(path, outcomes={2: broken}, live=live) as session:
+        ask("a")
+        with pytest.raises(ConnectionError, match="429"):
+            ask("b")
+        assert ask("b") == "answer 2 to b"
+        assert ask("c") == "answer 3 to c"
+    assert (asked, session.report.unused) == ([], ())
+    derived = list(open_cassette(path.with_name("run.derived.yaml")).interactions())
+    assert [(item.request["question"], item.outcome.status) for item in derived] == [
+        ("a", "returned"),
+        ("b", "raised"),
+        ("b", "returned"),
+        ("c", "returned"),
+    ]
+    with use_cassette(path.with_name("run.derived.yaml")):
+        ask("a")
+        with pytest.raises(ConnectionError):
+            ask("b")
+        assert [ask("b"), ask("c")] == ["answer 2 to b", "answer 3 to c"]
+
+
+def test_an_edited_call_without_a_retry_leaves_nothing_unused(tmp_path: Path) -> None:
+    """The recorded attempt, and the calls inside of it, are needed by a retry alone."""
+    path = tmp_path / "nested.yaml"
+    with use_cassette(path, mode="once") as session:
+        outer = session.cross(Boundary("tool"), "agent", {})
+        intercept(outer, lambda: ask("inner", "chat"))
+    edited = {1: Outcome(status="returned", value="made up")}
+    with deriving(path, outcomes=edited) as session:
+        assert intercept(session.cross(Boundary("tool"), "agent", {}), lambda: "executed") == "made up"
+    assert session.report.unused == ()
+    assert [item.name for item in open_cassette(tmp_path / "nested.derived.yaml").interactions()] == ["agent"]
+
+
 def test_going_back(path: Path) -> None:
     """What was served can be served once more, and counts as used whether or not it is asked for again."""
-    departure = deriving(path)
+    departure = deriving(path, live={"tool"})
     with departure as session:
         assert [ask(question) for question in ("a", "b")] == ["answer 1 to a", "answer 2 to b"]
         session.go_back([1, 2])
@@ -158,7 +198,7 @@ def test_misuse(path: Path) -> None:
 
 async def test_asynchronous(path: Path) -> None:
     """It is an asynchronous context manager, too."""
-    departure = deriving(path)
+    departure = deriving(path, live={"tool"})
     async with departure:
         ask("a")
         departure.allow_execution()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agenttape_core import use_cassette
+from agenttape_core import record_call, use_cassette
 from agenttape_core.freeze import imports
-from agenttape_core.lifecycle import entry_points
+from agenttape_core.lifecycle import entry_points, missing
 from agenttape_core.lifecycle.entry_points import GROUP, Integrations
 
 if TYPE_CHECKING:
@@ -41,10 +41,18 @@ def broken() -> Iterator[None]:
     yield
 
 
+@contextmanager
+def recording() -> Iterator[None]:
+    """A session that records a call: other tests may have imported frameworks, of which an empty one would complain."""
+    with use_cassette("c", mode="once"):
+        record_call("call", len, "x")
+        yield
+
+
 def installed(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
     """Install only these integrations, for the framework of this test."""
     points = tuple(EntryPoint(FRAMEWORK, f"{__name__}:{function}", GROUP) for function in functions)
-    monkeypatch.setattr(entry_points, "_installed", lambda: points)
+    monkeypatch.setattr(entry_points, "_installed", lambda _: points)
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +62,7 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     installed(monkeypatch, "integration")
+    monkeypatch.setattr(missing, "FRAMEWORKS", {})  # those that other tests have imported
     events.clear()
     yield
     sys.modules.pop(FRAMEWORK, None)
@@ -74,7 +83,7 @@ def test_imported_before() -> None:
 def test_imported_meanwhile() -> None:
     """One that is imported while a session is open is connected after its import, and keeps its own loader."""
     before = list(sys.meta_path)
-    with use_cassette("c", mode="once"):
+    with recording():
         assert events == []
         module: Any = importlib.import_module(FRAMEWORK)
         assert events == ["connected"]
@@ -87,12 +96,27 @@ def test_imported_meanwhile() -> None:
     assert sys.meta_path == before
 
 
+def test_imported_unseen() -> None:
+    """The next session connects what nobody noticed: test tools put back the finders of before, as pytest's do."""
+    integrations, before = Integrations(), list(sys.meta_path)
+    integrations.connect()
+    sys.meta_path[:] = before
+    importlib.import_module(FRAMEWORK)
+    assert events == []
+    integrations.connect()
+    assert events == ["connected"]
+    integrations.disconnect()
+    integrations.disconnect()
+    assert events == ["connected", "disconnected"]
+    assert sys.meta_path == before
+
+
 def test_package_without_a_file(tmp_path: Path) -> None:
     """A namespace package, as LlamaIndex is one, is noticed too, and what is in it is found."""
     (tmp_path / f"{FRAMEWORK}.py").unlink()
     (tmp_path / FRAMEWORK).mkdir()
     (tmp_path / FRAMEWORK / "part.py").write_text("answer = 42\n", encoding="utf-8")
-    with use_cassette("c", mode="once"):
+    with recording():
         part: Any = importlib.import_module(f"{FRAMEWORK}.part")
         assert events == ["connected"]
     assert part.answer == 42
@@ -102,7 +126,7 @@ def test_package_without_a_file(tmp_path: Path) -> None:
 
 def test_imported_afterwards() -> None:
     """One that is imported when no session is open any more is left alone."""
-    with use_cassette("c", mode="once"):
+    with recording():
         pass
     importlib.import_module(FRAMEWORK)
     assert events == []
@@ -110,7 +134,7 @@ def test_imported_afterwards() -> None:
 
 def test_never_imported() -> None:
     """A framework is not imported because there is an integration for it."""
-    with use_cassette("c", mode="once"):
+    with recording():
         assert FRAMEWORK not in sys.modules
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module(f"{FRAMEWORK}_that_does_not_exist")
@@ -136,11 +160,11 @@ def test_one_that_fails_beside_one_that_waits(monkeypatch: pytest.MonkeyPatch) -
     waiting = EntryPoint(FRAMEWORK, f"{__name__}:integration", GROUP)
     failing = EntryPoint("sys", f"{__name__}:broken", GROUP)
     integrations, before = Integrations(), list(sys.meta_path)
-    monkeypatch.setattr(entry_points, "_installed", lambda: (waiting, failing))
+    monkeypatch.setattr(entry_points, "_installed", lambda _: (waiting, failing))
     with pytest.raises(RuntimeError):
         integrations.connect()
     assert sys.meta_path == before
-    monkeypatch.setattr(entry_points, "_installed", lambda: (waiting,))
+    monkeypatch.setattr(entry_points, "_installed", lambda _: (waiting,))
     integrations.connect()
     importlib.import_module(FRAMEWORK)
     integrations.disconnect()

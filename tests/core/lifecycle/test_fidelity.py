@@ -91,16 +91,15 @@ def test_refused_without_raising(seen: str) -> None:
     """With on_miss="return" it is drift, as any call without a recording is."""
     with use_cassette(seen, on_miss="return") as cassette:
         ask("sound")
-        with pytest.raises(DriftError, match="its chunks were not seen"):
-            ask("half")
+        assert "its chunks were not seen" in refused("half")
     assert len(cassette.report.drift) == 1
 
 
 def refused(name: str) -> str:
-    """Ask for a call that is refused, and return what it gets."""
+    """Ask for a call that is refused, and return the reason: the cause of what a model may read."""
     with pytest.raises(DriftError) as caught:
         ask(name)
-    return str(caught.value)
+    return str(caught.value.__cause__)
 
 
 def test_refused_is_not_used_up(seen: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import socket
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -60,7 +61,7 @@ def opened(kind: str, name: str = "c", mode: str | None = None) -> Iterator[Ask]
         with use_cassette(name, mode=mode) as session:
             yield asking(session)
     elif kind == "fork":
-        with (block := deriving(name)) as session:
+        with (block := deriving(name, live={"tool"})) as session:  # tools are executed only if named
             if mode is not None:
                 block.allow_execution()
             yield asking(session)
@@ -150,6 +151,10 @@ def frozen(kind: str) -> Any:
     return replay(kind, {"x": 2}, mode="new_episodes")
 
 
+def through(kind: str) -> Any:
+    return replay(kind, {"x": 1})
+
+
 def exhausted(kind: str) -> Any:
     return replay(kind, {"x": 1}, {"x": 1})
 
@@ -207,8 +212,24 @@ def tracing(kind: str) -> Any:
     return outcome(may_report)
 
 
+def http(kind: str) -> Any:
+    """Return the error of a request to a port at which nobody listens: its own, that of the guard, or a miss."""
+    found: list[Any] = []
+    with suppress(BaseException), opened(kind) as ask:
+        ask(x=1)
+        found.append(outcome(lambda: urllib.request.urlopen("http://127.0.0.1:1")))
+    return found
+
+
 def freeze(kind: str) -> Any:
     return open_cassette(written(kind, x=1)).preface.freeze.kinds if kind != "stand-in" else None
+
+
+def prove(kind: str) -> Any:
+    called = []
+    if kind == "block":
+        use_cassette("proved", mode="all")(lambda: called.append(1))()
+    return called  # a setting proves what tests record, and nothing else
 
 
 def egress(kind: str) -> Any:
@@ -236,6 +257,7 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "cassette_dir": (cassette_dir, '"tapes"'),
     "live": (live, '["tool"]'),
     "frozen": (frozen, '["tool"]'),
+    "through": (through, '["tool"]'),
     "exhausted": (exhausted, '"last"'),
     "match_on": (other_request, '["exact", "request", "address"]'),
     "ignore": (ignore, '["x"]'),
@@ -246,6 +268,8 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "lossy": (lossy, '"serve"'),
     "pace": (pace, "0.02"),
     "tracing": (tracing, "true"),
+    "http": (http, "true"),
+    "prove": (prove, '"fail"'),
     "freeze": (freeze, '["uuid"]'),
     "egress": (egress, '["loopback"]'),
     "tags": (tags, '["nightly"]'),

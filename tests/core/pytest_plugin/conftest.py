@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+import agenttape_core.pytest_plugin.proof
+import agenttape_core.pytest_plugin.running  # noqa: F401 - runs in this process forget what only they have imported
+
 INI = """
 [pytest]
-addopts = -p no:benchmark -p no:codspeed -p no:recording -p no:socket -p no:syrupy -p no:randomly
+addopts = -p no:benchmark -p no:codspeed -p no:recording -p no:socket -p no:syrupy -p no:randomly --cassette-prove=false
 asyncio_mode = strict
 asyncio_default_fixture_loop_scope = function
 filterwarnings = error

@@ -222,8 +222,10 @@ def test_xdist(project: Project) -> None:
     """However pytest-xdist deals the tests out, also while they record, each has its own cassette."""
     project.tests(DRAWS)
     project.tests(DRAWS, "test_other")
-    result = project.pytester.runpytest_subprocess("--cassette-mode=once", "-n2", "--dist=worksteal")
+    proving = ("--cassette-mode=once", "--cassette-prove=true")
+    result = project.pytester.runpytest_subprocess(*proving, "-n2", "--dist=worksteal")
     result.assert_outcomes(passed=6)
+    result.stdout.fnmatch_lines(["0 calls served, 6 executed; 6 recordings proved"])
     assert len(project.cassettes()) == 6
     project.go_offline()
     result = project.pytester.runpytest_subprocess("-n2", "--dist=loadscope")
@@ -249,7 +251,7 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def test_reruns(project: Project) -> None:
-    """A test that is run again records, or replays, from its beginning; what counts is the last time."""
+    """A test that is run again is served what its first attempt has recorded; what counts is the last time."""
     project.pytester.makeconftest(AGAIN)
     project.tests("""
 times = []
@@ -260,7 +262,7 @@ def test_it():
     assert len(times) == 2
 """)
     result = project.record("--junitxml=first.xml")
-    result.stdout.fnmatch_lines(["recorded *test_it.yaml  1 executed"])
+    result.stdout.fnmatch_lines(["served *test_it.yaml  1 served"])
     project.go_offline()
     result = project.run("--junitxml=again.xml")
     result.assert_outcomes(passed=1)

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from agenttape_core import record_call, use_cassette
+
 from .conftest import Project
 
 pytestmark = pytest.mark.process
@@ -35,12 +37,13 @@ def test_a_miss_is_a_diff(project: Project) -> None:
         [
             "test_it.py:7: in test_it",
             '    assert ask("ho")',
-            "*no recording for call ask*",
+            "E   CassetteMissError: no recording for call ask*",
             "E     cassette  cassettes/test_it/test_it.yaml (1 interaction, mode none)",
             "*recorded  *hi*",
             "*asked     *ho*",
             "*pytest test_it.py::test_it --cassette-mode=all",
             "missed    cassettes/test_it/test_it.yaml  1 missed, 1 unused",
+            "FAILED test_it.py::test_it - CassetteMissError: no recording for call ask*",
         ]
     )
     result.stdout.no_fnmatch_line("*session.py*")
@@ -85,6 +88,58 @@ def test_a_miss_that_is_hidden(project: Project, body: str) -> None:
     result.stdout.fnmatch_lines(["*no recording for call ask*", "*asked     *ho*"])
 
 
+GIVES_UP = """
+import unittest
+
+def hidden():
+    try:
+        ask("ho")
+    except BaseException:
+        pass
+
+@pytest.mark.cassette
+def test_skips():
+    hidden()
+    pytest.skip("it did not work out")
+
+@pytest.mark.cassette
+def test_gives_up():
+    hidden()
+    pytest.xfail("it never works out")
+
+@pytest.fixture
+def given_up():
+    hidden()
+    pytest.skip("it cannot be set up")
+
+@pytest.mark.cassette
+def test_fixture(given_up):
+    pass
+
+class TestCase(unittest.TestCase):
+    @pytest.mark.cassette
+    def test_case(self):
+        hidden()
+        self.skipTest("it did not work out")
+
+@pytest.mark.cassette
+def test_without_a_miss():
+    pytest.skip("so it is")
+"""
+
+
+def test_a_miss_is_not_hidden_by_a_test_that_skips_itself(project: Project) -> None:
+    """What ends a test without a verdict gives way to a miss before it; and where nothing was missed, it is as ever."""
+    project.tests(GIVES_UP)
+    for name in ("test_skips", "test_gives_up", "test_fixture", "TestCase.test_case", "test_without_a_miss"):
+        with use_cassette(project.path / f"cassettes/test_it/{name}.yaml", mode="all"):
+            record_call("call", len, "hi")
+    result = project.run()
+    result.assert_outcomes(failed=3, skipped=2, errors=1)
+    assert result.outlines.count("E   CassetteMissError: no recording for call ask at ask: the cassette holds no") == 0
+    assert sum("CassetteMissError: no recording for call ask" in line[:60] for line in result.outlines) == 4
+
+
 def test_unused_recordings_fail_the_test(project: Project) -> None:
     """A test that no longer asks for all that was recorded fails itself, not its teardown."""
     project.tests(ASKS)
@@ -92,7 +147,20 @@ def test_unused_recordings_fail_the_test(project: Project) -> None:
     project.tests("@pytest.mark.cassette\ndef test_it():\n    pass\n")
     result = project.run()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*1 of 1 recorded interactions were never asked for", "unused *1 unused"])
+    result.stdout.fnmatch_lines(
+        [
+            "*_ test_it _*",
+            "UnusedInteractionsError: cassettes/test_it/test_it.yaml: 1 of 1 recorded interactions were never *",
+            "     1  call ask at ask",
+            "  asked     nothing",
+            "  to fix    record it anew:  pytest test_it.py::test_it --cassette-mode=all",
+            "            or let it serve several runs:  unused='ignore'",
+            "*= cassettes =*",
+            "unused *1 unused",
+        ],
+        consecutive=True,
+    )
+    result.stdout.fnmatch_lines(["FAILED test_it.py::test_it - UnusedInteractionsError: cassettes/test_it*"])
 
 
 def test_a_failing_recording_replaces_nothing(project: Project) -> None:
@@ -106,6 +174,92 @@ def test_a_failing_recording_replaces_nothing(project: Project) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*was left as it was*", "discarded *1 executed"])
     assert path.read_bytes() == good
+
+
+WRONG = """
+import os, unittest
+from agenttape_core import boundary
+
+@boundary
+def broken():
+    raise AssertionError("no call ended")
+
+@pytest.mark.cassette
+def test_wrong(cassette):
+    cassette.assert_matches_golden(ask("wrong"))
+    assert os.environ.get("RIGHT")
+
+class TestCase(unittest.TestCase):
+    @pytest.mark.cassette
+    def test_case(self):
+        ask("case")
+        self.assertTrue(os.environ.get("RIGHT"))
+
+@pytest.mark.cassette
+def test_error():
+    ask("error")
+    raise KeyError("error")
+
+@pytest.mark.cassette
+def test_inside():
+    ask("inside")
+    broken()
+"""
+
+
+def test_a_first_recording_is_kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An assertion that fails costs nothing twice: the next run replays; a run that broke off is no recording."""
+    project.tests(WRONG)
+    result = project.run("--cassette-mode=once")
+    result.assert_outcomes(failed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "E *AgentTape: cassettes/test_it/test_wrong.yaml keeps what was recorded; the next run replays it",
+            "E *was left as it was; an unfinished recording *:  agenttape recover cassettes/test_it/.test_error.yaml*",
+            "kept      cassettes/test_it/test_wrong.yaml  1 executed",
+            "kept      cassettes/test_it/TestCase.test_case.yaml  1 executed",
+            "discarded cassettes/test_it/test_error.yaml  1 executed",
+            "discarded cassettes/test_it/test_inside.yaml  2 executed",
+        ]
+    )
+    project.go_offline()
+    monkeypatch.setenv("RIGHT", "1")
+    project.run("-k", "wrong or case").assert_outcomes(passed=2, deselected=2)
+    kept = {path: path.read_bytes() for path in (project.path / "cassettes" / "test_it").glob("*.yaml")}
+    (project.path / "offline").unlink()
+    monkeypatch.delenv("RIGHT")
+    project.run("--rerecord", "-k", "wrong or case").stdout.fnmatch_lines(["discarded *", "discarded *"])
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
+LIVE = """
+from agenttape_core import use_cassette
+
+@pytest.mark.cassette(live={"look_up"})
+def test_live():
+    print(ask("hi"), look_up("Paris"))
+    assert not FAILS
+"""
+
+
+def test_a_replay_with_something_live_leaves_nothing_beside_the_tests(project: Project) -> None:
+    """Its derived cassette is in pytest's cache, and a failing one leaves no journal."""
+    project.tests(f"FAILS = False{LIVE}")
+    project.record()
+    left = sorted((project.path / "cassettes").rglob("*"))
+    project.run().assert_outcomes(passed=1)
+    derived = project.path / ".pytest_cache/d/agenttape-derived/cassettes/test_it/test_live.derived.yaml"
+    written = derived.read_text("utf-8")
+    assert "derived_from: test_live.yaml" in written
+    project.tests(f"FAILS = True{LIVE}")
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.no_fnmatch_line("*unfinished recording*")
+    assert sorted((project.path / "cassettes").rglob("*")) == left
+    assert list(derived.parent.iterdir()) == [derived]
+    project.tests(f"FAILS = False{LIVE}")
+    project.run("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    assert sorted((project.path / "cassettes").rglob("*")) == left
 
 
 def test_a_failing_fixture(project: Project) -> None:
@@ -156,3 +310,51 @@ def test_artifacts_of_a_recording(project: Project) -> None:
     (recorded,) = (project.path / "kept").rglob("recorded.yaml")
     assert "question: hi" in recorded.read_text()
     assert project.cassettes() == []
+
+
+WRITES = """
+from pathlib import Path
+from agenttape_core import boundary, use_cassette
+
+@boundary("tool")
+def write_report(text):
+    return Path("report.md").write_text(text)
+
+@pytest.mark.cassette
+def test_marked():
+    write_report("so it is")
+    assert Path("report.md").exists()
+
+def test_plain():
+    with use_cassette("plain"):
+        write_report("so it is")
+    assert Path("report.md").exists()
+
+@pytest.mark.cassette
+def test_miss():
+    ask("a miss says itself what it is about" if Path("offline").exists() else "hi")
+"""
+
+
+def test_a_failed_assertion_names_the_tools_that_did_not_run(project: Project) -> None:
+    """A test that looks for the file of a served tool is told that the tool did not run, and why; so is the summary."""
+    project.tests(WRITES)
+    project.record()
+    (project.path / "report.md").unlink()
+    project.go_offline()
+    result = project.run()
+    result.assert_outcomes(failed=3)
+    told = "served, not run: write_report (wrote report.md)"
+    assert result.outlines.count(told) == 2 + 1
+    result.stdout.fnmatch_lines(["*- AgentTape -*", told, "*= cassettes =*", told])
+
+
+def test_a_sub_agent_that_ran_is_counted(project: Project) -> None:
+    """A tool that was run through is counted in the verdict."""
+    asks_inside = '@boundary("tool")\ndef expert(text):\n    return ask(text)\n'
+    project.tests(f"from agenttape_core import boundary\n\n{asks_inside}\n{ASKS.replace('ask(', 'expert(')}")
+    project.record()
+    project.go_offline()
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["served    cassettes/test_it/test_it.yaml  1 served, 1 run through"])

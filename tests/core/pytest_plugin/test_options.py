@@ -245,3 +245,55 @@ def test_orphans(project: Project) -> None:
         ["*cassettes of no test*", "cassettes/test_gone/x.yaml", "cassettes/test_it/test_b.yaml"], consecutive=True
     )
     assert project.run("-k", "test_a").ret == 0
+
+
+PLAIN = """
+from agenttape_core import use_cassette
+
+@pytest.fixture(scope="module")
+def warm():
+    with use_cassette("warm"):
+        return ask("warm")
+
+def test_plain(warm):
+    with use_cassette("plain"):
+        print("asked", warm, ask("hi"))
+
+def test_given():
+    with use_cassette("given", mode="once") as session:
+        assert session.mode == "once"
+        ask("given")
+"""
+
+
+def test_sessions_of_fixtures_and_tests(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line reaches sessions that fixtures and tests open without a mode, and wins over the environment."""
+    project.tests(PLAIN)
+    assert project.run("-k", "plain").parseoutcomes() == {"errors": 1, "deselected": 1}
+    project.record("--no-header")
+    assert project.cassettes() == ["given.yaml", "plain.yaml", "warm.yaml"]
+    project.go_offline()
+    monkeypatch.setenv("AGENTTAPE_MODE", "all")
+    result = project.run("-s", "--cassette-mode=none")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*asked warm! 1 hi! 2"])
+    monkeypatch.delenv("AGENTTAPE_MODE")
+    project.run("--rerecord", "-k", "plain").stdout.fnmatch_lines(["*nobody answers*"])
+    project.run("--rerecord", "--cassette-mode=all", "-k", "plain").stdout.fnmatch_lines(["*exclude each other*"])
+
+
+def test_settings_of_the_project_of_the_tests(
+    project: Project, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings are those around the tests, from whatever folder pytest was started."""
+    (project.path / "pyproject.toml").write_text('[tool.agenttape]\nmode = "once"\nprices = "p.json"\n')
+    (project.path / "p.json").write_text("{}")
+    project.tests(PLAIN + SEVERAL)
+    for name in ("deep", "elsewhere"):
+        folder = project.path / name if name == "deep" else project.path.parent / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        pytester.runpytest_inprocess(str(project.path)).assert_outcomes(passed=4)
+        assert list(folder.iterdir()) == []
+    marked = [f"test_it/test_{name}.yaml" for name in "ab"]
+    assert project.cassettes() == ["given.yaml", "plain.yaml", *marked, "warm.yaml"]

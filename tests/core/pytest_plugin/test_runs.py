@@ -195,4 +195,5 @@ def test_start_costs_next_to_nothing() -> None:
         "print(sorted({m for m in set(sys.modules) - before if not m.startswith('_')} - set(sys.stdlib_module_names)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['agenttape_core', 'agenttape_core.pytest_plugin']"
+    ours = ("agenttape_core", "agenttape_core.lifecycle", "agenttape_core.lifecycle.running_test")
+    assert done.stdout.strip() == str([*ours, "agenttape_core.pytest_plugin"])

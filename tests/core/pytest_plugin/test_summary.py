@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttape_core import use_cassette
+from agenttape_core import DriftError, boundary, use_cassette
 from agenttape_core.pytest_plugin.naming import cassette_of, safe
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.pytest_plugin.whole_run import summary
@@ -17,6 +17,12 @@ from agenttape_core.schema import Interaction, Outcome, Usage
 from agenttape_core.tools.reading import prices
 
 from .conftest import Project
+
+
+@boundary("tool")
+def look_up(city: str) -> str:
+    """Look a city up."""
+    return city
 
 
 def asked(number: int, model: str) -> Interaction:
@@ -53,6 +59,20 @@ def test_no_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pass
     verdict = Verdict.of(session, [asked(1, "gpt-5")], 0.0, tmp_path)
     assert (verdict.dollars, verdict.unpriced) == (0.0, 0)
+
+
+def test_refused_calls_are_named(tmp_path: Path) -> None:
+    """A run that lives on after misses stays green, so the summary names the calls that got an error result."""
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        pass
+    with use_cassette(tmp_path / "c.yaml", on_miss="return") as session:
+        for city in ("Rome", "Oslo", "Nice", "Bari"):
+            with pytest.raises(DriftError):
+                look_up(city)
+    lines = summary([Verdict.of(session, [], 0.0, tmp_path)], everything=False)
+    assert lines[0] == "drifted   c.yaml  4 drifted"
+    assert lines[1].startswith("          refused: no recording for tool look_up at look_up: ")
+    assert lines[4] == "          and 1 more"
 
 
 @pytest.mark.process

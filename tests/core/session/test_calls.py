@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from agenttape_core import CassetteMissError, SessionStateError, UnrecordableValueError, open_cassette, use_cassette
 from agenttape_core.integration import Boundary, current_session, executing, intercept
 
-from .world import World, acall, call
+from .world import World, acall, call, record
 
 
 def in_thread(action: Any, *, context: bool = False) -> Any:
@@ -85,7 +87,7 @@ def test_unrecordable_request(world: World) -> None:
     assert world.reached == ["t"]
 
 
-@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, asyncio.CancelledError, GeneratorExit])
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, GeneratorExit])
 async def test_interruptions_are_no_outcome(world: World, interruption: type[BaseException]) -> None:
     """A call that is interrupted leaves no record, plain or async."""
 
@@ -127,7 +129,7 @@ def test_children(world: World) -> None:
         "beside",
     ]
     before = list(world.reached)
-    with use_cassette("c") as session:
+    with use_cassette("c", frozen={"tool"}) as session:
         assert call("outer", agent) == answer
         world.tool("beside")
     assert world.reached == before
@@ -188,13 +190,42 @@ def test_bare_thread(world: World) -> None:
 
 
 def test_bare_thread_among_several_sessions(world: World) -> None:
-    """When several sessions are open a thread without a context belongs to none; with a context, to its own."""
+    """A thread without a context belongs to the session that it was started in, as work in a pool does."""
     with use_cassette("a", mode="once") as outer, use_cassette("b", mode="once") as inner:
-        assert in_thread(current_session) is None
+        assert in_thread(current_session) is inner
+        assert in_thread(lambda: in_thread(current_session)) is inner
         assert in_thread(current_session, context=True) is inner
-        assert in_thread(lambda: world.tool("t")) == "t 1"
-    assert outer.report.executed == inner.report.executed == ()
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(world.tool, "t").result() == "t 1"
+    assert outer.report.executed == ()
+    assert [crossed.name for crossed in inner.report.executed] == ["t"]
     assert current_session() is None
+
+
+def test_thread_that_is_older_than_several_sessions(world: World) -> None:
+    """Among replays it belongs to the last one that was opened, among recordings to none: nobody can tell."""
+    record(world, "a")
+    asked: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+    answers: SimpleQueue[Any] = SimpleQueue()
+
+    def work() -> None:
+        while (action := asked.get()) is not None:
+            answers.put(action())
+
+    def done(action: Callable[[], Any]) -> Any:
+        asked.put(action)
+        return answers.get()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    with use_cassette("b", mode="all"), use_cassette("d", mode="all"):
+        assert done(current_session) is None
+    with use_cassette("c", unused="ignore"), use_cassette("c", unused="ignore") as last:
+        assert done(current_session) is last
+        with use_cassette("e", mode="all"):
+            assert done(current_session) is last
+    asked.put(None)
+    worker.join()
 
 
 def test_innermost_session(world: World) -> None:

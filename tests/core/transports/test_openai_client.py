@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anthropic
 import httpx2
 import openai
 import pytest
 
 from agenttape_core import use_cassette
 from agenttape_core.transports.httpx2 import AsyncTapeTransport, TapeTransport
+
+from .faces import settled
+from .service import JSON, Answer, Service
 
 if TYPE_CHECKING:
     from examples.weather_agent.server import OpenAILoopback
@@ -30,48 +36,100 @@ def loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAILoopback]:
         yield server
 
 
-def run(base_url: str, key: str) -> list[Any]:
+def run(base_url: str, key: str, *, taped: bool = True) -> list[Any]:
     """Ask for a completion and a stream, with a failure that the client tries again after."""
-    with httpx2.Client(transport=TapeTransport()) as http:
+    with httpx2.Client(transport=TapeTransport() if taped else None, verify=False) as http:
         client = openai.OpenAI(base_url=base_url, api_key=key, http_client=http)
         plain = client.chat.completions.create(model="gpt-5-mini", messages=QUESTION)
         stream = client.chat.completions.create(model="gpt-5-mini", messages=QUESTION, stream=True)
         return [plain.model_dump(), [chunk.model_dump() for chunk in stream]]
 
 
-async def run_async(base_url: str, key: str) -> list[Any]:
+async def run_async(base_url: str, key: str, *, taped: bool = True) -> list[Any]:
     """Do the same with the async client."""
-    async with httpx2.AsyncClient(transport=AsyncTapeTransport()) as http:
+    async with httpx2.AsyncClient(transport=AsyncTapeTransport() if taped else None, verify=False) as http:
         client = openai.AsyncOpenAI(base_url=base_url, api_key=key, http_client=http)
         plain = await client.chat.completions.create(model="gpt-5-mini", messages=QUESTION)
         stream = await client.chat.completions.create(model="gpt-5-mini", messages=QUESTION, stream=True)
         return [plain.model_dump(), [chunk.model_dump() async for chunk in stream]]
 
 
-async def test_completions(loopback: OpenAILoopback) -> None:
-    """A completion and a stream are recorded once; the replay needs no server and no key, sync or async."""
+@pytest.mark.parametrize("taped", [True, False], ids=["transport", "ambient"])
+async def test_completions(loopback: OpenAILoopback, *, taped: bool) -> None:
+    """A completion and a stream are recorded once; the replay needs no server and no key, sync or async.
+
+    It is the same recording whether the client has a transport that tapes or the session tapes all clients.
+    """
     loopback.fail_next(503)
-    with use_cassette("c", mode="once") as session:
-        recorded = run(loopback.base_url, KEY)
+    with use_cassette("c", mode="once", http=not taped) as session:
+        recorded = run(loopback.base_url, KEY, taped=taped)
     loopback.stop()
     assert [item.request["body"].get("stream") for item in session.interactions] == [None, None, True]
     assert session.interactions[0].request["messages"] == QUESTION
     assert KEY not in session.path.read_text()
+    with use_cassette("c", http=taped):
+        assert run(loopback.base_url, "any", taped=not taped) == recorded
     with use_cassette("c"):
-        assert run(loopback.base_url, "any") == recorded
-    with use_cassette("c"):
-        assert await run_async(loopback.base_url, "any") == recorded
+        assert await run_async(loopback.base_url, "any", taped=taped) == recorded
 
 
-async def test_async_completions(loopback: OpenAILoopback) -> None:
+@pytest.mark.parametrize("taped", [True, False], ids=["transport", "ambient"])
+async def test_async_completions(loopback: OpenAILoopback, *, taped: bool) -> None:
     """What the async client recorded serves it again, and the sync one."""
-    with use_cassette("c", mode="once"):
-        recorded = await run_async(loopback.base_url, KEY)
+    with use_cassette("c", mode="once", http=not taped):
+        recorded = await run_async(loopback.base_url, KEY, taped=taped)
     loopback.stop()
     with use_cassette("c"):
-        assert await run_async(loopback.base_url, "any") == recorded
+        assert await run_async(loopback.base_url, "any", taped=taped) == recorded
     with use_cassette("c"):
-        assert run(loopback.base_url, "any") == recorded
+        assert run(loopback.base_url, "any", taped=taped) == recorded
+
+
+async def test_waits_between_attempts(loopback: OpenAILoopback) -> None:
+    """After a recorded failure the SDK tries again at once, and the frozen clock passes by as long as it was told."""
+
+    def ask() -> Any:
+        client = openai.OpenAI(base_url=loopback.base_url, api_key=KEY, max_retries=1)
+        return client.embeddings.create(model="text-embedding-3-small", input="hi").data
+
+    async def ask_async() -> Any:
+        client = openai.AsyncOpenAI(base_url=loopback.base_url, api_key=KEY, max_retries=1)
+        return (await client.embeddings.create(model="text-embedding-3-small", input="hi")).data
+
+    loopback.fail_next(429)
+    with use_cassette("c", mode="once", http=True) as session:
+        recorded = ask()
+    loopback.stop()
+    assert isinstance(session.path, Path)
+    text = session.path.read_text("utf-8")
+    session.path.write_text(text.replace('retry-after-ms: "1"', 'retry-after-ms: "45000"'), "utf-8")
+    for replay in (ask, ask_async):
+        with use_cassette("c"):
+            began = time.time()
+            assert await settled(replay()) == recorded
+            assert time.time() - began >= 45
+
+
+def test_another_sdk(tmp_path: Path) -> None:
+    """Anthropic's client is recorded as it is, with its errors as its own."""
+
+    def ask() -> list[Any]:
+        client = anthropic.Anthropic(base_url=service.url, api_key="sk-any", max_retries=0)
+        message = client.messages.create(model="claude-of-tomorrow", max_tokens=9, messages=QUESTION)
+        with pytest.raises(anthropic.NotFoundError) as caught:
+            client.models.retrieve("none")
+        return [message.model_dump(), str(caught.value)]
+
+    content = [{"type": "text", "text": "Hello"}]
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": content, "usage": usage}
+    with Service() as service:
+        service.answers["/v1/messages"] = Answer(json.dumps(message).encode(), JSON)
+        service.answers["/v1/models/none"] = Answer(b'{"error": {"message": "no such model"}}', JSON, status=404)
+        with use_cassette("c", mode="once", http=True):
+            recorded = ask()
+    with use_cassette("c"):
+        assert ask() == recorded
 
 
 def test_broken_stream(loopback: OpenAILoopback) -> None:

@@ -187,7 +187,7 @@ def test_threads(face: Face, service: Service) -> None:
 
 
 async def test_inside_another_boundary(face: Face, service: Service) -> None:
-    """What a tool asks over HTTP is recorded inside its call, and not asked for when the tool is served."""
+    """What a tool asks over HTTP is recorded inside its call, and served when the tool is run through."""
 
     async def weather() -> Any:
         async with face.client() as client:
@@ -200,7 +200,7 @@ async def test_inside_another_boundary(face: Face, service: Service) -> None:
         service.stop()
     tool, http = session.interactions
     assert (tool.kind, http.kind, http.parent) == ("tool", "http", tool.number)
-    assert str(session.report) == "1 served, 0 executed"
+    assert str(session.report) == "1 served, 0 executed, 1 run through"
 
 
 async def test_live_by_its_host(face: Face, service: Service) -> None:

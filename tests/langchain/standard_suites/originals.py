@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.stores import InMemoryBaseStore
+from langchain_core.stores import BaseStore
 from langchain_core.tools import BaseTool
-from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from langchain_tests.integration_tests.vectorstores import DeterministicFakeEmbedding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langchain_core.embeddings import Embeddings
 
 GONE = "http://127.0.0.1:9/v1"
 """An address without a service: the port of the discard protocol."""
@@ -53,17 +58,62 @@ class Shelves(BaseRetriever):
         return [Document(found, id=str(n), metadata={"n": n}) for n in range(options.get("k", self.k))]
 
 
+class RemoteVectors(VectorStore):
+    """A vector store whose documents are in the world."""
+
+    def __init__(self, embedding: Embeddings) -> None:
+        self._there = InMemoryVectorStore(embedding)
+
+    @classmethod
+    def from_texts(cls, texts: list[str], embedding: Embeddings, metadatas: Any = None, **kwargs: Any) -> RemoteVectors:
+        store = cls(embedding)
+        store.add_texts(texts, metadatas, **kwargs)
+        return store
+
+    def add_documents(self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any) -> list[str]:
+        World.ask("add")
+        return self._there.add_documents(documents, ids, **kwargs)
+
+    def delete(self, ids: Any = None, **kwargs: Any) -> None:
+        World.ask("delete")
+        self._there.delete(ids, **kwargs)
+
+    def get_by_ids(self, ids: Any, /) -> list[Document]:
+        World.ask("get")
+        return self._there.get_by_ids(ids)
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        World.ask("search")
+        return self._there.similarity_search(query, k, **kwargs)
+
+
+class RemoteItems(BaseStore[str, Any]):
+    """A key-value store whose items are in the world."""
+
+    def __init__(self) -> None:
+        self._there: dict[str, Any] = {}
+
+    def mget(self, keys: Any) -> list[Any]:
+        World.ask("get")
+        return [self._there.get(key) for key in keys]
+
+    def mset(self, key_value_pairs: Any) -> None:
+        World.ask("set")
+        self._there.update(key_value_pairs)
+
+    def mdelete(self, keys: Any) -> None:
+        World.ask("delete")
+        for key in keys:
+            self._there.pop(key, None)
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        World.ask("keys")
+        yield from [key for key in self._there if key.startswith(prefix or "")]
+
+
 ORIGINALS: dict[type[Any], tuple[str, ...]] = {
     ChatOpenAI: ("_generate", "_agenerate", "_stream", "_astream"),
     OpenAIEmbeddings: ("embed_documents", "embed_query", "aembed_documents", "aembed_query"),
     DeterministicFakeEmbedding: ("embed_documents", "embed_query"),
-    InMemoryVectorStore: (
-        "add_documents", "aadd_documents", "delete", "adelete", "get_by_ids", "aget_by_ids",
-        "similarity_search", "asimilarity_search", "similarity_search_with_score", "similarity_search_by_vector",
-        "max_marginal_relevance_search", "max_marginal_relevance_search_by_vector",
-    ),
-    InMemoryBaseStore: (
-        "mget", "amget", "mset", "amset", "mdelete", "amdelete", "yield_keys", "ayield_keys",
-    ),
 }  # fmt: skip
 """The leaves of every class that a suite is run on, beside those that ask the world."""

@@ -1,14 +1,16 @@
-"""The standard suites of key-value stores, on the ones of langchain-core."""
+"""The standard suites of key-value stores: on one elsewhere, and on one in memory, which runs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from langchain_core.stores import BaseStore, InMemoryByteStore, InMemoryStore
+from langchain_core.stores import BaseStore, InMemoryByteStore
 from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
 from agenttape_langchain import tape
+
+from .originals import RemoteItems
 
 
 class OfBytes:
@@ -16,7 +18,7 @@ class OfBytes:
 
     @pytest.fixture
     def kv_store(self) -> BaseStore[str, Any]:
-        return InMemoryByteStore()
+        return RemoteItems()
 
     @pytest.fixture
     def three_values(self) -> tuple[Any, Any, Any]:
@@ -30,11 +32,19 @@ class OfObjects:
 
     @pytest.fixture
     def kv_store(self) -> BaseStore[str, Any]:
-        return tape(InMemoryStore())
+        return tape(RemoteItems())
 
     @pytest.fixture
     def three_values(self) -> tuple[Any, Any, Any]:
         return "foo", {"deep": [1, 2.5, None]}, ("a", "tuple")
+
+
+class InMemory(OfBytes):
+    """The one of langchain-core."""
+
+    @pytest.fixture
+    def kv_store(self) -> BaseStore[str, Any]:
+        return InMemoryByteStore()
 
 
 class TestBytes(OfBytes, BaseStoreSyncTests[bytes]):
@@ -50,4 +60,8 @@ class TestObjectsTaped(OfObjects, BaseStoreSyncTests[Any]):
 
 
 class TestObjectsTapedAsync(OfObjects, BaseStoreAsyncTests[Any]):
+    pass
+
+
+class TestInMemory(InMemory, BaseStoreSyncTests[bytes]):
     pass

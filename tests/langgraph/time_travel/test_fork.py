@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.graph import START, StateGraph
+from langgraph.types import RetryPolicy
 
 from agenttape_core import CassetteMissError, ConfigurationError, compare_cassettes, open_cassette
 from agenttape_langgraph import atime_travel, replay_thread, steps_of, time_travel
 
 from ..fakes import World
 from .conftest import Record
-from .threads import ANSWERED, STEPS, approval, fan, loop
+from .threads import ANSWERED, STEPS, Log, approval, fan, loop
 
 HELLO: Any = [{"log": ["hello"]}]
 
@@ -162,7 +165,7 @@ def test_another_answer_of_a_human(world: World, record: Record, path: Path) -> 
     values = record(path, approval(world), ANSWERED)
     assert values["log"][-2].endswith("to to Paris")
     before = len(world.reached)
-    fork = time_travel(path, approval(world).compile(), resume="Rome")
+    fork = time_travel(path, approval(world).compile(), resume="Rome", live={"chat", "ship"})
     assert reached(world, before) == ["ship", "model"]
     assert fork.values["log"][-3:-1][0] == "to Rome"
     assert fork.values["log"][:3] == values["log"][:3]
@@ -175,7 +178,7 @@ def test_first_answer_of_a_human(world: World, record: Record, path: Path) -> No
     """A recorded thread that waits for an answer gets one; calls before the interrupt are not made again."""
     record(path, approval(world), ANSWERED[:1])
     before = len(world.reached)
-    fork = time_travel(path, approval(world).compile(), resume="Oslo")
+    fork = time_travel(path, approval(world).compile(), resume="Oslo", live={"chat", "ship"})
     assert reached(world, before) == ["ship", "model"]
     assert fork.values["log"][-2].endswith("to to Oslo")
 
@@ -214,15 +217,38 @@ def test_answers_that_nobody_asks_for_are_left_out(world: World, record: Record,
 
 
 def test_live_calls_are_refused(world: World, record: Record, path: Path) -> None:
-    """With live=False, and for kinds that are not named, a call without a recording is a miss; nothing is written."""
+    """With live=False, for tools by default, and for what is not named, a call without a recording is a miss."""
     record(path, approval(world), ANSWERED)
     before = len(world.reached)
-    for live in (False, {"chat"}):
+    for live in (False, True, {"chat"}):
         with pytest.raises(CassetteMissError, match="ship"):
             time_travel(path, approval(world).compile(), resume="Rome", live=live)
     assert reached(world, before) == []
     assert not (path.parent / "thread.derived.yaml").exists()
     assert len(time_travel(path, approval(world).compile(), resume="Rome", live={"chat", "ship"}).live) == 2
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_retry_after_an_injected_error_is_served(world: World, record: Record, path: Path, live: bool) -> None:
+    """The next attempt gets what was recorded: a tool that is retried is not really called, whatever is live."""
+
+    @tool
+    def send_mail(to: str) -> str:
+        """Send a mail."""
+        return f"mail {world.reach('mail')} to {to}"
+
+    builder = StateGraph(Log)
+    policy = RetryPolicy(initial_interval=0.01, retry_on=ConnectionError)
+    builder.add_node("send", lambda _: {"log": [send_mail.invoke({"to": "ada"})]}, retry_policy=policy)
+    builder.add_edge(START, "send")
+    values = record(path, builder, HELLO)
+    world.gone = True
+    fork = time_travel(path, builder.compile(), answers={1: ConnectionError("429")}, live=live)
+    assert (fork.values, fork.live, len(fork.prefix + fork.served)) == (values, (), 2)
+    outcomes = [item.outcome.status for item in open_cassette(fork.cassette).interactions()]
+    assert sorted(outcomes) == ["raised", "returned"]
+    assert replay_thread(fork.cassette, builder.compile()).values == values
+    assert world.trespasses == []
 
 
 def test_changed_code_before_the_fork_is_a_miss(world: World, record: Record, path: Path) -> None:
@@ -258,7 +284,7 @@ async def test_asynchronous_fork(world: World, record: Record, path: Path) -> No
     """An asynchronous fork comes to the same."""
     record(path, approval(world), ANSWERED)
     before = len(world.reached)
-    fork = await atime_travel(path, approval(world).compile(), resume="Rome")
+    fork = await atime_travel(path, approval(world).compile(), resume="Rome", live={"chat", "ship"})
     assert reached(world, before) == ["ship", "model"]
     greeted = next(step for step in steps_of(path) if step.nodes == ("greet",))
     edited = await atime_travel(

@@ -48,7 +48,7 @@ def test_tool_that_asks_depends_on_the_answer(world: World, record: Record, path
     before = len(world.reached)
     assert replay_thread(path, asking_tool(world).compile()).values == values
     assert world.reached[before:] == []
-    fork = time_travel(path, asking_tool(world).compile(), resume="no")
+    fork = time_travel(path, asking_tool(world).compile(), resume="no", live={"tool"})
     assert world.reached[before:] == ["confirm"]
     assert fork.values["log"][1] == values["log"][1]
     assert fork.values["log"][2].endswith("it: no")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -84,6 +85,8 @@ def test_script(folder: Path, program: Program, agenttape: Agenttape, text: str,
     replayed = agenttape("replay", *words)
     assert (replayed.code, replayed.out) == (0, recorded.out)
     assert f"cassettes/run.yaml: {calls} served, 0 executed" in replayed.err
+    told = "served, not run: weather (calls nothing that is recorded)"
+    assert (told in replayed.err) is ("def weather" in text)
 
 
 @pytest.mark.parametrize("name", ["agents:Desk.ask", "agents.py:stream"])
@@ -148,6 +151,30 @@ def test_miss(program: Program, agenttape: Agenttape) -> None:
     assert "Traceback" not in missed.err
 
 
+def test_proof(program: Program, agenttape: Agenttape) -> None:
+    """A recording is replayed at once on request; a difference ends with 1, without a remedy that would not help."""
+    script = program(
+        "ask.py",
+        """
+        import os
+        from tools import look_up
+        print(look_up("Paris"))
+        if os.path.exists("once"):
+            look_up("Oslo")
+            os.remove("once")
+        """,
+    )
+    Path("once").touch()
+    first = agenttape("record", "--prove", "--", "python", script)
+    assert (first.code, first.out.count("Paris")) == (1, 1)
+    assert "proof: cassettes/ask.yaml: 1 served, 0 executed\n" in first.err
+    assert "recorded, but does not replay:\nagenttape: cassettes/ask.yaml: 1 recorded interactions were" in first.err
+    assert "agenttape record" not in first.err
+    proved = agenttape("record", "--prove", "--json", "--live", "look_up", "--", "python", script)
+    assert (proved.code, proved.json["proof"]["differences"]) == (0, [])
+    assert [each["served"] for each in proved.json["proof"]["processes"]] == [1]
+
+
 def test_swallowed_miss(program: Program, agenttape: Agenttape) -> None:
     """A program that eats a miss and goes on ends with 1 all the same."""
     script = program(
@@ -201,6 +228,43 @@ def test_blocked(program: Program, agenttape: Agenttape) -> None:
     assert "blocked an attempt to connect to 127.0.0.1:9" in blocked.err
     allowed = agenttape("replay", "--egress", "loopback", "--unused", "ignore", "--", "python", script)
     assert (allowed.code, allowed.out) == (0, "ConnectionRefusedError\n")
+
+
+def test_nothing_gets_out_while_a_session_opens(program: Program, agenttape: Agenttape) -> None:
+    """A thread that connects all the time is refused before, while and after the session is opened."""
+    script = program(
+        "busy.py",
+        """
+        import sys, threading, socket
+        refused, over = [], threading.Event()
+
+        def connect():
+            while not over.is_set():
+                try:
+                    socket.create_connection(("127.0.0.1", int(sys.argv[1]))).close()
+                except BaseException as error:
+                    refused.append(type(error).__name__)
+
+        thread = threading.Thread(target=connect)
+        if sys.argv[1] != "0":
+            thread.start()
+            while not refused:
+                pass
+        from tools import look_up
+        look_up("Paris")
+        over.set()
+        if sys.argv[1] != "0":
+            thread.join()
+            print(*set(refused))
+        """,
+    )
+    assert agenttape("record", "--", "python", script, "0").code == 0
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        replayed = agenttape("replay", "--", "python", script, str(server.getsockname()[1]))
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert (replayed.code, replayed.out) == (1, "NetworkBlockedError\n")
 
 
 def test_failing_command(folder: Path, program: Program, agenttape: Agenttape) -> None:
@@ -366,3 +430,73 @@ def test_sitecustomize(folder: Path, program: Program, agenttape: Agenttape, mon
     )
     ended = agenttape("record", "--", "python", script)
     assert (ended.out, cassettes(folder)) == (f"42 {folder / 'sitecustomize.py'} False\n", ["ask.yaml"])
+
+
+CLIENTS = """
+import asyncio, sys, threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Counting(BaseHTTPRequestHandler):
+    answers = 0
+    def do_GET(self):
+        Counting.answers += 1
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"answer %d" % Counting.answers)
+    def log_message(self, *_):
+        pass
+
+url = "http://127.0.0.1:" + open("port").read()
+if sys.argv[1:] == ["--serve"]:
+    server = HTTPServer(("127.0.0.1", int(url.rpartition(":")[2])), Counting)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+import urllib.request
+print(urllib.request.urlopen(url).read().decode())
+
+def with_requests():
+    import requests
+    return requests.get(url).text
+
+async def with_aiohttp():
+    import aiohttp
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return await response.text()
+
+print(with_requests(), asyncio.run(with_aiohttp()))
+"""
+
+
+def test_http_clients(agenttape: Agenttape, program: Program, folder: Path) -> None:
+    """With `--http`, the clients that a command imports are recorded; the replay needs no option and no service."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (folder / "port").write_text(str(server.getsockname()[1]), encoding="utf-8")
+    name = program("ask.py", CLIENTS)
+    recorded = agenttape("record", "--http", "--cassette", "c", "--", "python", name, "--serve")
+    assert (recorded.code, recorded.out) == (0, "answer 1\nanswer 2 answer 3\n"), recorded.err
+    replayed = agenttape("replay", "--cassette", "c", "--", "python", name)
+    assert (replayed.code, replayed.out) == (0, recorded.out), replayed.err
+    assert agenttape("replay", "--no-http", "--cassette", "c", "--", "python", name).code == 1
+
+
+def test_a_recording_that_misses_its_framework_fails(agenttape: Agenttape, program: Program, folder: Path) -> None:
+    """It names the package to install, and the line of each connection that no boundary covers."""
+    (folder / "site-packages" / "langchain_core").mkdir(parents=True)
+    (folder / "site-packages" / "langchain_core" / "__init__.py").touch()
+    script = program(
+        "script.py",
+        """
+        import socket, sys
+        from agenttape_core.lifecycle import entry_points
+        entry_points._installed = lambda group: ()
+        sys.path.insert(0, "site-packages")
+        import langchain_core
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            socket.create_connection(listener.getsockname()).close()
+        """,
+    )
+    ended = agenttape("record", "python", script)
+    assert ended.code == 1
+    assert "at script.py:8\n" in ended.err
+    assert "pip install agenttape-langchain\n" in ended.err
+    assert cassettes(folder) == []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +14,15 @@ from hypothesis import strategies as st
 
 from agenttape_core.tools.processes.report import findings_of
 from agenttape_core.tools.processes.run_folder import ProcessReport, cassette_of, cassettes_of, part_of
-from agenttape_core.tools.processes.startup.agenttape_startup import FOLDER, RUN, is_main, label_of, what_runs, why_deaf
+from agenttape_core.tools.processes.startup.agenttape_startup import (
+    FOLDER,
+    RUN,
+    _waits_for_import,
+    is_main,
+    label_of,
+    what_runs,
+    why_deaf,
+)
 
 
 @pytest.mark.parametrize(
@@ -146,3 +157,19 @@ def test_startup_imports_nothing() -> None:
         [sys.executable, "-c", program], env={"PYTHONPATH": FOLDER}, capture_output=True, text=True, check=True
     )
     assert set(done.stdout.split()) <= {"agenttape_startup", "atexit"}
+
+
+def test_thread_that_waits_for_an_import() -> None:
+    """Who imports a module does not wait for a thread that waits for this module."""
+    me = threading.get_ident()
+    lock: Any = importlib._bootstrap._ModuleLock("module")  # type: ignore[attr-defined]
+    lock.acquire()
+    thread = threading.Thread(target=lambda: (lock.acquire(), lock.release()))
+    thread.start()
+    while not _waits_for_import(thread.ident, me):
+        assert thread.is_alive()
+    assert not _waits_for_import(thread.ident, me + 1)
+    lock.release()
+    thread.join()
+    assert not _waits_for_import(thread.ident, me)
+    assert not _waits_for_import(None, me)

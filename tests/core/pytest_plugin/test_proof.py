@@ -1,0 +1,259 @@
+"""A test that has recorded and passed is replayed at once, and a difference is reported with its cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from agenttape_core.pytest_plugin.verdict import Verdict
+from agenttape_core.pytest_plugin.whole_run import summary
+
+from .conftest import Project
+
+pytestmark = pytest.mark.process
+
+SAME = """
+import asyncio, unittest
+
+life = []
+
+@pytest.fixture(scope="module", autouse=True)
+def wide():
+    life.append("wide")
+    yield
+    print("the life of fixtures:", *life, "end")
+
+@pytest.fixture
+def own(tmp_path):
+    life.append("own")
+    yield tmp_path
+    life.append("gone")
+
+@pytest.mark.cassette
+def test_function(own, capsys, cassette, request):
+    request.node.user_properties.append(("asked", ask("hi")))
+    assert f"read {own}/a.txt in {own.parent}" in ask(f"read {own}/a.txt in {own.parent}")
+    assert f"read {own}/a.txt" in cassette.interactions[-1].request["arguments"]["question"]
+    print("seen")
+    assert capsys.readouterr().out == "seen\\n"
+    cassette.assert_matches_golden(ask("golden"))
+
+@pytest.mark.cassette
+class TestClass:
+    seen = False
+
+    @pytest.mark.parametrize("n", [1, 2])
+    def test_method(self, n):
+        assert not self.seen
+        self.seen = ask(n)
+
+class TestOfUnittest(unittest.TestCase):
+    def setUp(self):
+        self.seen = False
+
+    @pytest.mark.cassette
+    def test_case(self):
+        self.assertFalse(self.seen)
+        self.seen = ask("case")
+
+@pytest.mark.cassette
+@pytest.mark.asyncio
+async def test_asyncio():
+    await asyncio.sleep(0)
+    assert ask("asyncio")
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.mark.cassette
+@pytest.mark.anyio
+async def test_anyio():
+    assert ask("anyio")
+
+def test_unmarked():
+    import agent
+    assert len(agent.asked) == 8
+"""
+
+
+def test_what_replays(project: Project) -> None:
+    """Tests of every kind are run again with fixtures of their own, and leave no trace in the report."""
+    project.tests(SAME)
+    result = project.run("--cassette-mode=once", "--cassette-prove=fail", "-s", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=7)
+    result.stdout.fnmatch_lines(
+        ["*the life of fixtures: wide own gone own gone end", "0 calls served, 8 executed; 6 recordings proved"]
+    )
+    result.stdout.no_fnmatch_line("*does not replay*")
+    text = (project.path / "junit.xml").read_text("utf-8")
+    assert (text.count('name="asked"'), text.count('name="cassette.proof" value="same"')) == (1, 6)
+    project.go_offline()
+    (path,) = (project.path / "cassettes").rglob("test_function.yaml")
+    assert "read [REDACTED:tmp_path:" in path.read_text("utf-8")
+    again = project.run("--cassette-prove=fail")  # temporary folders have other names in each run
+    again.assert_outcomes(passed=6, failed=1)  # the unmarked one: nothing was executed
+    again.stdout.no_fnmatch_line("*proved*")
+
+
+DIFFER = """
+import functools, os, unittest
+import agent
+from agenttape_core import boundary, use_cassette
+
+@functools.lru_cache
+def store():
+    return ask("store")
+
+@boundary("tool")
+def write(path):
+    with open(path, "w") as file:
+        file.write("report")
+
+@pytest.mark.cassette
+def test_cached():
+    assert store()
+
+@pytest.mark.cassette
+def test_drawn():
+    assert ask(os.urandom(4).hex())
+
+@pytest.mark.cassette
+def test_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("report.md")
+    with open("report.md") as file:
+        assert file.read() == "report"
+
+@pytest.mark.cassette(on_miss="return", unused="ignore")
+def test_told(tmp_path):
+    try:
+        ask(os.urandom(4).hex())
+    except Exception:
+        pass
+
+class TestCase(unittest.TestCase):
+    times = []
+
+    @pytest.mark.cassette
+    def test_case(self):
+        ask("case")
+        self.times.append(1)
+        self.assertEqual(len(self.times), 1)
+
+@pytest.mark.cassette(prove=False)
+def test_once():
+    assert ask(os.urandom(4).hex())
+
+@pytest.mark.cassette
+def test_nested():
+    with use_cassette("nested", mode="all"):
+        assert ask("inner")
+    assert ask("outer")
+
+def test_unmarked():
+    assert len(agent.asked) == 7
+"""
+
+
+def test_what_does_not(project: Project) -> None:
+    """Each test that differs has a verdict and a cause; it stays passed, and nothing was executed twice."""
+    project.tests(DIFFER)
+    result = project.run("--cassette-mode=all", "--cassette-prove=true", "-p", "no:randomly")
+    result.assert_outcomes(passed=8)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "recorded, but does not replay: cassettes/test_it/test_cached.yaml  1 executed",
+            "recorded, but does not replay: cassettes/test_it/test_drawn.yaml  1 executed",
+            "recorded, but does not replay: cassettes/test_it/test_written.yaml  1 executed",
+            "recorded, but does not replay: cassettes/test_it/test_told.yaml  1 executed",
+            "recorded, but does not replay: cassettes/test_it/TestCase.test_case.yaml  1 executed",
+            "recorded  cassettes/test_it/test_once.yaml  1 executed",
+            "recorded  cassettes/test_it/test_nested.yaml  1 executed",
+            "0 calls served, 7 executed; 1 recording proved",
+            "*= recorded, but does not replay =*",
+            "These tests passed and recorded. Run again at once*",
+            "cassettes/test_it/test_cached.yaml",
+            "  UnusedInteractionsError: cassettes/*1 of 1 recorded interactions were never asked for",
+            "       1  call ask at ask",
+            "    asked     nothing",
+            "  to replay it in a new process:  pytest test_it.py::test_cached",
+            "cassettes/test_it/test_drawn.yaml",
+            "  test_it.py:24: CassetteMissError: no recording for call ask at ask: *",
+        ],
+        consecutive=True,
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "cassettes/test_it/test_written.yaml",
+            "*FileNotFoundError: * 'report.md'",
+            "  served, not run: write (*)",
+            "cassettes/test_it/test_told.yaml",
+            "  it passed, with 1 drifted",
+            "cassettes/test_it/TestCase.test_case.yaml",
+            "  test_it.py:47: AssertionError: 2 != 1",
+            "A test that passes in a new process left something behind *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*record it anew*")
+
+
+def test_a_difference_as_a_failure(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `fail`, from a setting or a variable, a difference is an error of the test; the cassette stays."""
+    project.tests(DIFFER)
+    ini = project.path / "pytest.ini"
+    ini.write_text(ini.read_text("utf-8").replace(" --cassette-prove=false", ""), encoding="utf-8")
+    (project.path / "pyproject.toml").write_text('[tool.agenttape]\nprove = "fail"\n')
+    result = project.run("--cassette-mode=once", "-x", "-k", "drawn or once")
+    result.assert_outcomes(passed=1, errors=1, deselected=6)
+    result.stdout.fnmatch_lines(
+        [
+            "cassettes/test_it/test_drawn.yaml was recorded, but does not replay",
+            "  test_it.py:24: CassetteMissError: *",
+            "ERROR test_it.py::test_drawn - *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*= recorded, but does not replay =*")
+    assert project.cassettes() == ["test_it/test_drawn.yaml"]
+    monkeypatch.setenv("AGENTTAPE_PROVE", "false")
+    project.run("--cassette-mode=all", "-k", "drawn").assert_outcomes(passed=1, deselected=7)
+    monkeypatch.setenv("AGENTTAPE_PROVE", "perhaps")
+    project.run("--cassette-mode=all", "-k", "drawn").stdout.fnmatch_lines(["*prove='perhaps': expected true, false *"])
+
+
+def test_a_failing_teardown_is_not_lost(project: Project) -> None:
+    """What a wider fixture raises at its end is an error of the test as ever, and a failing own one ends the proof."""
+    project.tests("""
+@pytest.fixture(scope="module")
+def wide():
+    yield
+    raise ValueError("wide")
+
+@pytest.fixture
+def own():
+    yield
+    raise ValueError("own")
+
+@pytest.mark.cassette
+def test_wide(wide):
+    assert ask("hi")
+
+@pytest.mark.cassette
+def test_own(wide, own):
+    assert ask("ho")
+""")
+    wide = project.run("--cassette-mode=once", "--cassette-prove=true", "-k", "wide")
+    wide.assert_outcomes(passed=1, errors=1, deselected=1)
+    wide.stdout.fnmatch_lines(["*ValueError: wide", "*1 recording proved"])
+    own = project.run("--cassette-mode=once", "--cassette-prove=true")
+    own.assert_outcomes(passed=2, errors=1)
+    own.stdout.fnmatch_lines(["*ValueError: own", "*ValueError: wide"])
+    own.stdout.no_fnmatch_line("*proved*")
+
+
+def test_the_verdict_crosses_processes() -> None:
+    """A difference is part of what a worker sends, and of the one line of its test."""
+    verdict = Verdict("c.yaml", "recorded", executed=1, proof="differs", difference="a\nb")
+    sent = Verdict.from_properties(verdict.added_to([]))
+    assert sent == verdict
+    assert summary([verdict], everything=False)[0] == "recorded, but does not replay: c.yaml  1 executed"

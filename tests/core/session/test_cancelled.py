@@ -1,0 +1,491 @@
+"""A call that was cancelled when it was recorded waits in a replay until it is cancelled again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from tests.kit.gate import Gate
+
+from agenttape_core import CassetteMissError, boundary, compare_cassettes, convert, open_cassette, use_cassette
+from agenttape_core.integration import Boundary, aintercept, aintercept_stream, current_session, intercept_stream
+from agenttape_core.tools.reading.answer import Answer
+from agenttape_core.tools.reading.prices import NoPrices
+from agenttape_core.tools.reading.summary import overview_of
+from agenttape_core.tools.reading.timeline import timeline_of
+
+CHAT = Boundary("chat", join="".join, split=lambda text: text.split(" "))
+SOON = 0.02
+
+
+class Service:
+    """The outside: calls that take no time or never end. In a replay it is gone."""
+
+    def __init__(self, *, gone: bool = False) -> None:
+        self.gone = gone
+        self.hung = asyncio.Event()
+        self.attempts = 0
+
+    @property
+    def quick(self) -> Callable[[str], Awaitable[str]]:
+        """Answers at once."""
+
+        @boundary
+        async def quick(question: str) -> str:
+            assert not self.gone
+            await asyncio.sleep(0)
+            return f"quick {question}"
+
+        return quick
+
+    @property
+    def slow(self) -> Callable[[str], Awaitable[str]]:
+        """Never answers, and does not like to be cancelled."""
+
+        @boundary
+        async def slow(question: str) -> str:
+            assert not self.gone
+            self.hung.set()
+            await asyncio.get_running_loop().create_future()
+            return question
+
+        return slow
+
+    @property
+    def second_time(self) -> Callable[[str], Awaitable[str]]:
+        """Answers when it is asked again."""
+
+        @boundary
+        async def second_time(question: str) -> str:
+            assert not self.gone
+            self.attempts += 1
+            if self.attempts == 1:
+                await asyncio.get_running_loop().create_future()
+            return f"{question} at last"
+
+        return second_time
+
+    @property
+    def broken(self) -> Callable[[str], Awaitable[str]]:
+        """Raises when the others hang."""
+
+        @boundary
+        async def broken(question: str) -> str:
+            assert not self.gone
+            await self.hung.wait()
+            raise ConnectionError(question)
+
+        return broken
+
+    async def pieces(self, *, then_hangs: bool) -> AsyncIterator[str]:
+        """Stream two chunks, and perhaps never a third one."""
+        assert not self.gone
+        yield "one"
+        yield "two"
+        if then_hangs:
+            await asyncio.get_running_loop().create_future()
+
+    def stream(self, *, then_hangs: bool = True) -> AsyncIterator[str]:
+        """Stream, as a boundary."""
+        session = current_session()
+        assert session is not None
+        return aintercept_stream(
+            session.cross(CHAT, "stream", {"ask": then_hangs}), lambda: self.pieces(then_hangs=then_hangs)
+        )
+
+
+async def timeout_and_fallback(service: Service) -> Any:
+    """Ask somebody else after a while."""
+    try:
+        async with asyncio.timeout(SOON):
+            return await service.slow("who")
+    except TimeoutError:
+        return await service.quick("who")
+
+
+async def wait_for_twice(service: Service) -> Any:
+    """Ask the same again after a while."""
+    for _ in range(2):
+        try:
+            return await asyncio.wait_for(service.second_time("who"), SOON)
+        except TimeoutError:
+            continue
+    return None
+
+
+async def hedge(service: Service) -> Any:
+    """Take the first answer of two, and cancel the other call."""
+    tasks = [asyncio.create_task(service.slow("who")), asyncio.create_task(service.quick("who"))]
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    await asyncio.wait(pending)
+    return [task.result() for task in done], len(pending)
+
+
+async def equal_hedge(service: Service) -> Any:
+    """Ask the same twice at once; the second one gets the answer."""
+    tasks = [asyncio.create_task(service.second_time("who")) for _ in range(2)]
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    await asyncio.wait(pending)
+    return [tasks.index(task) for task in done]
+
+
+async def group(service: Service) -> Any:
+    """Lose two calls because a third one fails."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for call in (service.slow("a"), service.broken("b"), service.slow("c")):
+                tasks.create_task(call)  # type: ignore[arg-type]
+    except ExceptionGroup as failed:
+        return [repr(error) for error in failed.exceptions]
+
+
+async def cut_stream(service: Service) -> Any:
+    """Read what comes in a while."""
+    read = []
+    try:
+        async with asyncio.timeout(SOON):
+            async for chunk in service.stream():
+                read.append(chunk)  # noqa: PERF401 - a comprehension that is cancelled leaves nothing
+    except TimeoutError:
+        return read, await service.quick("the rest")
+
+
+async def stopped_stream(service: Service) -> Any:
+    """Stop a reader that is busy with the second chunk."""
+    read: list[str] = []
+    busy = asyncio.Event()
+
+    async def reader() -> None:
+        async for chunk in service.stream(then_hangs=False):
+            read.append(chunk)
+            if len(read) == 2:
+                busy.set()
+                if not service.gone:
+                    await asyncio.get_running_loop().create_future()
+
+    task = asyncio.create_task(reader())
+    await busy.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    return read, task.cancelled()
+
+
+async def patient(service: Service) -> Any:
+    """Cancel a call after some work, which ends while the call goes on."""
+    task = asyncio.create_task(service.slow("who"))
+    answers = [await service.quick("first"), await service.quick("second")]
+    answers.append(await asyncio.to_thread(lambda: "by hand"))
+    task.cancel()
+    await asyncio.wait([task])
+    return answers, task.cancelled()
+
+
+PROGRAMS = {
+    timeout_and_fallback: ["cancelled", "returned"],
+    wait_for_twice: ["cancelled", "returned"],
+    hedge: ["cancelled", "returned"],
+    equal_hedge: ["cancelled", "returned"],
+    group: ["cancelled", "raised", "cancelled"],
+    cut_stream: ["cancelled", "returned"],
+    stopped_stream: ["streamed"],
+    patient: ["returned", "cancelled", "returned"],
+}
+
+
+def run(program: Callable[[Service], Awaitable[Any]], service: Service, **options: Any) -> tuple[Any, Any]:
+    """Run a program in a session, and return what it returned and the session."""
+
+    async def main() -> tuple[Any, Any]:
+        with use_cassette("c", **options) as session:
+            return await program(service), session
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_the_same_call_is_cancelled_again(program: Callable[[Service], Awaitable[Any]]) -> None:
+    """Timeouts fire, races are won and groups fail in a replay as they did when they were recorded."""
+    live, recording = run(program, Service(), mode="once")
+    assert [item.outcome.status for item in recording.interactions] == PROGRAMS[program]
+    served, replay = run(program, Service(gone=True))
+    assert served == live
+    assert (len(replay.report.served), len(replay.report.executed)) == (len(PROGRAMS[program]), 0)
+
+
+def test_a_timeout_is_not_sat_out() -> None:
+    """The clock of a loop that waits for nothing else passes to its next timer."""
+    run(timeout_and_fallback, Service(), mode="once")
+
+    async def later(service: Service) -> float:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(SOON + 0.9):
+                await service.slow("who")
+        assert await service.quick("who") == "quick who"
+        return asyncio.get_running_loop().time() - monotonic()
+
+    ahead, _ = run(later, Service(gone=True))
+    assert ahead > 0.8
+
+
+def test_a_call_that_is_not_cancelled_any_more_is_a_miss() -> None:
+    """A program without the timeout gets no answer that nobody has seen, and does not wait for ever."""
+    run(timeout_and_fallback, Service(), mode="once")
+    with pytest.raises(CassetteMissError, match="the recorded call was cancelled by the program after"):
+        run(lambda service: service.slow("who"), Service(gone=True))
+
+
+def test_a_cut_stream_that_is_read_on_is_a_miss() -> None:
+    """Its chunks come, and then a miss that counts them."""
+    run(cut_stream, Service(), mode="once")
+    read: list[str] = []
+
+    async def on(service: Service) -> None:
+        async for chunk in service.stream():
+            read.append(chunk)  # noqa: PERF401 - as above
+
+    with pytest.raises(CassetteMissError, match="and 2 chunks, and this one is not"):
+        run(on, Service(gone=True))
+    assert read == ["one", "two"]
+
+
+def test_a_cancellation_that_nobody_asked_for_is_an_error() -> None:
+    """Code that raises `CancelledError` itself does so at once in a replay: there is nothing to wait for."""
+
+    def program(*, gone: bool) -> Callable[[Service], Awaitable[str]]:
+        @boundary
+        async def lost() -> None:
+            assert not gone
+            future = asyncio.get_running_loop().create_future()
+            future.cancel()
+            await future
+
+        async def ask(_: Service) -> str:
+            try:
+                await lost()
+            except asyncio.CancelledError:
+                return "lost"
+            return "found"
+
+        return ask
+
+    live, _ = run(program(gone=False), Service(), mode="once")
+    (item,) = open_cassette("cassettes/c.yaml").interactions()
+    assert (item.outcome.status, item.outcome.error.type) == ("raised", "asyncio.exceptions:CancelledError")
+    assert run(program(gone=True), Service())[0] == live == "lost"
+
+
+def test_the_effects_of_a_cancelled_call_are_done_again() -> None:
+    """Also where it is cancelled before it is its turn."""
+    done: list[str] = []
+
+    def program(*, gone: bool) -> Callable[[Service], Awaitable[Any]]:
+        async def one(name: str, *, hangs: bool) -> str:
+            session = current_session()
+            assert session is not None
+            crossing = session.cross(CHAT, name, {})
+
+            async def real() -> str:
+                assert not gone
+                crossing.effected(f"{name} began")  # type: ignore[union-attr]
+                done.append(f"{name} began")
+                await (asyncio.get_running_loop().create_future() if hangs else asyncio.sleep(0))
+                return name
+
+            async def again(effect: str) -> None:
+                done.append(effect)
+
+            answer: str = await aintercept(crossing, real, again)
+            return answer
+
+        async def race(_: Service) -> Any:
+            tasks = [asyncio.create_task(one("a", hangs=True)), asyncio.create_task(one("b", hangs=False))]
+            finished, lost = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in lost:
+                task.cancel()
+            await asyncio.wait(lost)
+            return [task.result() for task in finished]
+
+        return race
+
+    assert run(program(gone=False), Service(), mode="once")[0] == ["b"]
+    recorded, done[:] = sorted(done), []
+    assert run(program(gone=True), Service())[0] == ["b"]
+    assert sorted(done) == recorded
+
+
+def test_reports_name_what_was_cancelled(tmp_path: Path) -> None:
+    """A cancelled call is one in sums, has failed in a timeline, keeps its chunks, and survives a conversion."""
+    run(cut_stream, Service(), mode="once")
+    convert("cassettes/c.yaml", tmp_path / "lines.jsonl")
+    for path in (Path("cassettes/c.yaml"), tmp_path / "lines.jsonl"):
+        cassette = open_cassette(path)
+        assert overview_of(cassette, NoPrices()).cancelled == 1
+        assert [span.has_failed for span in timeline_of(cassette).rows] == [True, False]
+        assert Answer(cassette.outcome(1)).text == "onetwo"
+    assert compare_cassettes(tmp_path / "lines.jsonl", "cassettes/c.yaml").identical
+
+
+# -- synchronous calls in threads, which nobody can cancel ---------------------------------------------------------
+
+
+class Threaded:
+    """The outside: synchronous calls, one of which ends only when it is released. In a replay it is gone."""
+
+    def __init__(self, *, gone: bool = False) -> None:
+        self.gone = gone
+        self.gate = Gate()
+
+    @property
+    def slow(self) -> Callable[[str], str]:
+        """Answers too late."""
+
+        @boundary
+        def slow(question: str) -> str:
+            assert not self.gone
+            self.gate.hold()
+            return f"slow {question}"
+
+        return slow
+
+    @property
+    def quick(self) -> Callable[[str], str]:
+        """Answers at once."""
+
+        @boundary
+        def quick(question: str) -> str:
+            assert not self.gone
+            return f"quick {question}"
+
+        return quick
+
+    def stream(self) -> Iterator[str]:
+        """Stream one chunk in time, and one too late, as a boundary."""
+        session = current_session()
+        assert session is not None
+
+        def pieces() -> Iterator[str]:
+            assert not self.gone
+            yield "one"
+            self.gate.hold()
+            yield "two"
+
+        return intercept_stream(session.cross(CHAT, "stream", {}), pieces)
+
+
+async def given_up_thread(service: Threaded) -> Any:
+    """Ask somebody else after a while, and wait for the thread all the same."""
+    answered: list[str] = []
+
+    def ask() -> None:
+        answered.append(service.slow("who"))
+        answered.append(service.quick("more"))
+
+    with ThreadPoolExecutor() as pool:
+        try:
+            async with service.gate.timeout():
+                await asyncio.get_running_loop().run_in_executor(pool, ask)
+        except TimeoutError:
+            answered.append(await asyncio.to_thread(service.quick, "who"))
+            service.gate.open()
+    return sorted(answered)  # from here on the thread and the program race
+
+
+async def abandoned_thread(service: Threaded) -> Any:
+    """End while the thread goes on."""
+    try:
+        async with service.gate.timeout():
+            return await asyncio.to_thread(service.slow, "who")
+    except TimeoutError:
+        return "nobody knows"
+
+
+async def loop_in_a_thread(service: Threaded) -> Any:
+    """Give up a thread with an event loop of its own."""
+
+    @boundary
+    async def ask() -> str:
+        assert not service.gone
+        await asyncio.to_thread(service.gate.hold)
+        return "slow"
+
+    try:
+        async with service.gate.timeout():
+            return await asyncio.to_thread(lambda: asyncio.run(ask()))
+    except TimeoutError:
+        return "nobody knows"
+    finally:
+        service.gate.open()
+
+
+async def timeout_of_a_future(service: Threaded) -> Any:
+    """Wait for a thread without an event loop, and once more."""
+    with ThreadPoolExecutor() as pool:
+        future = pool.submit(service.slow, "who")
+        try:
+            return future.result(SOON)
+        except TimeoutError:
+            service.gate.open()
+            return future.result()
+
+
+async def stream_in_a_thread(service: Threaded) -> Any:
+    """Give up a thread after the first chunk of a stream."""
+    read: asyncio.Queue[str] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def reader() -> None:
+        for chunk in service.stream():
+            loop.call_soon_threadsafe(read.put_nowait, chunk)
+
+    task = asyncio.create_task(asyncio.to_thread(reader))
+    first = await read.get()
+    try:
+        async with service.gate.timeout():
+            await task
+    except TimeoutError:
+        return first, read.qsize()
+    finally:
+        service.gate.open()
+    return "all of it"
+
+
+IN_THREADS = [given_up_thread, abandoned_thread, loop_in_a_thread, timeout_of_a_future, stream_in_a_thread]
+
+
+@pytest.mark.parametrize("program", IN_THREADS, ids=lambda program: program.__name__)
+def test_the_same_thread_is_given_up_again(program: Callable[[Any], Awaitable[Any]]) -> None:
+    """A call in a thread that nobody waits for any more does not answer before the program has given it up."""
+
+    def ran(service: Threaded, **options: Any) -> tuple[Any, Any]:
+        async def main() -> tuple[Any, Any]:
+            try:
+                with use_cassette("c", **options) as session:
+                    return await program(service), session
+            finally:
+                service.gate.open()
+
+        return asyncio.run(main())
+
+    live, recording = ran(Threaded(), mode="once")
+    first = recording.interactions[0].outcome
+    assert first.given_up == (1 if program is stream_in_a_thread else 0)
+    assert first.status == "cancelled" or program is not abandoned_thread
+    served, replay = ran(Threaded(gone=True))
+    assert served == live
+    assert (len(replay.report.served), len(replay.report.executed)) == (len(recording.interactions), 0)
+
+
+def test_a_thread_that_is_not_given_up_any_more_is_a_miss() -> None:
+    """A program that waits for the call gets no answer that came too late when it was recorded."""
+    run(timeout_of_a_future, Threaded(), mode="once")  # type: ignore[arg-type]
+    with pytest.raises(CassetteMissError, match="the program had given up the thread of the recorded call"):
+        run(lambda service: asyncio.sleep(0, service.slow("who")), Threaded(gone=True))  # type: ignore[arg-type]

@@ -1,0 +1,476 @@
+"""What a replay may reach: nothing, or `egress`; and what is live, from the extent of its own call only."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from agenttape_core import AgentTapeHalt, NetworkBlockedError, boundary, use_cassette
+from agenttape_core.lifecycle.derived import deriving
+
+from .world import World, record
+
+OUTSIDE = ("192.0.2.1", 9)  # TEST-NET-1 of RFC 5737: no such host anywhere
+
+
+class Server(ThreadingHTTPServer):
+    """A server that keeps connections, and counts what is asked of it."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[str] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        server: Any = self.server
+        server.asked.append(self.path)
+        self.send_response(200)
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *_args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    """The server."""
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def server(running: Server) -> Server:
+    """The server, of which nothing was asked."""
+    running.asked.clear()
+    return running
+
+
+# -- connections that are open already -------------------------------------------------------------------------
+
+
+def by_http_client(url: str, stack: ExitStack) -> Callable[[], object]:
+    """Keep a connection with the standard library."""
+    connection = stack.enter_context(closing(http.client.HTTPConnection(url.removeprefix("http://"))))
+
+    def get() -> object:
+        connection.request("GET", "/")
+        return connection.getresponse().read()
+
+    return get
+
+
+def by_makefile(url: str, stack: ExitStack) -> Callable[[], object]:
+    """Keep a connection as a file."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    sock = stack.enter_context(socket.create_connection((host, int(port))))
+    file = stack.enter_context(sock.makefile("rwb", buffering=0))
+
+    def get() -> object:
+        file.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        while file.readline().strip():
+            pass
+        return file.read(5)
+
+    return get
+
+
+def by_httpx(url: str, stack: ExitStack) -> Callable[[], object]:
+    """Keep a pool with httpx."""
+    client = stack.enter_context(pytest.importorskip("httpx").Client(trust_env=False))
+    return lambda: client.get(url).content
+
+
+def by_requests(url: str, stack: ExitStack) -> Callable[[], object]:
+    """Keep a pool with requests, which is urllib3's."""
+    client = stack.enter_context(pytest.importorskip("requests").Session())
+    client.trust_env = False
+    return lambda: client.get(url, timeout=30).content
+
+
+def by_asyncio(url: str, stack: ExitStack) -> Callable[[], object]:
+    """Keep the connection of an event loop."""
+    runner = stack.enter_context(asyncio.Runner())
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = runner.run(asyncio.open_connection(host, int(port)))
+    stack.callback(writer.close)
+
+    async def get() -> object:
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await writer.drain()
+        await reader.readuntil(b"\r\n\r\n")
+        return await reader.readexactly(5)
+
+    return lambda: runner.run(get())
+
+
+def by_async_httpx(url: str, stack: ExitStack) -> Callable[[], object]:
+    """Keep an asynchronous pool with httpx."""
+    runner = stack.enter_context(asyncio.Runner())
+    client = pytest.importorskip("httpx").AsyncClient(trust_env=False)
+    stack.callback(lambda: runner.run(client.aclose()))
+
+    async def get() -> object:
+        return (await client.get(url)).content
+
+    return lambda: runner.run(get())
+
+
+KEPT = pytest.mark.parametrize(
+    "client", [by_http_client, by_makefile, by_httpx, by_requests, by_asyncio, by_async_httpx]
+)
+
+
+@KEPT
+def test_connection_from_before_the_replay(world: World, server: Server, client: Callable[..., Any]) -> None:
+    """A send on it is refused like a connection: nothing arrives, nobody waits, and the session fails."""
+    record(world, "a")
+    with ExitStack() as stack:
+        get = client(server.url, stack)
+        assert get() == b"hello"
+        replay = use_cassette("c", unused="ignore")
+        with pytest.raises(NetworkBlockedError) as caught, replay as session, suppress(BaseException):
+            get()
+        assert f"send on the open connection to 127.0.0.1:{server.server_port}" in str(caught.value)
+        assert len(session.report.blocked) >= 1
+    assert server.asked == ["/"]
+
+
+def test_who_started_the_program_does_not_excuse_it(world: World, server: Server) -> None:
+    """A debugger or a worker of xdist is on the stack of all that it runs; only what it sends itself is let through."""
+    record(world, "a")
+    below: dict[str, Any] = {"__name__": "execnet.gateway_base"}
+    exec("def run(program): return program()\ndef send(sock): sock.send(b'GET / HTTP/1.0\\r\\n\\r\\n')", below)
+    with ExitStack() as stack:
+        get = by_http_client(server.url, stack)
+        assert get() == b"hello"
+        own = stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port)))
+        with pytest.raises(NetworkBlockedError), use_cassette("c", unused="ignore"):
+            below["send"](own)
+            below["run"](get)
+        assert own.recv(4) == b"HTTP"
+
+
+@pytest.mark.parametrize("client", [by_http_client, by_async_httpx])
+def test_allowed_connection_from_before_the_replay(world: World, server: Server, client: Callable[..., Any]) -> None:
+    """It goes on if a new one would be allowed."""
+    record(world, "a")
+    with ExitStack() as stack:
+        get = client(server.url, stack)
+        assert get() == b"hello"
+        with use_cassette("c", unused="ignore", egress={"loopback"}):
+            assert get() == b"hello"
+        assert get() == b"hello"
+
+
+def test_allowed_name_of_a_connection_from_before(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection to an allowed name is known by the addresses that the name has."""
+    asked: list[Any] = []
+
+    def getaddrinfo(host: Any, *_: Any) -> list[Any]:
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
+
+    record(world, "a")
+    monkeypatch.setattr("_socket.getaddrinfo", getaddrinfo)
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
+        client.connect(listener.getsockname())
+        with use_cassette("c", unused="ignore", egress={"api.example.com", "*.example.org", "192.0.2.7"}):
+            client.sendall(b"x")
+            client.sendall(b"x")
+    assert asked == ["api.example.com"]
+
+
+def test_answers_of_a_server(world: World) -> None:
+    """What a server of this process answers goes to whoever has asked it."""
+    record(world, "a")
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
+        answering, _ = listener.accept()
+        with answering, use_cassette("c", unused="ignore"):
+            answering.sendall(b"hello")
+
+
+# -- attempts of threads ---------------------------------------------------------------------------------------
+
+
+def test_attempt_of_a_thread_fails_the_session(world: World) -> None:
+    """Any thread's, also one that is older than the session; the error is latched wherever it went."""
+    record(world, "a")
+    asked: SimpleQueue[bool] = SimpleQueue()
+
+    def connect() -> None:
+        asked.get()
+        with suppress(NetworkBlockedError), socket.socket() as sock:
+            sock.connect(OUTSIDE)
+
+    older = threading.Thread(target=connect)
+    older.start()
+    for thread in (older, threading.Thread(target=connect)):
+        with pytest.raises(NetworkBlockedError), use_cassette("c", unused="ignore"):
+            if thread is not older:
+                thread.start()
+            asked.put(True)
+            thread.join()
+
+
+def test_look_up_of_an_event_loop_fails_the_session(world: World) -> None:
+    """Loops look names up in threads of a pool."""
+    record(world, "a")
+
+    async def fetch() -> None:
+        await asyncio.open_connection("api.example.com", 443)
+
+    async def program() -> None:
+        async with use_cassette("c", unused="ignore"):
+            await asyncio.gather(fetch(), return_exceptions=True)
+
+    with pytest.raises(NetworkBlockedError, match=r"look up 'api\.example\.com'"):
+        asyncio.run(program())
+
+
+def test_attempt_of_a_tracer_does_not(world: World) -> None:
+    """Telemetry is refused, and reported, but a run cannot help when it comes."""
+    record(world, "a")
+    namespace: dict[str, Any] = {"__name__": "opentelemetry.sdk.export", "socket": socket, "suppress": suppress}
+    source = """
+def report(address):
+    with suppress(BaseException), socket.socket() as sock:
+        sock.connect(address)
+"""
+    exec(compile(source, "/x/site-packages/opentelemetry/sdk/export.py", "exec"), namespace)
+    with use_cassette("c", unused="ignore") as session:
+        thread = threading.Thread(target=namespace["report"], args=[OUTSIDE])
+        thread.start()
+        thread.join()
+    assert len(session.report.blocked) == 1
+
+
+def test_attempt_of_another_session(world: World) -> None:
+    """Of two replays only the one fails whose code it was."""
+    record(world, "a")
+
+    async def one(reaches: bool) -> str:
+        try:
+            async with use_cassette("c", unused="ignore"):
+                await asyncio.sleep(0)
+                if reaches:
+                    with suppress(AgentTapeHalt), socket.socket() as sock:
+                        sock.connect(OUTSIDE)
+        except NetworkBlockedError:
+            return "failed"
+        return "passed"
+
+    async def both() -> list[str]:
+        return await asyncio.gather(one(True), one(False))
+
+    assert asyncio.run(both()) == ["failed", "passed"]
+
+
+# -- live ------------------------------------------------------------------------------------------------------
+
+
+def fetching(url: str) -> str:
+    """Fetch in the thread of the caller."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url) as response:
+        text: str = response.read().decode()
+    return text
+
+
+def fetching_in_a_pool(url: str) -> str:
+    """Fetch in a pool of the call's own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(fetching, url).result()
+
+
+def fetching_in_a_thread(url: str) -> str:
+    """Fetch in a bare thread."""
+    future: Future[str] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(fetching(url))
+        except BaseException as error:
+            future.set_exception(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return future.result()
+
+
+def fetching_in_a_loop(url: str) -> str:
+    """Fetch in an event loop, which looks the name up in a thread."""
+
+    async def fetch() -> str:
+        host, _, port = url.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection("localhost" if host == "127.0.0.1" else host, int(port))
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        text = await reader.readexactly(5)
+        writer.close()
+        await writer.wait_closed()
+        return text.decode()
+
+    return asyncio.run(fetch())
+
+
+WAYS = pytest.mark.parametrize("way", [fetching, fetching_in_a_pool, fetching_in_a_thread, fetching_in_a_loop])
+
+
+@WAYS
+def test_live_call_reaches_out_and_its_program_does_not(server: Server, way: Callable[[str], str]) -> None:
+    """The guard stays on beside a live call, before it, after it and while nothing executes."""
+    fetch = boundary("tool")(way)
+    with use_cassette("c", mode="all"):
+        fetch(server.url)
+    with use_cassette("c", live={"tool"}):
+        assert fetch(server.url) == "hello"
+    with pytest.raises(NetworkBlockedError), use_cassette("c", live={"tool"}, unused="ignore"):
+        assert fetch(server.url) == "hello"
+        with suppress(NetworkBlockedError):
+            way(server.url)
+    assert len(server.asked) == 3
+
+
+@WAYS
+def test_live_call_reaches_what_egress_names(server: Server, way: Callable[[str], str]) -> None:
+    """Where hosts are given, a live call reaches them and no others."""
+    fetch = boundary("tool")(way)
+    with use_cassette("c", mode="all"):
+        fetch(server.url)
+    with use_cassette("c", live={"tool"}, egress={"loopback"}):
+        assert fetch(server.url) == "hello"
+    refused = pytest.raises(NetworkBlockedError, match=r"by a live call .* with another egress")
+    with refused, use_cassette("c", live={"tool"}, egress={"api.example.com"}):
+        fetch(server.url)
+    assert len(server.asked) == 2
+
+
+def test_threads_of_a_client_that_is_older(server: Server) -> None:
+    """A client with threads from before the session works for the call that is live, and only then."""
+    asked: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+    answers: SimpleQueue[object] = SimpleQueue()
+
+    def work() -> None:
+        while (action := asked.get()) is not None:
+            try:
+                answers.put(action())
+            except BaseException as error:
+                answers.put(error)
+
+    def fetch_there(url: str) -> object:
+        asked.put(lambda: fetching(url))
+        return answers.get()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    fetch = boundary("tool")(fetch_there)
+    with use_cassette("c", mode="all"):
+        fetch(server.url)
+    with pytest.raises(NetworkBlockedError), use_cassette("c", live={"tool"}):
+        assert fetch(server.url) == "hello"
+        assert isinstance(fetch_there(server.url), NetworkBlockedError)
+    asked.put(None)
+    worker.join()
+    assert len(server.asked) == 2
+
+
+@pytest.mark.filterwarnings("ignore::agenttape_core.UnrecordedConnectionWarning")
+def test_task_that_outlives_a_live_call(server: Server) -> None:
+    """What a live call has started may reach out for as long as the call goes on."""
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def later(go: asyncio.Event) -> None:
+        await go.wait()
+        with socket.socket() as sock:
+            sock.connect(("127.0.0.1", server.server_port))
+
+    async def program(**options: Any) -> None:
+        go = asyncio.Event()
+
+        @boundary("tool")
+        async def begin() -> str:
+            tasks.append(asyncio.create_task(later(go)))
+            return "begun"
+
+        async with use_cassette("c", **options):
+            await begin()
+            go.set()
+            await tasks[-1]
+
+    asyncio.run(program(mode="all"))
+    with pytest.raises(NetworkBlockedError):
+        asyncio.run(program(live={"tool"}))
+
+
+def test_run_that_departs_from_its_recording(server: Server) -> None:
+    """After the departure, too, only calls that are executed reach out."""
+    fetch = boundary("tool")(fetching)
+    with use_cassette("c", mode="all"):
+        fetch(server.url)
+    derivation = deriving("c", live={"tool"})
+    with pytest.raises(NetworkBlockedError), derivation:
+        assert fetch(server.url) == "hello"
+        derivation.allow_execution()
+        assert fetch(server.url) == "hello"
+        fetching(server.url)
+    assert len(server.asked) == 2
+
+
+@pytest.mark.process
+def test_processes_of_a_live_call(world: World) -> None:
+    """A live call may start processes, unless hosts are given: nobody guards a process."""
+
+    @boundary("tool")
+    def run() -> str:
+        return subprocess.run([sys.executable, "-c", ""], check=True).args[2]  # type: ignore[no-any-return]
+
+    with use_cassette("c", mode="all"):
+        run()
+    with use_cassette("c", live={"tool"}):
+        run()
+    refused = pytest.raises(NetworkBlockedError, match="start the process")
+    with refused, use_cassette("c", live={"tool"}, egress={"api.example.com"}):
+        run()
+
+
+def test_replay_inside_of_a_live_call(server: Server) -> None:
+    """A session that a live call opens is as offline as any other."""
+    with use_cassette("inner", mode="all"):
+        pass
+
+    @boundary("tool")
+    def nested() -> str:
+        with use_cassette("inner"):
+            return fetching(server.url)
+
+    with use_cassette("c", mode="all"), suppress(NetworkBlockedError):
+        nested()
+    with pytest.raises(NetworkBlockedError), use_cassette("c", live={"tool"}, unused="ignore"):
+        nested()
+    assert server.asked == []

@@ -1,0 +1,375 @@
+"""A recorded tool is run through: its code runs, and the calls that it makes are served and compared."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import (
+    CassetteMissError,
+    NetworkBlockedError,
+    UnusedInteractionsError,
+    boundary,
+    open_cassette,
+    use_cassette,
+)
+from agenttape_core.integration.cassettes import deriving
+
+RAN: list[str] = []
+"""The calls whose code really ran."""
+
+
+@pytest.fixture(autouse=True)
+def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    RAN.clear()
+
+
+@boundary("chat")
+def model(prompt: str) -> str:
+    """Answer a prompt."""
+    RAN.append(prompt)
+    return f"answer to {prompt}"
+
+
+@boundary("tool")
+def expert(question: str, prompt: str = "be brief") -> str:
+    """Ask a model, with a prompt that is no part of the request."""
+    RAN.append("expert")
+    return model(f"{PROMPTS.get('expert', prompt)}: {question}")
+
+
+@boundary("tool")
+def add(first: int, second: int) -> int:
+    """Call nothing."""
+    RAN.append("add")
+    return first + second
+
+
+@boundary("tool")
+def report(text: str) -> str:
+    """Ask a model, and write what it says."""
+    RAN.append("report")
+    said = model(text)
+    Path("report.md").write_text(said, encoding="utf-8")
+    return said
+
+
+PROMPTS: dict[str, str] = {}
+"""The prompts that a test has edited."""
+
+
+@pytest.fixture
+def edited(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Return what edits the prompt of a tool."""
+    return lambda name, prompt: monkeypatch.setitem(PROMPTS, name, prompt)
+
+
+def recorded(work: Callable[[], Any], name: str = "c") -> Any:
+    """Record what a function does, and forget what ran."""
+    with use_cassette(name, mode="all"):
+        result = work()
+    RAN.clear()
+    return result
+
+
+# -- the decision ------------------------------------------------------------------------------------------------------
+
+
+def test_code_runs_and_calls_inside_are_served() -> None:
+    """A tool that only calls a model runs on replay; the model does not; both are in the report."""
+    result = recorded(lambda: expert("why?"))
+    with use_cassette("c") as session:
+        assert expert("why?") == result
+    assert RAN == ["expert"]
+    assert [(crossed.kind, crossed.name, crossed.number) for crossed in session.report.ran_through] == [
+        ("tool", "expert", 1)
+    ]
+    assert [crossed.kind for crossed in session.report.served] == ["chat"]
+    assert str(session.report) == "1 served, 0 executed, 1 run through"
+    assert session.report.served_not_run == ()
+
+
+def test_changed_call_inside_is_a_miss(edited: Callable[[str, str], None]) -> None:
+    """An edited prompt inside a tool is a miss at its place; so is a changed argument at the tool itself."""
+    recorded(lambda: expert("why?"))
+    edited("expert", "be a pirate")
+    with pytest.raises(CassetteMissError, match=r"chat model at expert/model.*"), use_cassette("c"):
+        expert("why?")
+    with pytest.raises(CassetteMissError, match="tool expert at expert"), use_cassette("c"):
+        expert("how?")
+
+
+def test_call_that_is_no_longer_made_is_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool that no longer makes one of its calls leaves it unused; a served one does not."""
+    recorded(lambda: expert("why?"))
+    monkeypatch.setattr(f"{__name__}.model", lambda _: "nothing was asked")
+    with pytest.raises(UnusedInteractionsError, match="1 of 2"), use_cassette("c"):
+        expert("why?")
+    with use_cassette("c", frozen={"expert"}):
+        expert("why?")
+
+
+def test_what_is_served_and_why() -> None:
+    """A tool that acted, and one that calls nothing, are served, and the report says why."""
+
+    def work() -> list[Any]:
+        return [add(1, 2), report("sum"), expert("why?")]
+
+    result = recorded(work)
+    Path("report.md").unlink()
+    with use_cassette("c") as session:
+        assert work() == result
+    assert RAN == ["expert"]
+    assert not Path("report.md").exists()
+    assert [str(tool) for tool in session.report.served_not_run] == [
+        "add (calls nothing that is recorded)",
+        "report (wrote report.md)",
+    ]
+    with use_cassette("c") as other:  # tools that run beside each other may be called in any order
+        assert [expert("why?"), report("sum"), add(1, 2)] == result[::-1]
+    assert other.report.served_not_run == session.report.served_not_run
+
+
+def test_through_by_name() -> None:
+    """A tool that is named is run through whatever it did; frozen wins over that, and so does live."""
+    recorded(lambda: report("sum"))
+    with use_cassette("c", through={"report"}) as session:
+        report("sum")
+    assert RAN == ["report"]
+    assert Path("report.md").exists()
+    with use_cassette("c", through={"report"}, frozen={"tool"}) as session:
+        report("sum")
+    assert RAN == ["report"]
+    assert [str(tool) for tool in session.report.served_not_run] == ["report (frozen)"]
+    with use_cassette("c", through={"report"}, live={"report"}) as session:
+        report("sum")
+    assert (len(session.report.executed), len(session.report.ran_through)) == (1, 0)
+
+
+def test_nested_tools_are_decided_on_one_by_one() -> None:
+    """A tool inside a tool is run through or served by what it did itself."""
+
+    @boundary("tool")
+    def chief(question: str) -> str:
+        return f"{expert(question)} and {report(question)}"
+
+    result = recorded(lambda: chief("why?"))
+    with use_cassette("c") as session:
+        assert chief("why?") == result
+    assert RAN == ["expert"]
+    assert [crossed.name for crossed in session.report.ran_through] == ["chief", "expert"]
+
+
+@pytest.mark.parametrize("options", [{}, {"live": {"chat"}}, {"through": {"tool"}}])
+def test_reaches_nothing(options: dict[str, Any]) -> None:
+    """Code that runs on replay connects nowhere, not even beside a live call, nor in a tool that is named."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connects: list[bool] = []
+
+        @boundary("tool")
+        def curious(question: str) -> str:
+            if connects:
+                socket.create_connection(server.getsockname()).close()
+            return model(question)
+
+        recorded(lambda: curious("why?"))
+        connects.append(True)
+        with pytest.raises(NetworkBlockedError), use_cassette("c", **options, unused="ignore"):
+            curious("why?")
+
+
+# -- the shapes --------------------------------------------------------------------------------------------------------
+
+
+@boundary("tool")
+async def aexpert(question: str) -> str:
+    """Ask a model."""
+    RAN.append("aexpert")
+    await asyncio.sleep(0)
+    return model(question)
+
+
+@boundary("tool")
+def words(question: str) -> Iterator[str]:
+    """Stream the words of a model."""
+    RAN.append("words")
+    yield from model(question).split()
+
+
+@boundary("tool")
+async def awords(question: str) -> AsyncIterator[str]:
+    """Stream the words of a model."""
+    RAN.append("awords")
+    for word in model(question).split():
+        yield word
+
+
+def test_every_shape() -> None:
+    """Coroutines, generators and async generators are run through as functions are."""
+
+    async def every() -> list[Any]:
+        return [await aexpert("a"), list(words("b")), [word async for word in awords("c")]]
+
+    result = recorded(lambda: asyncio.run(every()))
+    with use_cassette("c") as session:
+        assert asyncio.run(every()) == result
+    assert RAN == ["aexpert", "words", "awords"]
+    assert [crossed.name for crossed in session.report.ran_through] == RAN
+    assert len(session.report.served) == 3
+
+
+def test_error_of_the_code() -> None:
+    """A tool that raised raises again, because its code does."""
+
+    @boundary("tool")
+    def failing(question: str) -> str:
+        raise LookupError(model(question))
+
+    for mode in ("once", "none"):
+        with use_cassette("c", mode=mode), pytest.raises(LookupError, match="answer to why"):
+            failing("why?")
+
+
+# -- the world inside --------------------------------------------------------------------------------------------------
+
+
+@boundary("tool")
+def worldly(name: str) -> list[Any]:
+    """Draw all that is frozen, sleep, and ask a model about it."""
+    drawn: list[Any] = [time.time(), uuid.uuid4(), uuid.uuid1(), random.random(), random.Random().random()]
+    time.sleep(0.001)
+    drawn.append(datetime.now(UTC))
+    model(f"{name} {drawn}")
+    return drawn
+
+
+def test_world_is_the_same_again() -> None:
+    """Clock, ids and random numbers in the code are those of its recording; no two recordings have the same ids."""
+    before = time.time()
+    first = recorded(lambda: worldly("a"))
+    assert before <= first[0] <= time.time()
+    assert first[5].timestamp() > first[0]
+    with use_cassette("c"):
+        assert worldly("a") == first
+    second = recorded(lambda: worldly("a"))
+    assert not {str(value) for value in first} & {str(value) for value in second}
+
+
+def test_each_call_has_a_world_of_its_own() -> None:
+    """Parallel tools have clocks and ids of their own, whichever is faster; a sleep in one is not one in the other."""
+
+    @boundary("tool")
+    async def sleepy(name: str, seconds: float) -> list[Any]:
+        await asyncio.sleep(seconds)
+        drawn = [time.time(), uuid.uuid4()]
+        model(f"{name} {drawn}")
+        return drawn
+
+    async def both(*seconds: float) -> list[Any]:
+        return await asyncio.gather(*(sleepy(str(number), each) for number, each in enumerate(seconds)))
+
+    (one, two) = result = recorded(lambda: asyncio.run(both(0.02, 0.001)))
+    assert one[1] != two[1]
+    with use_cassette("c"):
+        assert asyncio.run(both(0.02, 0.001)) == result
+
+
+def test_world_is_real_after_an_act() -> None:
+    """From its first act on, the code of a tool has the real clock: what it does outside may depend on it."""
+
+    @boundary("tool")
+    def writing(name: str) -> list[float]:
+        standing = [time.time(), time.time()]
+        Path(name).write_text("x", encoding="utf-8")
+        return [*standing, time.time()]
+
+    with use_cassette("c", mode="once"):
+        before, still, after = writing("a.txt")
+    assert before == still
+    assert after > still
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+
+@boundary("tool")
+def longer(question: str) -> str:
+    """Ask a model as often as a test wants it."""
+    return " ".join(model(f"{question} {number}") for number in range(int(PROMPTS.get("times", "1"))))
+
+
+def test_new_episodes_record_inside_a_tool(edited: Callable[[str, str], None]) -> None:
+    """A new call inside is added below the recorded tool, whose outcome is the new one; then it replays."""
+    recorded(lambda: longer("why?"))
+    edited("times", "2")
+    with use_cassette("c", mode="new_episodes") as session:
+        result = longer("why?")
+    assert str(session.report) == "1 served, 1 executed, 1 run through"
+    tool, *inside = open_cassette("cassettes/c.yaml").interactions()
+    assert tool.outcome.value == result == "answer to why? 0 answer to why? 1"
+    assert [(item.name, item.parent) for item in inside] == [("model", tool.number), ("model", tool.number)]
+    with use_cassette("c") as session:
+        assert longer("why?") == result
+    assert str(session.report) == "2 served, 0 executed, 1 run through"
+
+
+def test_nothing_new_leaves_the_file_alone() -> None:
+    """A tool that is run through and comes out as it was recorded is not written again."""
+    recorded(lambda: worldly("a"))
+    before = Path("cassettes/c.yaml").read_bytes()
+    with use_cassette("c", mode="new_episodes"):
+        worldly("a")
+    assert Path("cassettes/c.yaml").read_bytes() == before
+
+
+def test_derived_cassette_replays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A live model inside a tool changes what the tool returns; the derived cassette holds that, and replays."""
+    recorded(lambda: worldly("a") and expert("why?"))
+    real = model.__wrapped__
+    monkeypatch.setattr(f"{__name__}.model", boundary("chat", name="model")(lambda prompt: real(prompt).upper()))
+    with use_cassette("c", live={"chat"}) as session:
+        drawn = worldly("a")
+        result = expert("why?")
+    assert result == "ANSWER TO BE BRIEF: WHY?"
+    assert len(session.report.executed) == 2
+    with use_cassette("cassettes/c.derived.yaml") as session:
+        assert worldly("a") == drawn
+        assert expert("why?") == result
+    assert [crossed.name for crossed in session.report.ran_through] == ["worldly", "expert"]
+
+
+@pytest.mark.parametrize("options", [{"mode": "all", "frozen": {"chat"}}, {"live": {"tool"}}])
+def test_served_calls_inside_an_executed_tool_stay_inside(options: dict[str, Any]) -> None:
+    """A tool that is executed while the calls inside it are served has them inside it in what is written."""
+    result = recorded(lambda: longer("why?"))
+    with use_cassette("c", **options) as session:
+        assert longer("why?") == result
+    written = Path(str(session.written))
+    (tool, chat) = open_cassette(written).interactions()
+    assert (tool.name, chat.name, chat.parent) == ("longer", "model", tool.number)
+    with use_cassette(written) as session:
+        assert longer("why?") == result
+    assert str(session.report) == "1 served, 0 executed, 1 run through"
+
+
+def test_departure_inside_a_tool() -> None:
+    """An edited answer of a call inside a tool is served there, and the tool returns what follows from it."""
+    recorded(lambda: expert("why?"))
+    (tool, chat) = open_cassette("cassettes/c.yaml").interactions()
+    outcome = chat.outcome.model_copy(update={"value": "because"})
+    with deriving("c", outcomes={chat.number: outcome}, to="d"):
+        assert expert("why?") == "because"
+    assert next(iter(open_cassette("cassettes/d.yaml").interactions())).outcome.value == "because"
+    with deriving("c", outcomes={tool.number: outcome}, to="e"):
+        assert expert("why?") == "because"
+    assert RAN == ["expert"]

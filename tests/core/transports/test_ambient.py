@@ -1,0 +1,326 @@
+"""`http=True`: clients that nobody taped are recorded and replayed as they are, below no boundary that covers them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpcore
+import httpx
+import pytest
+import requests
+
+from agenttape_core import (
+    CassetteMissError,
+    NetworkBlockedError,
+    Session,
+    UnrecordedConnectionWarning,
+    open_cassette,
+    use_cassette,
+)
+from agenttape_core.integration import Boundary, intercept, register_tracer
+from agenttape_core.transports.httpx import TapeTransport
+
+from .callers import CALLERS, Caller, Got, with_aiohttp
+from .faces import settled
+from .service import PNG, Service
+
+PATHS = (
+    *("/plain", "/json", "/chunked", "/sse", "/split", "/gzip", "/binary", "/untyped", "/latin", "/empty"),
+    *("/no-content", "/missing", "/failing", "/moved", "/broken", "/broken-gzip", "/echo?a=1&b=%C3%A9"),
+)
+
+
+@pytest.fixture(params=CALLERS.values(), ids=CALLERS)
+def caller(request: pytest.FixtureRequest) -> Caller:
+    """One of the clients."""
+    found: Caller = request.param
+    return found
+
+
+async def outcome(caller: Caller, url: str, **options: Any) -> Any:
+    """Return a response, or the type and the text of the error."""
+    try:
+        return await settled(caller(url, **options))
+    except Exception as error:
+        return type(error), str(error)
+
+
+async def outcomes(caller: Caller, url: str) -> list[Any]:
+    """Ask for all paths."""
+    return [await outcome(caller, url + path) for path in PATHS]
+
+
+async def test_as_without_a_session(caller: Caller, service: Service) -> None:
+    """A client gets the same outside a session, while it is recorded, and from the cassette, errors included."""
+    before = await outcomes(caller, service.url)
+    with use_cassette("c", mode="once", http=True):
+        recorded = await outcomes(caller, service.url)
+    asked = len(service.asked)
+    service.stop()
+    with use_cassette("c") as session:
+        assert await outcomes(caller, service.url) == recorded
+    assert recorded[:-1] == before[:-1]
+    assert recorded[PATHS.index("/binary")].content == PNG
+    assert len(session.report.served) == asked - asked // 2
+
+
+async def test_errors_of_the_client(caller: Caller, service: Service) -> None:
+    """A refused connection and a timeout are raised again as the client's own errors."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nobody = f"http://127.0.0.1:{server.getsockname()[1]}/"
+    with use_cassette("c", mode="once", http=True):
+        recorded = [await outcome(caller, nobody), await outcome(caller, service.url + "/slow", patience=0.02)]
+    service.stop()
+    with use_cassette("c"):
+        replayed = [await outcome(caller, nobody), await outcome(caller, service.url + "/slow", patience=0.02)]
+    assert replayed == recorded
+    assert not any(isinstance(each, Got) for each in recorded)
+
+
+async def test_one_recording_for_all_clients(service: Service) -> None:
+    """What one client recorded serves every other: the records have one form."""
+    paths = ("/gzip", "/chunked", "/moved")
+    with use_cassette("c", mode="once", http=True):
+        recorded = [await with_aiohttp(service.url + path) for path in paths]
+    service.stop()
+    for name, caller in CALLERS.items():
+        paths = paths[:2] if name == "http_client" else paths  # it follows no redirects
+        with use_cassette("c", ignore=("headers",), unused="ignore" if name == "http_client" else "fail"):
+            got = [await settled(caller(service.url + path)) for path in paths]
+        assert [each.content for each in got] == [each.content for each in recorded[: len(paths)]]
+
+
+def ask(service: Service, path: str = "/plain") -> str:
+    """Ask by one client above another."""
+    return requests.get(service.url + path, timeout=5).text
+
+
+def test_is_recorded_once(service: Service) -> None:
+    """Of clients above one another the lowest is recorded, and a transport of ours is not recorded a second time."""
+    with use_cassette("c", mode="once", http=True) as session:
+        ask(service)
+        with httpx.Client(transport=TapeTransport()) as client:
+            client.get(service.url + "/json")
+    assert [item.request["url"]["path"] for item in session.interactions] == ["/plain", "/json"]
+
+
+@pytest.mark.parametrize(("kind", "below"), [("tool", ["http"]), ("call", ["http"]), ("chat", []), ("retrieval", [])])
+def test_below_boundaries(kind: str, below: list[str], service: Service) -> None:
+    """A request inside a tool is its child; one inside a model's call belongs to that. Served, neither is sent."""
+
+    def run(session: Session) -> Any:
+        return intercept(session.cross(Boundary(kind), "it", {}), lambda: ask(service))
+
+    for mode in ("once", "none"):
+        with use_cassette("c", mode=mode, http=True) as session:
+            assert run(session) == "plain text"
+        service.stop()
+    first, *inside = session.interactions
+    assert [(item.kind, item.parent) for item in inside] == [(kind, first.number) for kind in below]
+
+
+def test_is_chosen_by_the_cassette(service: Service) -> None:
+    """A cassette that was recorded with HTTP is replayed, and recorded anew, with it; the option wins over it."""
+    with use_cassette("c", mode="once", http=True):
+        ask(service)
+    with use_cassette("c", mode="all") as session:
+        ask(service)
+    assert open_cassette(session.path).preface.http
+    with use_cassette("c") as session:
+        assert (ask(service), session.http) == ("plain text", True)
+    with pytest.raises(NetworkBlockedError), use_cassette("c", http=False):
+        ask(service)
+    with pytest.warns(UnrecordedConnectionWarning, match="http=True"), use_cassette("plain", mode="once") as session:
+        ask(service)
+    assert (session.interactions, "http" in Path("cassettes/plain.yaml").read_text("utf-8")) == ([], False)
+
+
+def test_a_request_that_was_not_recorded(service: Service) -> None:
+    """Another request is a miss, which the client cannot eat."""
+    with use_cassette("c", mode="once", http=True):
+        ask(service)
+    with pytest.raises(CassetteMissError, match=r"no recording for http 127\.0\.0\.1"), use_cassette("c"):
+        ask(service, "/json")
+
+
+def test_streamed_bodies(service: Service) -> None:
+    """A body comes in the pieces in which it was sent; one that is left is recorded so far."""
+
+    def read() -> list[Any]:
+        with requests.get(service.url + "/sse", stream=True, timeout=5) as response:
+            lines = list(response.iter_lines())
+        with requests.get(service.url + "/chunked", stream=True, timeout=5) as response:
+            return [lines, next(response.iter_content(None))]
+
+    for mode in ("once", "none"):
+        with use_cassette("c", mode=mode, http=True) as session:
+            assert read() == [[b"data: one", b"", b"data: two", b"", b"data: [DONE]", b""], b"one "]
+        service.stop()
+    assert [item.outcome.ended for item in session.interactions] == ["exhausted", "closed"]
+
+
+async def test_streams_of_aiohttp(service: Service) -> None:
+    """Its ways to read a body work as live: by HTTP chunks, by lines, in part, or not at all."""
+
+    async def read() -> list[Any]:
+        async with aiohttp.ClientSession(service.url, raise_for_status=True) as client:
+            async with client.get("/chunked") as response:
+                chunks = [chunk async for chunk in response.content.iter_chunks()]
+            async with client.get("/sse") as response:
+                lines = [line async for line in response.content]
+            async with client.get("/plain") as response:
+                part = await response.content.readexactly(5)
+            head = await client.head("/plain")
+            with pytest.raises(aiohttp.ClientResponseError) as caught:
+                await client.get("/missing")
+            return [chunks, lines, part, head.headers["Content-Length"], caught.value.status]
+
+    before = await read()
+    for mode in ("once", "none"):
+        with use_cassette("c", mode=mode, http=True) as session:
+            assert await read() == before
+        service.stop()
+    assert str(session.report) == "5 served, 0 executed"
+
+
+def test_bodies_of_requests(service: Service) -> None:
+    """Forms with files, generators and JSON are recorded as data, whichever boundary or piece they are sent in."""
+
+    def send() -> list[Any]:
+        session, url = requests.Session(), service.url + "/echo"
+        form = session.post(url, files={"file": ("a.txt", b"text", "text/plain")}, data={"field": "x"}, timeout=5)
+        upload = session.put(url, data=iter([b"one ", b"two"]), timeout=5)
+        return [
+            form.status_code,
+            upload.json()["body"],
+            session.post(url, json={"b": 1, "a": 2}, timeout=5).status_code,
+        ]
+
+    for mode in ("once", "none"):
+        with use_cassette("c", mode=mode, http=True) as session:
+            assert send() == [200, "one two", 200]
+        service.stop()
+    form, _, json = session.interactions
+    assert [part["name"] for part in form.request["body"]] == ["field", "file"]
+    assert json.request["body"] == {"b": 1, "a": 2}
+
+
+def test_cookies(service: Service) -> None:
+    """The session of a client keeps the cookies that a served response sets."""
+    for mode in ("once", "none"):
+        client = requests.Session()
+        with use_cassette("c", mode=mode, http=True):
+            client.get(service.url + "/cookies", timeout=5)
+        assert sorted(client.cookies.keys()) == ["sid", "theme"]
+        service.stop()
+
+
+def test_no_network_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transports in memory, and methods that another library has replaced by mocks, are left alone in every mode."""
+
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"in memory"]
+
+    def mocked(self: Any, *args: Any, **kwargs: Any) -> httpx.Response:
+        return httpx.Response(200, text="a mock")
+
+    for mode in ("once", "none"):
+        with use_cassette("c", mode=mode, http=True) as session:
+            with httpx.Client(transport=httpx.WSGITransport(app)) as client:
+                assert client.get("http://app/").text == "in memory"
+            with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(201))) as client:
+                assert client.get("http://mock/").status_code == 201
+            with monkeypatch.context() as patch:  # as respx does
+                patch.setattr(httpcore.ConnectionPool, "handle_request", lambda *_: httpcore.Response(202))
+                assert httpx.get("http://mock/", verify=False).status_code == 202
+        with monkeypatch.context() as patch:  # as pytest-httpx does
+            patch.setattr(httpx.HTTPTransport, "handle_request", mocked)
+            with use_cassette("c", mode=mode, http=True):
+                assert httpx.get("http://mock/", verify=False).text == "a mock"
+        assert session.interactions == []
+
+
+@pytest.mark.filterwarnings("ignore::agenttape_core.UnrecordedConnectionWarning")
+def test_hosts_that_are_left_alone(service: Service) -> None:
+    """Hosts of `egress` are reached while recording and replaying; nothing is recorded of tracers and their threads."""
+    tracer = "127.0.0.1"
+    with use_cassette("c", mode="all", http=True, egress=("loopback",)) as session:
+        ask(service)
+    assert session.interactions == []
+    with use_cassette("c", egress=("loopback",)):
+        ask(service)
+    hosts: list[str] = []
+    register_tracer(lambda: hosts)
+    hosts.append(tracer)
+    with use_cassette("c", mode="all", http=True) as session:
+        ask(service)
+    assert session.interactions == []
+    hosts.clear()
+    with use_cassette("c", mode="all", http=True) as session:
+        namespace = {"__name__": "posthog.consumer", "ask": ask, "service": service}
+        exec("def report(): ask(service)", namespace)
+        reporting = threading.Thread(target=namespace["report"])
+        reporting.start()
+        reporting.join()
+    assert (session.interactions, len(service.asked)) == ([], 4)
+
+
+def test_threads(service: Service) -> None:
+    """Threads of the run are recorded, also those of a pool that is older; a thread that was there before is not."""
+    go, done = threading.Event(), threading.Event()
+
+    def telemetry() -> None:
+        go.wait()
+        ask(service, "/json")
+        done.set()
+
+    older = threading.Thread(target=telemetry)
+    older.start()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(str).result()
+        for mode in ("once", "none"):
+            with use_cassette("c", mode=mode, http=True) as session:
+                assert pool.submit(ask, service).result() == "plain text"
+                bare = threading.Thread(target=ask, args=(service, "/chunked"))
+                bare.start()
+                bare.join()
+                if mode == "once":
+                    go.set()
+                    assert done.wait(5)
+    older.join()
+    assert [item.request["url"]["path"] for item in session.interactions] == ["/plain", "/chunked"]
+
+
+def test_equal_requests_at_once(service: Service) -> None:
+    """Equal requests of a pool's threads run beside one another, and each finds its own recording again."""
+
+    def number(_: int) -> int:
+        found: int = requests.get(service.url + "/echo", timeout=5).json()["number"]
+        return found
+
+    runs = []
+    for mode in ("once", "none"):
+        with use_cassette("c", mode=mode, http=True) as session, ThreadPoolExecutor(6) as pool:
+            runs.append(list(pool.map(number, range(6))))
+        service.stop()
+    assert runs[0] == runs[1]
+    assert sorted(runs[0]) == [1, 2, 3, 4, 5, 6]
+    assert {item.parent for item in session.interactions} == {None}
+
+
+def test_everything_is_put_back(service: Service) -> None:
+    """After the last session every method is what it was."""
+
+    def methods() -> list[Any]:
+        return [httpx.HTTPTransport.handle_request, aiohttp.ClientSession._request]
+
+    before = methods()
+    with use_cassette("c", mode="once", http=True):
+        assert methods() != before
+    assert methods() == before

@@ -1,0 +1,346 @@
+"""A tool that is an agent is run on replay: its prompts, tools and models are compared, its events are there."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import types
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.tools import ToolRuntime
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.tools import create_retriever_tool, tool
+from langchain_core.vectorstores import VectorStore
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
+
+from agenttape_core import CassetteMissError, Session, UnusedInteractionsError, use_cassette
+
+from .fakes import NativeChat, World, calling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from langchain_core.messages import BaseMessage
+    from langchain_core.tools import BaseTool
+
+QUESTION = {"messages": [("user", "Write about tapes.")]}
+
+
+def in_turn(*turns: list[tuple[str, dict[str, Any]]]) -> Callable[[Sequence[BaseMessage], int], AIMessage]:
+    """Return the replies of a model that calls tools in turn and then answers."""
+
+    def reply(messages: Sequence[BaseMessage], number: int) -> AIMessage:
+        turn = sum(isinstance(message, AIMessage) for message in messages)
+        if turn < len(turns):
+            return calling(*turns[turn], number=number)
+        return AIMessage(f"said {number}")
+
+    return reply
+
+
+def supervisor(world: World, *, researcher: str = "You research.", has_search: bool = True) -> Any:
+    """Return an agent with two agents as tools, the first of which has a tool of its own."""
+
+    @tool
+    def search(query: str) -> str:
+        """Search."""
+        return f"found {query} {world.reach('search')}"
+
+    search_first = in_turn([("search", {"query": "tapes"})])
+    inner = create_agent(
+        NativeChat(world=world, reply=search_first), [search] if has_search else [], system_prompt=researcher
+    )
+    writer = create_agent(NativeChat(world=world), [], system_prompt="You write.")
+
+    @tool
+    def ask_researcher(question: str) -> str:
+        """Ask the researcher."""
+        asked = f"{question} {uuid.uuid4().hex[:5]} {datetime.now(UTC)}"
+        return str(inner.invoke({"messages": [("user", asked)]})["messages"][-1].text)
+
+    @tool
+    async def ask_writer(topic: str) -> str:
+        """Ask the writer."""
+        await asyncio.sleep(0.001)
+        asked = f"{topic} {uuid.uuid4().hex[:5]} {datetime.now(UTC)}"
+        return str((await writer.ainvoke({"messages": [("user", asked)]}))["messages"][-1].text)
+
+    both = in_turn([("ask_researcher", {"question": "tapes?"}), ("ask_writer", {"topic": "tapes"})])
+    return create_agent(NativeChat(world=world, reply=both), [ask_researcher, ask_writer], system_prompt="You lead.")
+
+
+@pytest.fixture
+async def supervised(world: World, tmp_path: Path) -> tuple[Path, Any]:
+    """Record the supervisor; return the cassette and the end of its run."""
+    path = tmp_path / "supervised.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = await supervisor(world).ainvoke(QUESTION)
+    world.gone = True
+    return path, recorded
+
+
+async def test_supervisor_replays(supervised: tuple[Path, Any], world: World) -> None:
+    """Both sub-agents run, in parallel, each at its own time; all that they ask is served."""
+    path, recorded = supervised
+    with use_cassette(path) as replay:
+        assert await supervisor(world).ainvoke(QUESTION) == recorded
+    assert {crossed.name for crossed in replay.report.ran_through} == {"ask_researcher", "ask_writer"}
+    assert len(replay.report.served) == 6
+    assert [str(one) for one in replay.report.served_not_run] == ["search (calls nothing that is recorded)"]
+
+
+async def test_edited_prompt_of_a_sub_agent_is_a_miss(supervised: tuple[Path, Any], world: World) -> None:
+    """The miss names the sub-agent and shows what differs; it is no error of the tool, and the run stops."""
+    path, _ = supervised
+    with pytest.raises(CassetteMissError) as missed, use_cassette(path):
+        await supervisor(world, researcher="You are a pirate.").ainvoke(QUESTION)
+    assert "/ask_researcher/LangGraph/model@1/NativeChat" in str(missed.value)
+    assert "pirate" in str(missed.value)
+
+
+async def test_tool_taken_from_a_sub_agent_is_a_miss(supervised: tuple[Path, Any], world: World) -> None:
+    """A sub-agent without one of its tools asks another request."""
+    path, _ = supervised
+    with pytest.raises(CassetteMissError, match="differs   tools"), use_cassette(path):
+        await supervisor(world, has_search=False).ainvoke(QUESTION)
+
+
+async def test_frozen_serves_sub_agents_as_blocks(supervised: tuple[Path, Any], world: World) -> None:
+    """By name, a sub-agent is served as one tool: an edit inside it is not noticed, and the report says so."""
+    path, recorded = supervised
+    with use_cassette(path, frozen={"tool"}) as replay:
+        found = await supervisor(world, researcher="You are a pirate.").ainvoke(QUESTION)
+    assert found == recorded
+    assert [str(one) for one in replay.report.served_not_run] == ["ask_researcher (frozen)", "ask_writer (frozen)"]
+
+
+async def test_events_of_sub_agents_are_replayed(world: World, tmp_path: Path) -> None:
+    """`astream_events` shows the models and tools of the sub-agents on replay, with their ids, as it was recorded."""
+
+    async def events(session: Session) -> list[tuple[Any, ...]]:
+        assert session is not None
+        stream = supervisor(world).astream_events(QUESTION, version="v2", config={"max_concurrency": 1})
+        return [(one["event"], one["name"], one["run_id"], one["parent_ids"]) async for one in stream]
+
+    path = tmp_path / "events.yaml"
+    with use_cassette(path, mode="all") as session:
+        recorded = await events(session)
+    world.gone = True
+    with use_cassette(path) as session:
+        found = await events(session)
+    assert sorted(found) == sorted(recorded)
+    assert sum(name == "NativeChat" and event == "on_chat_model_start" for event, name, *_ in found) == 5
+
+
+# -- other tools that call what is recorded ----------------------------------------------------------------------------
+
+
+class Shelf(BaseRetriever):
+    """Finds one document."""
+
+    world: Any
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return [Document(f"{query} {self.world.reach('shelf')}")]
+
+
+def test_retriever_tool_is_run_through(world: World, tmp_path: Path) -> None:
+    """The tool that LangChain makes of a retriever runs: another prompt for its documents shows at once."""
+
+    def finder(prompt: str) -> BaseTool:
+        document_prompt = ChatPromptTemplate.from_template(prompt) if prompt else None
+        return create_retriever_tool(Shelf(world=world), "find", "Find.", document_prompt=document_prompt)
+
+    path = tmp_path / "found.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = finder("").invoke({"query": "a"})
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert finder("").invoke({"query": "a"}) == recorded == "a 1"
+        assert [crossed.name for crossed in replay.report.ran_through] == ["find"]
+
+
+class Rows(VectorStore):
+    """Finds one document by a client that nothing can watch."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.client = sys.modules["psycopg"].Connection()
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        return [Document(f"{query} {self.world.reach('rows')}")]
+
+    def drop(self) -> str:
+        """Do what no boundary records."""
+        return f"dropped {self.client}"
+
+    @classmethod
+    def from_texts(cls, *args: Any, **kwargs: Any) -> Rows:
+        raise NotImplementedError
+
+
+class NativeSaver(InMemorySaver):
+    """Keeps checkpoints beside such a client."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.client = sys.modules["psycopg"].Connection()
+
+
+@pytest.fixture
+def psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package of that name, installed and loaded."""
+    module: Any = types.ModuleType("psycopg")
+    module.__file__ = "/x/site-packages/psycopg/__init__.py"
+    exec("class Connection: pass", module.__dict__)
+    monkeypatch.setitem(sys.modules, "psycopg", module)
+
+
+@pytest.mark.usefixtures("psycopg")
+def test_boundaries_over_native_clients_are_no_acts(world: World, tmp_path: Path) -> None:
+    """Tools over a store, or an agent with a tool, that hold one are run through; not what goes past, nor its saver."""
+    store = Rows(world)
+    found = create_retriever_tool(store.as_retriever(), "found", "Find.")
+
+    @tool
+    def looked(query: str) -> str:
+        """Look."""
+        return store.similarity_search(query)[0].page_content
+
+    @tool
+    def dropped(query: str) -> str:
+        """Drop."""
+        return looked.invoke({"query": query}) + store.drop()[:7]
+
+    def asking(name: str, saver: InMemorySaver) -> BaseTool:
+        agent = create_agent(NativeChat(world=world), [dropped], checkpointer=saver)
+
+        @tool(name)
+        def ask(query: str) -> str:
+            """Ask."""
+            config: Any = {"configurable": {"thread_id": "1"}}
+            return str(agent.invoke({"messages": [("user", query)]}, config)["messages"][-1].text)
+
+        return ask
+
+    def run() -> list[Any]:
+        tools = [found, looked, dropped, asking("asked", InMemorySaver()), asking("saved", NativeSaver())]
+        return [each.invoke({"query": "a"}) for each in tools]
+
+    path = tmp_path / "native.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = run()
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert run() == recorded
+    assert [crossed.name for crossed in replay.report.ran_through] == ["found", "looked", "asked"]
+    assert {str(one).partition(",")[0] for one in replay.report.served_not_run} == {
+        "dropped (uses psycopg",
+        "saved (uses psycopg",
+    }
+
+
+@pytest.mark.filterwarnings("ignore:This API is in beta")
+def test_runnable_as_a_tool_is_run_through(world: World, tmp_path: Path) -> None:
+    """`as_tool` of a chain runs; an edited prompt in it is a miss."""
+
+    def translator(prompt: str) -> BaseTool:
+        chain = ChatPromptTemplate.from_template(prompt) | NativeChat(world=world)
+        return chain.as_tool(name="translate", description="Translate.", arg_types={"text": str})
+
+    path = tmp_path / "translated.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = translator("To Latin: {text}").invoke({"text": "tape"})
+    world.gone = True
+    with use_cassette(path):
+        assert translator("To Latin: {text}").invoke({"text": "tape"}) == recorded
+    with pytest.raises(CassetteMissError, match="Greek"), use_cassette(path):
+        translator("To Greek: {text}").invoke({"text": "tape"})
+
+
+def test_results_of_every_sort(world: World, tmp_path: Path) -> None:
+    """Artifacts, commands on the state and custom streams are made by the code of a tool that is run through."""
+    model = NativeChat(world=world)
+
+    @tool(response_format="content_and_artifact")
+    def look(at: str) -> tuple[str, dict[str, str]]:
+        """Look."""
+        return "looked", {"said": model.invoke(at).text}
+
+    @tool
+    def note(text: str, runtime: ToolRuntime) -> Command[Any]:
+        """Note."""
+        runtime.stream_writer({"noting": model.invoke(text).text})
+        seen = len(runtime.state["messages"])
+        return Command(update={"messages": [ToolMessage(f"noted after {seen}", tool_call_id=runtime.tool_call_id)]})
+
+    asking = in_turn([("look", {"at": "it"})], [("note", {"text": "that"})])
+    agent = create_agent(NativeChat(world=world, reply=asking), [look, note])
+
+    def run() -> list[Any]:
+        return list(agent.stream(QUESTION, stream_mode=["values", "custom"]))
+
+    path = tmp_path / "sorts.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = run()
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert run() == recorded
+    assert [crossed.name for crossed in replay.report.ran_through] == ["look", "note"]
+    assert sum(mode == "custom" for mode, _ in recorded) == 1
+    assert len(replay.report.served) == 5
+
+
+def test_tool_that_asks_a_human(world: World, tmp_path: Path) -> None:
+    """A tool that asks a model and then a human stops for its question on replay, and goes on with the answer."""
+    model = NativeChat(world=world)
+
+    @tool
+    def publish(text: str) -> str:
+        """Publish."""
+        draft = model.invoke(f"Draft {text}").text
+        return f"{draft}: {interrupt({'publish?': draft})}"
+
+    asking = in_turn([("publish", {"text": "it"})])
+
+    def run() -> list[Any]:
+        agent = create_agent(NativeChat(world=world, reply=asking), [publish], checkpointer=InMemorySaver())
+        config: Any = {"configurable": {"thread_id": "1"}}
+        return [agent.invoke(QUESTION, config), agent.invoke(Command(resume="yes"), config)]
+
+    path = tmp_path / "asked.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = run()
+    world.gone = True
+    with use_cassette(path) as replay:
+        assert run() == recorded
+    assert [crossed.name for crossed in replay.report.ran_through] == ["publish", "publish"]
+
+
+def test_call_left_out_is_unused(world: World, tmp_path: Path) -> None:
+    """A sub-agent that no longer makes a call leaves it unused, where the whole tool was served before."""
+    model = NativeChat(world=world)
+
+    def twice(times: int) -> BaseTool:
+        @tool
+        def draft(text: str) -> int:
+            """Draft."""
+            return len([model.invoke(f"{text} {number}") for number in range(times)])
+
+        return draft
+
+    path = tmp_path / "drafts.yaml"
+    with use_cassette(path, mode="all"):
+        twice(2).invoke({"text": "a"})
+    world.gone = True
+    with pytest.raises(UnusedInteractionsError, match="1 of 3"), use_cassette(path):
+        twice(1).invoke({"text": "a"})

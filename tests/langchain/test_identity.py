@@ -1,0 +1,140 @@
+"""Two different models are never the same request, also if they do not describe themselves."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import pytest
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import LLM, BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+from agenttape_core import CassetteMissError, UnidentifiedModelWarning, use_cassette
+from agenttape_langchain import TapeCallbackHandler
+
+
+class Style(Enum):
+    """How a model answers."""
+
+    TERSE = "terse"
+    LONG = "long"
+
+
+class InHouse(BaseChatModel):
+    """A chat model as companies write it, without identifying parameters."""
+
+    deployment_alias: str = "a"
+    creativity: float = 0.0
+    style: Style = Style.TERSE
+    base_url: str = "http://one"
+    asked: int = 0
+
+    @property
+    def _llm_type(self) -> str:
+        return "in-house"
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
+        self.asked += 1
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(f"I am {self.deployment_alias}"))])
+
+
+class InHouseText(LLM):
+    """A text model without identifying parameters."""
+
+    model: str = "a"
+
+    @property
+    def _llm_type(self) -> str:
+        return "in-house"
+
+    def _call(self, prompt: str, stop: Any = None, run_manager: Any = None, **_: Any) -> str:
+        return f"I am {self.model}"
+
+
+class InHouseEmbeddings(Embeddings):
+    """An embedding model that is no pydantic model."""
+
+    def __init__(self, flavour: str = "a") -> None:
+        self.flavour = flavour
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return [float(ord(self.flavour)), float(len(text))]
+
+
+class Nameless(BaseChatModel):
+    """A chat model with nothing to go by."""
+
+    client: Any = None
+
+    @property
+    def _llm_type(self) -> str:
+        return "nameless"
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("hm"))])
+
+
+@pytest.mark.parametrize(
+    ("recorded", "other", "word"),
+    [
+        (InHouse(), InHouse(deployment_alias="b"), "deployment_alias"),
+        (InHouse(), InHouse(creativity=0.9), "creativity"),
+        (InHouse(), InHouse(style=Style.LONG), "style"),
+        (InHouseText(), InHouseText(model="b"), "model"),
+    ],
+)
+def test_another_model_is_missed(recorded: Any, other: Any, word: str, tmp_path: Any) -> None:
+    """A model without identifying parameters is not served the answers of another one."""
+    with use_cassette(tmp_path / "a.yaml", mode="all"):
+        recorded.invoke("Who?")
+    with (
+        pytest.raises(CassetteMissError, match=rf"differs +{word}"),
+        use_cassette(tmp_path / "a.yaml", unused="ignore"),
+    ):
+        other.invoke("Who?")
+
+
+def test_the_same_model_is_served(tmp_path: Any) -> None:
+    """Counters, and what belongs to the machine, are no part of a model."""
+    model = InHouse()
+    with use_cassette(tmp_path / "a.yaml", mode="all"):
+        answers = [model.invoke("Who?").text, model.invoke("You?").text]
+    with use_cassette(tmp_path / "a.yaml") as cassette:
+        other = InHouse(base_url="http://two")
+        assert [other.invoke("Who?").text, other.invoke("You?").text] == answers
+    assert len(cassette.report.served) == 2
+
+
+def test_other_embeddings_are_missed(tmp_path: Any) -> None:
+    """An embedding model that is no pydantic model is told from others by its attributes."""
+    with use_cassette(tmp_path / "a.yaml", mode="all"):
+        InHouseEmbeddings().embed_query("one")
+    with (
+        pytest.raises(CassetteMissError, match=r"differs +flavour"),
+        use_cassette(tmp_path / "a.yaml", unused="ignore"),
+    ):
+        InHouseEmbeddings("b").embed_query("one")
+
+
+def test_observed_model_is_served(tmp_path: Any) -> None:
+    """What a handler observed of such a model, without its fields, is served to it."""
+    answer = InHouse().invoke("Who?", config={"callbacks": [TapeCallbackHandler(tmp_path / "a.yaml")]})
+    with use_cassette(tmp_path / "a.yaml") as cassette:
+        assert InHouse().invoke("Who?").text == answer.text
+    assert len(cassette.report.served) == 1
+
+
+def test_nothing_to_go_by_is_warned_of(tmp_path: Any) -> None:
+    """A recording of a model that nothing tells from others of its class ends with a warning, a replay without."""
+    with (
+        pytest.warns(UnidentifiedModelWarning, match="chat Nameless do not say which model is asked"),
+        use_cassette(tmp_path / "a.yaml", mode="all"),
+    ):
+        Nameless().invoke("Who?")
+    with use_cassette(tmp_path / "a.yaml"):
+        Nameless().invoke("Who?")

@@ -1,0 +1,294 @@
+"""Calls of models and tools that a program cancels are cancelled again in a replay, in graphs and outside of them."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import LLM, BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import NodeTimeoutError
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import RetryPolicy
+from tests.kit.gate import Gate
+from tests.kit.world import World
+
+from agenttape_core import use_cassette
+
+SOON = 0.03
+
+
+class Chat(BaseChatModel):
+    """Answers at once, or never; where it never answers the first time, it answers the second time."""
+
+    world: Any
+    model: str = "quick"
+
+    @property
+    def _llm_type(self) -> str:
+        return "chat"
+
+    async def _agenerate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:
+        times = self.world.reached.count(self.model)
+        self.world.reach(self.model)
+        if self.model == "slow" or (self.model == "second" and times == 0):
+            await asyncio.get_running_loop().create_future()
+        return self._generate(messages)
+
+    def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:
+        said = AIMessage(f"{self.model}: {messages[-1].content}")
+        return ChatResult(generations=[ChatGeneration(message=said)])
+
+
+class Threaded(Chat):
+    """Answers in a thread, too late."""
+
+    gate: Any
+
+    async def _agenerate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        return await BaseChatModel._agenerate(self, *args, **kwargs)
+
+    def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:
+        self.world.reach("threaded")
+        self.gate.hold()
+        return super()._generate(messages)
+
+
+class Streaming(Chat):
+    """Streams one token in time, and one too late."""
+
+    gate: Any
+
+    def _stream(self, *args: Any, **kwargs: Any) -> Any:
+        self.world.reach("streaming")
+        yield ChatGenerationChunk(message=AIMessageChunk("one"))
+        self.gate.hold()
+        yield ChatGenerationChunk(message=AIMessageChunk("two"))
+
+
+class Writer(LLM):
+    """Completes too late."""
+
+    model: str = "writer"
+    world: Any
+    gate: Any
+
+    @property
+    def _llm_type(self) -> str:
+        return "writer"
+
+    def _call(self, prompt: str, *args: Any, **kwargs: Any) -> str:
+        self.world.reach("writer")
+        self.gate.hold()
+        return prompt
+
+
+class Library(BaseRetriever):
+    """Finds too late."""
+
+    world: Any
+    gate: Any
+
+    def _get_relevant_documents(self, query: str, **kwargs: Any) -> list[Document]:
+        self.world.reach("library")
+        self.gate.hold()
+        return [Document(query)]
+
+
+class State(TypedDict):
+    """A list that grows."""
+
+    said: Annotated[list[str], operator.add]
+
+
+def graph_of(*nodes: Callable[[State], Awaitable[Any]], **options: Any) -> Any:
+    """Return a graph of nodes in a row."""
+    graph = StateGraph(State)
+    for before, node in zip((START, *(node.__name__ for node in nodes)), nodes, strict=False):
+        graph.add_node(node.__name__, node, **options)  # type: ignore[call-overload]
+        graph.add_edge(before, node.__name__)
+    graph.add_edge(nodes[-1].__name__, END)
+    return graph
+
+
+async def said_by(world: World, model: str) -> list[str]:
+    """Ask a model in a node."""
+    return [(await Chat(world=world, model=model).ainvoke("Hi")).text]
+
+
+async def timeout_and_fallback(world: World) -> Any:
+    """Ask another model after a while."""
+    try:
+        async with asyncio.timeout(SOON):
+            return await said_by(world, "slow")
+    except TimeoutError:
+        return await said_by(world, "quick")
+
+
+async def in_a_thread(world: World) -> Any:
+    """Give up a model that has no coroutine of its own; its thread goes on."""
+    gate = Gate()
+    try:
+        async with gate.timeout():
+            return (await Threaded(world=world, gate=gate).ainvoke("Hi")).text
+    except TimeoutError:
+        return await said_by(world, "quick")
+    finally:
+        gate.open()
+
+
+async def tool_in_a_thread(world: World) -> Any:
+    """Give up a tool that has no coroutine."""
+    gate = Gate()
+
+    @tool
+    def search(query: str) -> str:
+        """Search."""
+        world.reach("search")
+        gate.hold()
+        return query
+
+    try:
+        async with gate.timeout():
+            return await search.ainvoke({"query": "x"})
+    except TimeoutError:
+        return await said_by(world, "quick")
+    finally:
+        gate.open()
+
+
+async def retriever_in_a_thread(world: World) -> Any:
+    """Give up a retriever that has no coroutine."""
+    gate = Gate()
+    try:
+        async with gate.timeout():
+            return await Library(world=world, gate=gate).ainvoke("x")
+    except TimeoutError:
+        return await said_by(world, "quick")
+    finally:
+        gate.open()
+
+
+async def text_in_a_thread(world: World) -> Any:
+    """Give up a text model that has no coroutine."""
+    gate = Gate()
+    try:
+        async with gate.timeout():
+            return await Writer(world=world, gate=gate).ainvoke("x")
+    except TimeoutError:
+        return await said_by(world, "quick")
+    finally:
+        gate.open()
+
+
+async def stream_in_threads(world: World) -> Any:
+    """Give up a stream that has no coroutine, each of whose chunks comes from a thread of its own."""
+    gate, read = Gate(), []
+    try:
+        async with gate.timeout():
+            async for chunk in Streaming(world=world, gate=gate).astream("x"):
+                read.append(chunk.text)  # noqa: PERF401 - a comprehension that is cancelled leaves nothing
+    except TimeoutError:
+        return [*read, *await said_by(world, "quick")]
+    finally:
+        gate.open()
+
+
+async def hedged(world: World) -> Any:
+    """Ask twice at once, and take the first answer."""
+    tasks = [asyncio.create_task(said_by(world, "second")) for _ in range(2)]
+    done, lost = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in lost:
+        task.cancel()
+    await asyncio.wait(lost)
+    return [(tasks.index(task), task.result()) for task in done]
+
+
+async def slow_tool(world: World) -> Any:
+    """Wait for a tool, but not for long."""
+
+    @tool
+    async def search(query: str) -> str:
+        """Search."""
+        world.reach("search")
+        await asyncio.get_running_loop().create_future()
+        return query
+
+    async def look(_: State) -> Any:
+        try:
+            return {"said": [await asyncio.wait_for(search.ainvoke({"query": "x"}), SOON)]}
+        except TimeoutError:
+            return {"said": ["nothing found"]}
+
+    return await graph_of(look).compile().ainvoke({"said": []})
+
+
+async def node_timeout(world: World) -> Any:
+    """Let a node time out once."""
+
+    async def ask(_: State) -> Any:
+        return {"said": await said_by(world, "second")}
+
+    retry = RetryPolicy(initial_interval=0.01, retry_on=NodeTimeoutError)
+    return await graph_of(ask, timeout=SOON, retry_policy=retry).compile().ainvoke({"said": []})
+
+
+async def cancelled_and_resumed(world: World) -> Any:
+    """Cancel a run in its second node, and let the thread go on."""
+
+    async def first(_: State) -> Any:
+        return {"said": await said_by(world, "quick")}
+
+    async def then(_: State) -> Any:
+        return {"said": await said_by(world, "second")}
+
+    graph, config = graph_of(first, then).compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(10 * SOON):
+            await graph.ainvoke({"said": []}, config)
+    left = (await graph.aget_state(config)).next
+    return left, await graph.ainvoke(None, config), len([state async for state in graph.aget_state_history(config)])
+
+
+PROGRAMS = [
+    timeout_and_fallback,
+    in_a_thread,
+    tool_in_a_thread,
+    retriever_in_a_thread,
+    text_in_a_thread,
+    stream_in_threads,
+    hedged,
+    slow_tool,
+    node_timeout,
+    cancelled_and_resumed,
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_the_same_call_is_cancelled_again(program: Callable[[World], Awaitable[Any]], tmp_path: Path) -> None:
+    """The same timeout fires, the same retry, fallback or winner answers, and nothing is executed."""
+
+    def run(world: World, mode: str) -> tuple[Any, Any]:
+        async def main() -> Any:
+            with use_cassette(tmp_path / "c.yaml", mode=mode) as session:
+                return await program(world), session
+
+        return asyncio.run(main())
+
+    live, recording = run(World(), "once")
+    outcomes = [item.outcome for item in recording.interactions]
+    assert sum(one.status == "cancelled" or one.given_up is not None for one in outcomes) == 1
+    world = World()
+    world.gone = True
+    served, replay = run(world, "none")
+    assert served == live
+    assert (world.trespasses, len(replay.report.served)) == ([], len(recording.interactions))
