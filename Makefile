@@ -6,19 +6,27 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # LlamaIndex's OpenAI packages, which require an older openai than LangChain's.
 OPENAI := .venv-llamaindex-openai
+# The packages that are imported within sessions.
+IMPORTS := .venv-imports
 NAMES := core langchain langgraph llamaindex
 SOURCES := $(patsubst %,packages/%/src,$(NAMES))
 # The integrations whose oldest and newest versions are tested in environments of their own.
-ENDS := langchain llamaindex
+ENDS := langchain langgraph llamaindex
+# What else of ours each of them is built on.
+BELOW_langgraph := -e packages/langchain
 TESTS_langchain := tests/langchain tests/conformance/test_langchain_objects.py
+TESTS_langgraph := tests/langgraph
 TESTS_llamaindex := tests/llamaindex tests/conformance/test_llamaindex_objects.py
+# Tests that need no framework, in processes of their own: each session that they open would connect the frameworks that
+# other tests have imported, which costs more than most of them do.
+ALONE := tests/core tests/conformance/test_broken.py
 # What `make quick` runs.
 OF := tests/core
 # A pip that knows dependency groups, working in another environment.
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick oldest newest openai check lint types docs site bench viewer clean
+.PHONY: help demo test quick oldest newest openai imports check lint types docs site bench viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -35,7 +43,8 @@ demo: $(READY) ## Record an agent, stop its server, replay it, break it: the pro
 	@PYTHONPATH=examples $(BIN)/python -m weather_agent.demo
 
 test: $(READY) ## Run the tests, the snippets of the docs among them.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal
+	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ALONE)
+	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ALONE:%=--ignore=%) tests
 
 quick: $(READY) ## Run the tests of core that start no processes: the inner loop. OF=tests/langgraph runs others.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not process" $(OF)
@@ -44,7 +53,7 @@ oldest: $(READY) $(ENDS:%=.oldest-%) ## Run the integrations' tests with the old
 
 .oldest-%: $(READY)
 	$(PYTHON) -m venv .venv-oldest-$*
-	$(INSTALL_IN) .venv-oldest-$*/bin/python install -e packages/core -e packages/$* \
+	$(INSTALL_IN) .venv-oldest-$*/bin/python install -e packages/core $(BELOW_$*) -e packages/$* \
 		--group packages/$*/pyproject.toml:oldest
 	.venv-oldest-$*/bin/python -m pytest -q $(TESTS_$*)
 
@@ -52,7 +61,7 @@ newest: $(READY) $(ENDS:%=.newest-%) ## Run the integrations' tests with the new
 
 .newest-%: $(READY)
 	$(PYTHON) -m venv .venv-newest-$*
-	$(INSTALL_IN) .venv-newest-$*/bin/python install -c constraints.txt -e packages/core -e packages/$* --group dev
+	$(INSTALL_IN) .venv-newest-$*/bin/python install -c constraints.txt -e packages/core $(BELOW_$*) -e packages/$* --group dev
 	# Not by the resolver: LangChain's ask for a certifi that not every registry has.
 	$(INSTALL_IN) .venv-newest-$*/bin/python install --no-deps --group packages/$*/pyproject.toml:newest
 	.venv-newest-$*/bin/python -m pytest -q $(TESTS_$*)
@@ -66,6 +75,15 @@ $(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject
 	grep -v '^openai==' constraints.txt > $(OPENAI)/constraints.txt
 	$(OPENAI)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OPENAI)/constraints.txt \
 		-e packages/core -e packages/llamaindex --group packages/llamaindex/pyproject.toml:openai
+	@touch $@
+
+imports: $(IMPORTS)/.ready ## Import widely used packages within sessions, record and replay. OF="pandas polars" chooses.
+	$(IMPORTS)/bin/python tests/first_use/run.py $(filter-out tests/%,$(OF))
+
+$(IMPORTS)/.ready: pyproject.toml packages/core/pyproject.toml
+	$(PYTHON) -m venv $(IMPORTS)
+	$(IMPORTS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
+	$(IMPORTS)/bin/python -m pip install --quiet --disable-pip-version-check -e packages/core --group imports
 	@touch $@
 
 check: lint types test ## All that gates a change: lint, types, import layers, docs, tests.
