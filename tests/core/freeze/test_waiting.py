@@ -205,19 +205,31 @@ def test_waits_side_by_side_take_as_long_as_the_longest(session: OpenSession) ->
         assert frozen.passed == pytest.approx(0.0262)
 
 
-def test_waits_of_installed_packages_take_no_time(session: OpenSession) -> None:
+@pytest.mark.parametrize("wait", ["thread", "task", "join"])
+def test_waits_of_installed_packages_take_no_time(session: OpenSession, wait: str) -> None:
     """How often they look for news from their threads depends on the machine; a program's own code waits on purpose."""
-    source = "import threading\ndef wait(): threading.Event().wait(0.002)\n"
+    source = """
+import asyncio, threading
+def thread(): threading.Event().wait(0.002)
+async def sleeping(): await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=0.002)
+def task(): asyncio.run(sleeping())
+def join(): never.join(0.002)
+"""
+    forever = threading.Event()
+    thread = threading.Thread(target=forever.wait)
+    thread.start()
     waits: dict[str, Any] = {}
     for file in ("/x/lib/python3/site-packages/package/polling.py", "/x/program.py"):
-        names: dict[str, Any] = {"__name__": "made_up"}
+        names: dict[str, Any] = {"__name__": "made_up", "never": thread}
         exec(compile(source, file, "exec"), names)
-        waits[file] = names["wait"]
+        waits[file] = names[wait]
     passed = []
-    for wait in waits.values():
+    for own in waits.values():
         with session() as frozen:
-            wait()
+            own()
             passed.append(frozen.passed)
+    forever.set()
+    thread.join()
     assert passed == [0, pytest.approx(0.0021)]
 
 

@@ -7,6 +7,7 @@ import sys
 import sysconfig
 import types
 from collections.abc import Collection
+from pathlib import Path
 
 MACHINERY = frozenset(
     {
@@ -20,6 +21,8 @@ a test tool puts back must be what was really there."""
 _WAITING_FOR_OTHERS = frozenset({"agenttape_core", "anyio", "async_timeout", "sniffio", "tenacity"})
 """Installed top-level modules whose waits are those of their callers, as the standard library's are."""
 _STDLIB = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+_OURS = str(Path(__file__).parents[1]) + os.sep
+"""The files of this package. Code of ours also runs as code of the standard library, with its globals: see `ids`."""
 _IMPORTING = "importlib._bootstrap"
 
 
@@ -52,7 +55,7 @@ def is_of_a_library() -> bool:
         file = frame.f_code.co_filename
         is_installed = "site-packages" in file or "dist-packages" in file
         top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        passes_on = file.startswith(("<frozen", *_STDLIB)) and not is_installed
+        passes_on = file.startswith(_OURS) or (file.startswith(("<frozen", *_STDLIB)) and not is_installed)
         if not passes_on and top not in _WAITING_FOR_OTHERS:
             return is_installed
         frame = frame.f_back
