@@ -31,6 +31,7 @@ from agenttape_langchain._compat import (
     RUN_ID_MODULES,
     hook_handler,
 )
+from agenttape_langchain.callback_order import MERGING, keeping_order
 from agenttape_langchain.run_tree import current_tree
 from agenttape_langchain.tape import OTHERS, RUNNABLES
 
@@ -51,6 +52,8 @@ def integration() -> Iterator[None]:
             stack.enter_context(wrapping(family))
         # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
         _patch(stack, ContextThreadPoolExecutor, "map", lambda _: ThreadPoolExecutor.map)
+        for manager in MERGING:
+            _patch(stack, manager, "merge", keeping_order)
         for module in MODULES_WITH_STEPS:
             _patch(stack, module, "coro_with_context", _lending)
         _patch(stack, langsmith, "tracing_is_enabled", tracing.enabling)
