@@ -31,6 +31,12 @@ class City(BaseModel):
     size: int
 
 
+class Suburb(City):
+    """A city beside another one."""
+
+    of: City | None = None
+
+
 def add(name: str, size: int) -> str:
     """Add a city."""
     return f"{name}:{size}"
@@ -67,6 +73,10 @@ FORMS: dict[str, Callable[[Any], Any]] = {
         llm.stream_chat_with_tools([FunctionTool.from_defaults(add)], user_msg="Add")
     ),
     "astream_chat_with_tools": _astream_tools,
+    "nested class": lambda llm: llm.structured_predict(Suburb, PROMPT, land="France"),
+    "nested argument": lambda llm: llm.chat_with_tools(
+        [FunctionTool.from_defaults(add, fn_schema=Suburb)], user_msg="Add"
+    ),
     "predict": lambda llm: llm.predict(PROMPT, land="Norway"),
     "stream": lambda llm: "".join(llm.stream(PROMPT, land="Norway")),
 }

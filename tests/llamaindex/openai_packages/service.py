@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,12 @@ def asked(message: dict[str, Any]) -> str:
     return " ".join(part.get("text") or f"<{part['type']}>" for part in content)
 
 
-def service() -> Any:
+def answered_twice(turn: Any) -> Any:
+    """Answer as `answered` does, with each tool call twice."""
+    reply = answered(turn)
+    return dataclasses.replace(reply, tool_calls=reply.tool_calls * 2)
+
+
+def service(policy: Callable[[Any], Any] = answered) -> Any:
     """Return the service, not started."""
-    return example("server").OpenAILoopback(answered, same_vectors=True)
+    return example("server").OpenAILoopback(policy, same_vectors=True)

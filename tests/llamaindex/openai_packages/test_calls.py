@@ -25,9 +25,10 @@ from llama_index_instrumentation import get_dispatcher  # noqa: E402
 from pydantic import BaseModel, Field  # noqa: E402
 
 from agenttape_core import use_cassette  # noqa: E402
+from agenttape_llamaindex import ReplayLLM  # noqa: E402
 from agenttape_llamaindex.testing import Weather  # noqa: E402
 
-from .service import KEY, service  # noqa: E402
+from .service import KEY, answered_twice, service  # noqa: E402
 
 called: list[str] = []
 
@@ -168,3 +169,30 @@ def test_replay_without_the_service_is_equal(way: str, tmp_path: Any) -> None:
     assert replayed == recorded
     assert served.told == live.told
     assert KEY not in (tmp_path / "calls.yaml").read_text(encoding="utf-8")
+
+
+WAYS_OF_LLMS = [way for way in WAYS if "embedding" not in way and way != "index"]
+
+
+@pytest.mark.filterwarnings("ignore:.*attribute.*is deprecated")  # the agent reads them
+@pytest.mark.parametrize("way", WAYS_OF_LLMS)
+def test_a_stand_in_gives_the_same(way: str, tmp_path: Any) -> None:
+    """It asks in the form in which OpenAI's class asked, and takes as many tool calls as that does."""
+    with service() as server, use_cassette(tmp_path / "calls.yaml", mode="all"):
+        recorded = WAYS[way](*models(server.base_url))
+    assert WAYS[way](ReplayLLM(tmp_path / "calls.yaml", is_function_calling_model=True), None) == recorded
+
+
+@pytest.mark.parametrize("several", [True, False], ids=["parallel", "single"])
+def test_a_stand_in_takes_as_many_tool_calls(tmp_path: Any, *, several: bool) -> None:
+    """OpenAI's class drops all but one of the tool calls of an answer, where several were not asked for."""
+
+    def call(llm: Any) -> Any:
+        tools = [FunctionTool.from_defaults(fn=get_weather)]
+        answer = llm.chat_with_tools(tools, user_msg="The weather?", allow_parallel_tool_calls=several)
+        return answer.message, str(llm.predict_and_call(tools, "The weather?", allow_parallel_tool_calls=several))
+
+    with service(answered_twice) as server, use_cassette(tmp_path / "calls.yaml", mode="all"):
+        recorded = call(models(server.base_url)[0])
+    assert len(recorded[0].blocks) == 1 + several
+    assert call(ReplayLLM(tmp_path / "calls.yaml")) == recorded

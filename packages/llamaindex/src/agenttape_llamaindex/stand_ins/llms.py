@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,28 @@ from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_ca
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.llms.utils import parse_partial_json
+from llama_index.core.program.streaming_utils import process_streaming_content_incremental
+from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools.types import BaseTool
-from pydantic import PrivateAttr
+from llama_index_instrumentation import get_dispatcher
+from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, serve
-from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedModel, StandIn
+from agenttape_core.integration.stand_ins import (
+    Exhausted,
+    Pace,
+    RecordedModel,
+    StandIn,
+    format_meaning,
+    formats_agree,
+)
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.llms import CHAT, COMPLETION
 from agenttape_llamaindex.request_values import legacy_calls
 from agenttape_llamaindex.requests import chat_body, completion_body, params_body
 from agenttape_llamaindex.shapes import aserved, served
+
+_dispatcher = get_dispatcher(__name__)
 
 
 class ReplayLLM(StandIn, FunctionCallingLLM):
@@ -182,6 +194,87 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         given = params_body({**given, "formatted": True} if formatted else given)
         return self._recorded.cross(COMPLETION, lambda params: completion_body(str(prompt), params), given)
 
+    # -- objects ------------------------------------------------------------------------------------------------
+
+    @_dispatcher.span
+    def structured_predict(
+        self,
+        output_cls: type[BaseModel],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Any:
+        """Return the recorded object: asked for by a response format, by a tool or in words, as it was recorded."""
+        wanted = self._response_format(output_cls)
+        if wanted is None:
+            return super().structured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
+        messages = self._extend_messages(prompt.format_messages(**prompt_args))
+        response = self.chat(messages, **{**(llm_kwargs or {}), "response_format": wanted})
+        return output_cls.model_validate_json(str(response.message.content))
+
+    @_dispatcher.span
+    async def astructured_predict(
+        self,
+        output_cls: type[BaseModel],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Any:
+        """Return the recorded object, as `structured_predict` does."""
+        wanted = self._response_format(output_cls)
+        if wanted is None:
+            return await super().astructured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
+        messages = self._extend_messages(prompt.format_messages(**prompt_args))
+        response = await self.achat(messages, **{**(llm_kwargs or {}), "response_format": wanted})
+        return output_cls.model_validate_json(str(response.message.content))
+
+    def _structured_stream_call(
+        self,
+        output_cls: type[BaseModel],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> Generator[Any, None, None]:
+        wanted = self._response_format(output_cls)
+        if wanted is None:
+            yield from super()._structured_stream_call(output_cls, prompt, llm_kwargs, **prompt_args)
+            return
+        messages = self._extend_messages(prompt.format_messages(**prompt_args))
+        sofar = None
+        for response in self.stream_chat(messages, **{**(llm_kwargs or {}), "response_format": wanted}):
+            sofar = process_streaming_content_incremental(response, output_cls, sofar)
+            yield sofar
+
+    async def _structured_astream_call(
+        self,
+        output_cls: type[BaseModel],
+        prompt: PromptTemplate,
+        llm_kwargs: dict[str, Any] | None = None,
+        **prompt_args: Any,
+    ) -> AsyncGenerator[Any, None]:
+        wanted = self._response_format(output_cls)
+        if wanted is None:
+            return await super()._structured_astream_call(output_cls, prompt, llm_kwargs, **prompt_args)
+        messages = self._extend_messages(prompt.format_messages(**prompt_args))
+
+        async def objects() -> AsyncGenerator[Any, None]:
+            sofar = None
+            async for response in await self.astream_chat(
+                messages, **{**(llm_kwargs or {}), "response_format": wanted}
+            ):
+                sofar = process_streaming_content_incremental(response, output_cls, sofar)
+                yield sofar
+
+        return objects()
+
+    def _response_format(self, cls: type[BaseModel]) -> dict[str, Any] | None:
+        """Return the response format for the objects of a class, if the recorded LLM was asked for them by one."""
+        schema = cls.model_json_schema()
+        wanted = {"type": "json_schema", "json_schema": {"name": cls.__name__, "schema": schema}}
+        meaning = format_meaning(wanted)
+        settings = self._recorded.settings(CHAT)
+        return wanted if any(formats_agree(meaning, each.meaning.response_format) for each in settings) else None
+
     # -- tools --------------------------------------------------------------------------------------------------
 
     def _prepare_chat_with_tools(  # noqa: PLR0917 - as the framework has it
@@ -201,6 +294,25 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         if tool_required and specs and self._recorded.was_forced(CHAT, specs) is not False:
             kwargs.setdefault("tool_choice", "required")
         return {"messages": messages, **({"tools": specs} if specs else {}), **kwargs}
+
+    def _validate_chat_with_tools_response(
+        self,
+        response: ChatResponse,
+        tools: Sequence[BaseTool],
+        allow_parallel_tool_calls: bool = False,
+        **kwargs: Any,
+    ) -> ChatResponse:
+        """Keep the first tool call only, where several were not asked for and the recorded class did so."""
+        blocks = response.message.blocks
+        calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
+        if len(calls) > 1 and not allow_parallel_tool_calls and self._asked_for_one:
+            response.message.blocks = [*(block for block in blocks if block not in calls), calls[0]]
+        return response
+
+    @property
+    def _asked_for_one(self) -> bool:
+        """True if the recorded LLM said whether it wants several tool calls at once: it takes one if it does not."""
+        return any("parallel_tool_calls" in setting.params for setting in self._recorded.settings(CHAT))
 
     def get_tool_calls_from_response(
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any

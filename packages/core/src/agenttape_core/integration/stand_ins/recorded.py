@@ -67,6 +67,10 @@ class Recorded:
         """Return a value in the form in which recorded ones are: plain and redacted."""
         return self._session.redactor.value(value_codec().encode(value))
 
+    def value(self, plain: Any) -> Any:
+        """Return the value that a plain one, as recorded, stands for: requests are made of values."""
+        return value_codec().decode(plain)
+
     def requests(self, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the name and the request of each recording of a kind."""
         source = self._session.source
@@ -178,7 +182,7 @@ class RecordedPart(Recorded):
         """
         asked = self.plain(given or {})
         fitting = [held for held in self.settings if asked.items() <= held.items()]
-        bodies = [body(held) for held in fitting or [{**self.settings[0], **asked}]]
+        bodies = [body(self.value(held)) for held in fitting or [{**self.settings[0], **asked}]]
         return self.cross_one_of(boundary, self.name, bodies, ids)
 
 
@@ -268,7 +272,7 @@ class RecordedModel(Recorded):
         settings = self.settings(boundary)
         fitting = [setting.params for setting in settings if setting.fits(asked, meaning)]
         base = settings[0].base if settings else {}
-        bodies = [body(params) for params in fitting or [{**base, **asked}]]
+        bodies = [body(self.value(params)) for params in fitting or [{**base, **asked}]]
         return self.cross_one_of(boundary, self._name(boundary), bodies)
 
     def _name(self, boundary: Boundary) -> str:
