@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
+from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
+from workflows.context.external_context import ExternalContext
 
 from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, use_cassette
 from agenttape_llamaindex import ReplayEmbedding, ReplayLLM, tape
 
-from .fakes import CALLS, HELLO, LeafLLM, PromptLLM, done, events_of
+from .fakes import CALLS, HELLO, CallingLLM, LeafLLM, PromptLLM, done, events_of
 from .scripted import World
 
 
@@ -82,3 +87,24 @@ def test_errors_of_making_one(tmp_path: Path) -> None:
         LeafLLM(World()).chat(HELLO)
     with pytest.raises(ConfigurationError, match="holds no embeddings"):
         ReplayEmbedding(tmp_path / "c.yaml")
+
+
+@pytest.mark.filterwarnings("ignore:.*attribute.*is deprecated")  # the agent reads them
+def test_a_miss_ends_a_stream_of_events(tmp_path: Path) -> None:
+    """Whoever reads the events of an agent on a stand-in gets the miss, without any session; later nothing is left."""
+
+    async def events(llm: Any, question: str) -> list[Any]:
+        handler = FunctionAgent(llm=llm, tools=[]).run(question)
+        told = [event async for event in handler.stream_events()]
+        return [str(await handler), len(told)]
+
+    real = ExternalContext.stream_events
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = asyncio.run(events(CallingLLM(World()), "Paris?"))
+    llm = ReplayLLM(tmp_path / "c.yaml", is_function_calling_model=True)
+    with pytest.raises(CassetteMissError):
+        asyncio.run(asyncio.wait_for(events(llm, "Oslo?"), 60))
+    assert asyncio.run(events(llm, "Paris?")) == recorded
+    del llm
+    gc.collect()
+    assert ExternalContext.stream_events is real

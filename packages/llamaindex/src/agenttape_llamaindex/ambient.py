@@ -9,7 +9,7 @@ from typing import Any
 from llama_index.core.storage.chat_store import sql
 
 from agenttape_core.integration import forking_pools, wrapping
-from agenttape_llamaindex._compat import CONTROL_LOOP, OUTER_CONTEXT, hook_span_handler
+from agenttape_llamaindex._compat import CONTROL_LOOP, hook_span_handler
 from agenttape_llamaindex.clocks import RUNNER_METHODS, OrderedTime
 from agenttape_llamaindex.effect_hooks import noting_effects
 from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
@@ -22,7 +22,7 @@ from agenttape_llamaindex.run_tree import SpanTree
 from agenttape_llamaindex.steps import SessionSteps
 from agenttape_llamaindex.stores import STORES
 from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
-from agenttape_llamaindex.workflows.halts import ending_streams, raising_halts
+from agenttape_llamaindex.workflows.halts import halts_end_streams
 
 _FAMILIES = (
     LLMS,
@@ -50,8 +50,7 @@ def integration() -> Iterator[None]:
         stack.enter_context(noting_effects())
         for name, wrap in RUNNER_METHODS.items():
             _patch(stack, CONTROL_LOOP, name, wrap)
-        _patch(stack, CONTROL_LOOP, "run", ending_streams)
-        _patch(stack, OUTER_CONTEXT, "stream_events", raising_halts)
+        stack.enter_context(halts_end_streams())
         _patch(stack, sql, "time", OrderedTime)
         stack.enter_context(forking_pools())
         yield

@@ -15,6 +15,7 @@ from agenttape_core.integration import Crossing, aserve, serve
 from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.embeddings import EMBEDDING
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
+from agenttape_llamaindex.workflows.halts import halts_end_streams_for
 
 
 class ReplayEmbedding(StandIn, MultiModalEmbedding):
@@ -49,6 +50,7 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
             exhausted=self.exhausted,
             pace=self.pace,
         )
+        halts_end_streams_for(self._recorded)
         recorded = self._recorded.settings[0].get("model")
         if "model_name" not in options and isinstance(recorded, str):
             self.model_name = recorded

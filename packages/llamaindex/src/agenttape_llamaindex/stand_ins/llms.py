@@ -46,6 +46,7 @@ from agenttape_llamaindex.llms import CHAT, COMPLETION
 from agenttape_llamaindex.request_values import legacy_calls
 from agenttape_llamaindex.requests import chat_body, completion_body, params_body
 from agenttape_llamaindex.shapes import aserved, served
+from agenttape_llamaindex.workflows.halts import halts_end_streams_for
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -93,6 +94,7 @@ class ReplayLLM(StandIn, FunctionCallingLLM):
         self._recorded = RecordedModel(
             self.cassette, (CHAT, COMPLETION), self.model, exhausted=self.exhausted, pace=self.pace
         )
+        halts_end_streams_for(self._recorded)
 
     @classmethod
     def class_name(cls) -> str:

@@ -13,6 +13,7 @@ from agenttape_core.integration import Crossing, aserve, serve
 from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.requests import retrieval_body
 from agenttape_llamaindex.retrievers import RETRIEVAL, query_of
+from agenttape_llamaindex.workflows.halts import halts_end_streams_for
 
 
 class ReplayRetriever(StandIn, BaseRetriever):
@@ -43,6 +44,7 @@ class ReplayRetriever(StandIn, BaseRetriever):
         self._recorded = RecordedPart(
             cassette, frozenset({RETRIEVAL.kind}), _settings_in, name=name, exhausted=exhausted, pace=pace
         )
+        halts_end_streams_for(self._recorded)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return serve(self._cross(query_bundle))  # type: ignore[no-any-return]

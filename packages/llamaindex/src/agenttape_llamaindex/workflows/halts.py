@@ -2,13 +2,16 @@
 
 The control loop of a workflow handles exceptions. A halt, such as a miss in a step, derives from `BaseException`: it
 passes through the loop and fails the run, but nothing is written to the stream of events, whose reader would wait for
-ever.
+ever. So runs are wrapped while sessions are open, and while there are stand-ins, which need no session.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 from pydantic import PrivateAttr
@@ -16,7 +19,7 @@ from workflows.events import StopEvent
 
 from agenttape_core import AgentTapeHalt
 from agenttape_core.integration import current_session, register_seam
-from agenttape_llamaindex._compat import forget_run
+from agenttape_llamaindex._compat import CONTROL_LOOP, OUTER_CONTEXT, forget_run
 
 
 class RunHalted(StopEvent):
@@ -55,6 +58,54 @@ def raising_halts(real: Callable[..., AsyncIterator[Any]]) -> Callable[..., Asyn
             yield event
 
     return stream_events
+
+
+class _Wrapped:
+    """The two methods of the framework, wrapped while anybody needs it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._uses = 0
+        self._real: tuple[Any, Any] = (None, None)
+        self._lock = Lock()
+
+    def need(self) -> None:
+        """Wrap them, if they are not."""
+        with self._lock:
+            self._uses += 1
+            if self._uses == 1:
+                self._real = CONTROL_LOOP.run, OUTER_CONTEXT.stream_events
+                self._put(ending_streams(self._real[0]), raising_halts(self._real[1]))
+
+    def release(self) -> None:
+        """Put them back, if nobody else needs them wrapped."""
+        with self._lock:
+            self._uses -= 1
+            if self._uses == 0:
+                self._put(*self._real)
+
+    @staticmethod
+    def _put(run: Any, stream_events: Any) -> None:
+        owners: tuple[Any, Any] = (CONTROL_LOOP, OUTER_CONTEXT)
+        owners[0].run, owners[1].stream_events = run, stream_events
+
+
+_wrapped = _Wrapped()
+
+
+@contextmanager
+def halts_end_streams() -> Iterator[None]:
+    """Let a halt end the run of a workflow for those who read its events, while inside."""
+    _wrapped.need()
+    try:
+        yield
+    finally:
+        _wrapped.release()
+
+
+def halts_end_streams_for(stand_in: object) -> None:
+    """Let a halt end the run of a workflow for those who read its events, for as long as a stand-in lives."""
+    _wrapped.need()
+    weakref.finalize(stand_in, _wrapped.release).atexit = False
 
 
 def _run_id(frozen: Any, real: Callable[..., str]) -> Callable[..., str]:
