@@ -35,9 +35,12 @@ class Integrations:
         with self._lock:
             if self._open == 0:
                 self._connect_all()
-            else:
-                self._catch_up()
             self._open += 1
+            try:
+                self._catch_up()
+            except BaseException:
+                self.disconnect()
+                raise
 
     def _connect_all(self) -> None:
         self._waiting.clear()  # of an attempt that failed
@@ -49,10 +52,12 @@ class Integrations:
                     self._waiting.setdefault(point.name, []).append(point)
             stack.callback(self._watch_no_more)
             self._stack = stack.pop_all()
-            self._watch()
 
     def _catch_up(self) -> None:
-        """Connect what was imported unseen: something may have put back the finders of before, such as a test tool."""
+        """Connect what was imported unseen, and watch for the rest.
+
+        An integration may have imported it, or something has put back the finders of before, such as a test tool.
+        """
         for module in [module for module in self._waiting if _is_imported(module)]:
             self._imported(module)
         self._watch()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import agenttape_llamaindex_reader
+import agenttape_llamaindex_early
 from agenttape_core.integration import TypeCodec
 from agenttape_core.integration.codecs import HTTP, VECTORS
 from agenttape_llamaindex.codec import blocks, messages, responses, streams
@@ -18,6 +18,6 @@ CODECS: tuple[TypeCodec, ...] = (
 )
 """The codecs to put before those of Python's own types."""
 
-agenttape_llamaindex_reader.register()  # as its entry point does, which a folder of sources does not have
+agenttape_llamaindex_early.register()  # as its entry point does, which a folder of sources does not have
 
 __all__ = ["CHATS", "CODECS", "TEXTS"]

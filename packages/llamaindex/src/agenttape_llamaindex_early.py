@@ -1,18 +1,23 @@
-"""The readers of LlamaIndex's recorded streams for tools. It imports no LlamaIndex, so that the command line need not.
+"""What runs without LlamaIndex, or before it is known whether there is one; nothing here imports it at once.
 
-A chunk is the difference of a response from the one before, as `agenttape_llamaindex.codec.streams` writes it.
+The readers of recorded streams, for tools: the command line need not import LlamaIndex. A chunk is the difference of a
+response from the one before, as `agenttape_llamaindex.codec.streams` writes it.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from agenttape_core.integration import CallPiece, Plain, register_reader
 from agenttape_core.integration.codecs import advanced
 
+_OF_WORKFLOWS = "workflows.runtime.control_loop"
 _TOOL_CALLS = ("changes", "message", "$in", "tool_calls", "$items")
 
 
@@ -57,3 +62,22 @@ def _within(value: Any, path: Sequence[str]) -> Mapping[str, Any]:
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
+
+
+@contextmanager
+def workflows() -> Iterator[None]:
+    """Connect LlamaIndex also in a program that imports only its workflows: `from workflows import Workflow`.
+
+    Core connects it as soon as `llama_index` is imported. A program may have a package of its own that is called
+    `workflows`; for that, nothing is imported.
+    """
+    if _is_of_llamaindex():
+        importlib.import_module("llama_index")
+    yield
+
+
+def _is_of_llamaindex() -> bool:
+    try:
+        return find_spec(_OF_WORKFLOWS) is not None
+    except (ImportError, ValueError):  # it has no such parts
+        return False
