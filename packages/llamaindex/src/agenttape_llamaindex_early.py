@@ -1,4 +1,4 @@
-"""What runs without LlamaIndex, or before it is known whether there is one; nothing here imports it at once.
+"""The part that runs without LlamaIndex, or before it is known whether there is one; nothing here imports it at once.
 
 The readers of recorded streams, for tools: the command line need not import LlamaIndex. A chunk is the difference of a
 response from the one before, as `agenttape_llamaindex.codec.streams` writes it.
