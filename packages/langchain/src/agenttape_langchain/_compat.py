@@ -15,6 +15,7 @@ from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.language_models._utils import _normalize_messages
 from langchain_core.language_models.chat_models import _format_for_tracing
 from langchain_core.runnables import base as _runnables
+from langchain_core.runnables import branch as _branch
 from langchain_core.runnables import fallbacks as _fallbacks
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import base as _tools
@@ -278,6 +279,9 @@ MODULES_WITH_STEPS = tuple(
     module for module in (_runnables, _fallbacks, _tools) if hasattr(module, "coro_with_context")
 )
 """The modules that call `coro_with_context`, which makes a task of a step that its caller awaits at once."""
+
+MODULES_WITH_RUNS = (_runnables, _branch, _fallbacks)
+"""The modules of runnables that make callback managers of configs, by functions that they import."""
 
 BACKOFFS = {
     "langchain_core.runnables.retry": ("_invoke", "_ainvoke", "_batch", "_abatch"),

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import Context
 from typing import Any
 
+from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langsmith import utils as langsmith
 from langsmith.run_trees import RunTree
@@ -27,11 +28,13 @@ from agenttape_core.integration import (
 from agenttape_langchain import checkpoint_ids, tracing
 from agenttape_langchain._compat import (
     BACKOFFS,
+    MODULES_WITH_RUNS,
     MODULES_WITH_STEPS,
     RUN_ID_MODULES,
     hook_handler,
 )
 from agenttape_langchain.callback_order import MERGING, keeping_order
+from agenttape_langchain.configurables import atelling, noting, telling
 from agenttape_langchain.run_tree import current_tree
 from agenttape_langchain.tape import OTHERS, RUNNABLES
 
@@ -54,6 +57,11 @@ def integration() -> Iterator[None]:
         _patch(stack, ContextThreadPoolExecutor, "map", lambda _: ThreadPoolExecutor.map)
         for manager in MERGING:
             _patch(stack, manager, "merge", keeping_order)
+        for module in MODULES_WITH_RUNS:
+            for name in ("get_callback_manager_for_config", "get_async_callback_manager_for_config"):
+                _patch(stack, module, name, noting)
+        _patch(stack, CallbackManager, "on_chain_start", telling)
+        _patch(stack, AsyncCallbackManager, "on_chain_start", atelling)
         for module in MODULES_WITH_STEPS:
             _patch(stack, module, "coro_with_context", _lending)
         _patch(stack, langsmith, "tracing_is_enabled", tracing.enabling)

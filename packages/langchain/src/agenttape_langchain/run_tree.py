@@ -6,7 +6,7 @@ has one of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
@@ -25,6 +25,8 @@ from agenttape_core.integration import (
 )
 from agenttape_langchain._compat import InlineHandler, enclosing_run_id
 from agenttape_langchain.address import model_name, place_in_words, placement, run_name
+from agenttape_langchain.configurables import begun_with
+from agenttape_langchain.recorded_runs import RecordedRuns, recorded_runs
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -57,12 +59,14 @@ class ChainFacts(NamedTuple):
         inputs: Its input.
         tags: Its tags, including inherited ones.
         metadata: Its metadata, including inherited ones.
+        configurable: For an outermost chain: the configurable part of its config, as far as it is plain data.
     """
 
     name: str
     inputs: Any
     tags: Sequence[str]
     metadata: dict[str, Any]
+    configurable: Mapping[str, Any] = {}
 
 
 class Follower(Protocol):
@@ -101,13 +105,17 @@ class RunTree(InlineHandler):
     Args:
         root: The position below which runs without a parent begin.
         followers: Followers of its chains.
+        recorded: The outermost runs of the recording that is replayed.
     """
 
     raise_error = True
 
-    def __init__(self, root: Position, followers: Iterable[Follower] = ()) -> None:
+    def __init__(
+        self, root: Position, followers: Iterable[Follower] = (), recorded: RecordedRuns | None = None
+    ) -> None:
         self._root = root
         self._followers = followers
+        self._recorded = recorded
         self._runs: dict[UUID, Run] = {}
 
     def run(self, run_id: UUID | None) -> Run | None:
@@ -157,7 +165,15 @@ class RunTree(InlineHandler):
     ) -> Run:
         parent = self.run(parent_run_id)
         above = parent.position if parent is not None else self._root
-        run = Run(above.child(branch=self._branch(above), **placement(name, tags or (), metadata or {})), **facts)
+        branch, place = self._branch(above), placement(name, tags or (), metadata or {})
+
+        def begin() -> Position:
+            return above.child(branch=branch, **place)
+
+        if self._recorded is not None and parent is None:
+            run = Run(self._recorded.begin(begin, begun_with(), metadata or {}), **facts)
+        else:
+            run = Run(begin(), **facts)
         self._runs[run_id] = run
         return run
 
@@ -185,8 +201,9 @@ class RunTree(InlineHandler):
         name = run_name(serialized, kwargs)
         run = self._begin(run_id, parent_run_id, name, tags, metadata)
         _chains.set(_Chain(ref(self), run_id, run, self._open_chain()))
+        facts = ChainFacts(name, inputs, tags or (), metadata or {}, begun_with())
         for follower in self._followers:
-            follower.began(run_id, parent_run_id, run, ChainFacts(name, inputs, tags or (), metadata or {}))
+            follower.began(run_id, parent_run_id, run, facts)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
@@ -297,7 +314,7 @@ def _tagged(kwargs: dict[str, Any]) -> tuple[Any, Any]:
 _followers: list[Callable[[Session], Follower | None]] = []
 
 
-_TREE: Slot[RunTree] = Slot(lambda session: RunTree(session.root, _Followers(session)))
+_TREE: Slot[RunTree] = Slot(lambda session: RunTree(session.root, _Followers(session), recorded_runs(session)))
 
 
 def tree_of(session: Session) -> RunTree:

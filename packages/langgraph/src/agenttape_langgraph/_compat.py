@@ -21,6 +21,7 @@ from langgraph._internal._constants import CONFIG_KEY_STREAM as STREAM
 from langgraph._internal._runnable import RunnableCallable, RunnableSeq, is_async_callable
 from langgraph.func import _TaskFunction as TaskFunction
 from langgraph.pregel import _executor, _messages, _runner
+from langgraph.pregel import main as _main
 from langgraph.pregel._algo import task_path_str
 from langgraph.pregel._messages import StreamMessagesHandler
 from langgraph.pregel._tools import StreamToolCallHandler
@@ -52,6 +53,7 @@ __all__ = [
     "TaskFunction",
     "context_of",
     "graph_of",
+    "graphs",
     "inside_of",
     "is_async_callable",
     "is_function_node",
@@ -196,6 +198,9 @@ TASK_RUNNERS = frozenset({"run_with_retry", "arun_with_retry"})
 
 SAVERS_OF_WRITES = frozenset({"put_writes", "aput_writes"})
 """The methods of savers that a loop submits with a config, the writes, the id and the path of a task."""
+
+graphs: Any = _main
+"""The module of graphs, which makes a callback manager of the config of a run by functions that it imports."""
 
 _ROUTES = "branch:to:"
 _TASKS = "__pregel_tasks"

@@ -27,6 +27,9 @@ class Layout(Protocol):
     def steps(self, data: bytes, spans: list[Span]) -> list[Span]:
         """Those of the pieces that are steps, and not interactions."""
 
+    def may_be_outermost(self, data: bytes, span: Span) -> bool:
+        """Return True if a step may be outermost, with no run around it; False if it is not."""
+
     def may_be_marked(self, data: bytes, span: Span) -> bool:
         """Return True if a record may have the key `fidelity`; it has not when this says so."""
 

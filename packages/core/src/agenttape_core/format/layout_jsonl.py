@@ -20,6 +20,7 @@ _match_head = re.compile(
 ).match
 _END = b'{"end":true}'
 _OUTCOME = b',"outcome":'
+_ADDRESS = b',"address":"'
 _NO_IDS = tuple(f'"{key}":'.encode() for key in ("request", "continues", "tags", "metadata", "fidelity", "acts"))
 """The key that may follow the first keys when there are no ids."""
 _match_step = re.compile(rb'\s*\{\s*"step"\s*:').match
@@ -49,6 +50,12 @@ class JsonlLayout:
     def steps(self, data: bytes, spans: list[Span]) -> list[Span]:
         """Look at the first keys, if there can be any."""
         return [span for span in spans if _match_step(data, *span)] if b'"step"' in data else []
+
+    def may_be_outermost(self, data: bytes, span: Span) -> bool:
+        """Look at the address, if it stands as it was written."""
+        at = data.find(_ADDRESS, *span)
+        start = at + len(_ADDRESS)
+        return at == -1 or b"/" not in data[start : data.find(b'"', start)]
 
     def may_be_marked(self, data: bytes, span: Span) -> bool:
         """Look for the key, at whatever level."""

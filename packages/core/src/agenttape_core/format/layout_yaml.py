@@ -63,6 +63,11 @@ class YamlLayout:
         """Look at the first keys, if there can be any."""
         return [span for span in spans if data.startswith(_STEP, span[0])] if b"\n" + _STEP in data else []
 
+    def may_be_outermost(self, data: bytes, span: Span) -> bool:
+        """Look at the line of the address; text is always indented."""
+        at = data.find(b"\naddress:", *span)
+        return at == -1 or b"/" not in data[at : data.find(_NEWLINE, at + 1)]
+
     def may_be_marked(self, data: bytes, span: Span) -> bool:
         """Look for the key; text is always indented."""
         return data.find(b"\nfidelity:", *span) != -1

@@ -31,8 +31,9 @@ streams tape what such an object calls.
 even that is not enough, and `as_recorded` returns what an observer saw of a request, if only that was recorded.
 
 **Places.** A `Position` is where a call stands in the run; `here` and `below` find it. `register_position`,
-`register_scope` and `register_address_reader` connect the framework's own tree. A `Branch` tells concurrent work
-apart: `current_branch`, `enter_branch`, `task_branch`, and `forking_pools` for thread pools.
+`register_scope` and `register_address_reader` connect the framework's own tree; `register_run_reader` lets a miss say
+how the run around it differs. A `Branch` tells concurrent work apart: `current_branch`, `enter_branch`, `task_branch`,
+and `forking_pools` for thread pools.
 
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_reader` a reader of its
 recorded chunks in `CallPiece`s, `register_result_attribute` an attribute of its errors. `value_codec`, `plain_value`
@@ -134,6 +135,7 @@ from agenttape_core.session import (
     register_address_reader,
     register_codecs,
     register_position,
+    register_run_reader,
     register_scope,
     serve,
     serve_stream,
@@ -220,6 +222,7 @@ __all__ = [
     "register_position",
     "register_reader",
     "register_result_attribute",
+    "register_run_reader",
     "register_scope",
     "register_seam",
     "register_tracer",

@@ -146,6 +146,7 @@ class Position:
         "_counts",
         "_forks",
         "_groups",
+        "_led",
         "_lock",
         "_started",
         "_steps",
@@ -163,6 +164,7 @@ class Position:
         self._forks: dict[tuple[int, ...], int] = {}
         self._counts: dict[str, int] = {}
         self._groups: dict[Hashable, int] = {}
+        self._led = ""
         self._lock = Lock()
 
     def child(
@@ -207,6 +209,15 @@ class Position:
         label, _, count = address.removeprefix(f"{self.address}/").partition("#")
         with self._lock:
             self._counts[label] = int(count or 1) - 1
+            self._led = address
+
+    def is_led_to(self, address: str) -> bool:
+        """True if this is the last address that a child was led to."""
+        return address == self._led
+
+    def moved(self, address: str) -> Position:
+        """Return a position that has just begun, with another address: that of a recorded run, which this one is."""
+        return Position(address, self.order, self.branch)
 
     def is_beside(self, other: Position) -> bool:
         """True if this position is in the same tree as another one, below the same first step, but not below it."""

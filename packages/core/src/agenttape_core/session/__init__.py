@@ -18,7 +18,7 @@ from agenttape_core.session.intercept import (
     serve,
     serve_stream,
 )
-from agenttape_core.session.miss import register_address_reader
+from agenttape_core.session.miss import register_address_reader, register_run_reader
 from agenttape_core.session.origins import executing_of, owning_session, remembering_threads
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
@@ -85,6 +85,7 @@ __all__ = [
     "register_address_reader",
     "register_codecs",
     "register_position",
+    "register_run_reader",
     "register_scope",
     "remembering_pools",
     "remembering_threads",

@@ -15,7 +15,7 @@ from agenttape_core.session.cancellation import Patience
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.failure import FirstFailure
 from agenttape_core.session.ledger import Ledger
-from agenttape_core.session.miss import explanation
+from agenttape_core.session.miss import differences_around, explanation
 from agenttape_core.session.report import Crossed, Report, why_not_run
 from agenttape_core.session.scopes import takes_part
 from agenttape_core.session.setup import Setup
@@ -213,9 +213,10 @@ class BaseSession:
         """Raise a miss that explains itself, and remember it even if someone eats it."""
         held = counted(len(self._recordings), "interaction")
         ignored, remedy = self._setup.ignored, self._setup.remedy
+        around = differences_around(self, position.address)
         lines = [
             f"cassette  {shown_path(self.path)} ({held}, mode {self.policy.mode.value})",
-            *explanation(self.source, request, position.address, ignored, remedy, lossy=lossy),
+            *explanation(self.source, request, position.address, ignored, remedy, lossy=lossy, around=around),
         ]
         miss = CassetteMissError(summary, "\n".join(f"  {line}" for line in lines))
         self.report.add_failure(missed=summary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from agenttape_core.engine import Refuse
 from agenttape_core.errors import CassetteError
@@ -14,6 +15,7 @@ from agenttape_core.session.report import Crossed
 _SHOWN = 10
 """The most unused recordings that are listed."""
 _readers: list[Callable[[str], str | None]] = []
+_run_readers: list[Callable[[Any, str], Sequence[str]]] = []
 
 
 def register_address_reader(reader: Callable[[str], str | None]) -> None:
@@ -23,6 +25,20 @@ def register_address_reader(reader: Callable[[str], str | None]) -> None:
         reader: Returns the words for an address, or `None` for one that is not of its framework.
     """
     _readers.append(reader)
+
+
+def register_run_reader(reader: Callable[[Any, str], Sequence[str]]) -> None:
+    """Register how an integration explains, for a miss, what is different about the run around an address.
+
+    Args:
+        reader: Returns a line for each difference, given the session and the address.
+    """
+    _run_readers.append(reader)
+
+
+def differences_around(session: Any, address: str) -> list[str]:
+    """Return the differences between the run around an address and the recorded one, a line each."""
+    return [line for reader in _run_readers for line in reader(session, address)]
 
 
 def refusal_reason(refusal: Refuse, known: int, bar: str) -> str:
@@ -49,6 +65,7 @@ def explanation(
     remedy: Callable[[], Sequence[str]],
     *,
     lossy: bool,
+    around: Sequence[str] = (),
 ) -> list[str]:
     """Return the lines of a miss below the first.
 
@@ -59,12 +76,14 @@ def explanation(
         ignored: The request paths that are not compared.
         remedy: Returns how to record what is missing, a line each.
         lossy: Whether there is a recording, which may not be served because it is lossy.
+        around: How the run around the call differs from the recorded one, a line each.
     """
     if lossy:
         return _to_fix(['accept what was recorded:  use_cassette(..., lossy="serve")', *remedy()[:1]])
     words = next((words for reader in _readers if (words := reader(address)) is not None), None)
     return [
         *([f"{'place':<10}{words}"] if words is not None else []),
+        *(f"{'run' if number == 0 else '':<10}{line}" for number, line in enumerate(around)),
         *_nearest(source, request, address, ignored),
         *_missing(source, request, address),
         *_to_fix(remedy()),

@@ -31,6 +31,9 @@ class Source(Protocol):
     def steps(self) -> Iterator[Step]:
         """Read the steps of the run."""
 
+    def outermost_steps(self) -> Iterator[Step]:
+        """Read those that no other is around."""
+
 
 class Sink(Protocol):
     """The destination of finished interactions and steps."""

@@ -34,6 +34,9 @@ class _Empty:
     def steps(self) -> Iterator[Step]:
         return iter(())
 
+    def outermost_steps(self) -> Iterator[Step]:
+        return iter(())
+
 
 EMPTY: Source = _Empty()
 
@@ -67,6 +70,10 @@ class _Changed:
     def steps(self) -> Iterator[Step]:
         """Read the steps of the run."""
         return self._source.steps()
+
+    def outermost_steps(self) -> Iterator[Step]:
+        """Read those that no other is around."""
+        return self._source.outermost_steps()
 
 
 class Refingerprinted(_Changed):

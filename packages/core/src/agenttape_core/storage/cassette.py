@@ -151,6 +151,16 @@ class Cassette:
         """All interactions in the order of the file, one at a time."""
         return (self.interaction(entry.number) for entry in self.entries)
 
+    def outermost_steps(self) -> Iterator[Step]:
+        """The steps that no other is around, in the order of the file. Raises as `steps` does."""
+        last = 0
+        for span in self._step_spans:
+            if self._layout.may_be_outermost(self._data, span):
+                step = self._step(span, after=last)
+                last = step.number
+                if "/" not in step.address:
+                    yield step
+
     def steps(self) -> Iterator[Step]:
         """All steps in the order of the file, one at a time.
 

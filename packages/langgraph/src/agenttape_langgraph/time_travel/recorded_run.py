@@ -27,6 +27,7 @@ THREAD = "thread_id"
 _STEP = re.compile(r"(?P<node>.*?)@(?P<superstep>-?\d+)[^/]*")
 _INTERRUPTED = "langgraph.errors:GraphInterrupt"
 _START = "__start__"
+_PSEUDONYM = "[REDACTED:"
 _RUNS = frozenset({"agent", "chain", "graph"})
 
 
@@ -258,4 +259,5 @@ def _configured(step: Step) -> dict[str, Any]:
 def _is_configured(key: str, value: Any) -> bool:
     """Return true for metadata that may have come from the `configurable` of a config, and can be passed again."""
     framework = key.startswith(("langgraph_", "ls_", "lc_", "checkpoint_", "__")) or key in {THREAD, "run_id"}
-    return not framework and isinstance(value, str | int | float | bool)
+    is_secret = isinstance(value, str) and _PSEUDONYM in value
+    return not framework and not is_secret and isinstance(value, str | int | float | bool | list | dict)
