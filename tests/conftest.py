@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import ssl
 import sys
 import threading
 from pathlib import Path
@@ -60,6 +61,15 @@ def _refuse_processes(event: str, args: tuple[Any, ...]) -> None:
     """Hold the tests without the marker `process` to what it promises; git and other small programs are let through."""
     if event == "os.fork" or (event == "subprocess.Popen" and "python" in Path(args[0] or args[1][0]).name):
         raise AssertionError("a test without the marker `process` starts one: mark it, or do without")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_the_machine() -> Iterator[None]:
+    """Load no certificates, as nothing here is encrypted, and do not wait until the disk has what was written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_, **__: None)
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture(autouse=True)
