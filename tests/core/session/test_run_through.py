@@ -348,7 +348,9 @@ def test_derived_cassette_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [crossed.name for crossed in session.report.ran_through] == ["worldly", "expert"]
 
 
-@pytest.mark.parametrize("options", [{"mode": "all", "frozen": {"chat"}}, {"live": {"tool"}}])
+@pytest.mark.parametrize(
+    "options", [{"mode": "all", "frozen": {"chat"}}, {"live": {"tool"}}, {"mode": "new_episodes", "live": {"tool"}}]
+)
 def test_served_calls_inside_an_executed_tool_stay_inside(options: dict[str, Any]) -> None:
     """A tool that is executed while the calls inside it are served has them inside it in what is written."""
     result = recorded(lambda: longer("why?"))

@@ -18,6 +18,8 @@ from uuid import UUID
 
 from agenttape_core.integration import Session, Slot, current_session, register_seam
 from agenttape_langchain._compat import CHECKPOINT_SEAMS, LatestNoting
+from agenttape_langchain.recorded_runs import recorded_runs
+from agenttape_langchain.run_tree import tree_of
 
 Place = tuple[str, str]
 """The thread and the namespace of a checkpoint."""
@@ -77,6 +79,13 @@ def _place(config: Mapping[str, Any] | None) -> Place | None:
     return (str(thread), configurable.get("checkpoint_ns") or "") if thread is not None else None
 
 
+def _go_on() -> None:
+    session = current_session()
+    run = tree_of(session).chain() if session is not None else None
+    if session is not None and run is not None:
+        recorded_runs(session).goes_on(run.position)
+
+
 # -- replacements of LangGraph's functions ----------------------------------------------------------------------------
 
 
@@ -88,6 +97,8 @@ def _loading(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
         lineages, place = _lineages(), _place(kwargs.get("config"))
         if lineages is not None and place is not None and kwargs.get("saver") is not None:
             lineages.met(checkpoint["id"], place)
+            if place[1] == "" and checkpoint["channel_versions"]:
+                _go_on()
         return real(specs, checkpoint, *args, **kwargs)
 
     return load

@@ -161,6 +161,8 @@ class RunTree(InlineHandler):
         name: str,
         tags: Sequence[str] | None = None,
         metadata: dict[str, Any] | None = None,
+        *,
+        given: Any = None,
         **facts: Any,
     ) -> Run:
         parent = self.run(parent_run_id)
@@ -171,7 +173,7 @@ class RunTree(InlineHandler):
             return above.child(branch=branch, **place)
 
         if self._recorded is not None and parent is None:
-            run = Run(self._recorded.begin(begin, begun_with(), metadata or {}), **facts)
+            run = Run(self._recorded.begin(begin, begun_with(), metadata or {}, given), **facts)
         else:
             run = Run(begin(), **facts)
         self._runs[run_id] = run
@@ -199,7 +201,7 @@ class RunTree(InlineHandler):
     ) -> None:
         """Begin a chain, an agent, a graph or one of its nodes."""
         name = run_name(serialized, kwargs)
-        run = self._begin(run_id, parent_run_id, name, tags, metadata)
+        run = self._begin(run_id, parent_run_id, name, tags, metadata, given=inputs)
         _chains.set(_Chain(ref(self), run_id, run, self._open_chain()))
         facts = ChainFacts(name, inputs, tags or (), metadata or {}, begun_with())
         for follower in self._followers:

@@ -84,8 +84,10 @@ class GraphSteps:
         self._open[run_id] = opened
         opened.kind = opened.chain_kind()
         if opened.kind == "node":
-            if above is not None:
+            if above is not None and above.key not in self._graphs:
                 self._graphs.add(above.key)
+                if above.above is None and self._session.records and self._session.ambient:
+                    self._record(above, input=above.input, status="open")  # for a recovery, if the process dies in it
             self._nodes[run_id] = self._node(opened, facts.inputs)
         elif above is None and self._session.ambient:
             self._deltas.note(facts.inputs)

@@ -1,4 +1,4 @@
-"""Reading a journal, and making the interactions of a cassette out of it."""
+"""Reading a journal."""
 
 from __future__ import annotations
 
@@ -14,17 +14,12 @@ from agenttape_core.format.records import (
     header_from_dict,
     interaction_from_dict,
     step_from_dict,
-    with_timings,
 )
 from agenttape_core.format.timings import MAX_MS
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Step, StepTiming, Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-
-_CARRIED = 1
-"""The source of what a session carries over from the cassette that it replays."""
 
 
 class Line(NamedTuple):
@@ -80,88 +75,6 @@ def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line]]:
     return header, lines
 
 
-def assemble(
-    header: Header,
-    keep: Sequence[Interaction | Step],
-    lines: Iterable[Line],
-    standing_for: Mapping[int, int] | None = None,
-) -> tuple[Header, list[Interaction | Step]]:
-    """Sort, renumber and re-parent.
-
-    Args:
-        header: The header; its timings are those of `keep`, by their old numbers.
-        keep: Records that come first, as they are.
-        lines: What was recorded.
-        standing_for: Numbers that name parents in what was recorded, with the old numbers of the records they mean.
-    """
-    old_timings, old_steps = header.volatile.timings, header.volatile.steps
-    assembling = _Assembling()
-    kept = ((item, (old_steps if isinstance(item, Step) else old_timings).get(item.number)) for item in keep)
-    assembling.add([_Entry(*each) for each in kept])
-    ordered = sorted(lines, key=lambda line: _sort_key(line.order))
-    entries = [_Entry(line.record, line.timing, line.source, line.inside) for line in ordered]
-    assembling.add(entries, standing_for)
-    return with_timings(header, assembling.timings, assembling.step_timings), assembling.records
-
-
-class _Entry(NamedTuple):
-    """A record of a cassette that is made.
-
-    Args:
-        record: The interaction or step, with the numbers that it has where it comes from.
-        timing: When it happened, if that is known.
-        source: The cassette that they are of, as in `Line`: a number means another interaction in each.
-        inside: The call that it lies inside, as in `Line`.
-    """
-
-    record: Interaction | Step
-    timing: Timing | StepTiming | None
-    source: int = 0
-    inside: int = 0
-
-
-class _Assembling:
-    """Records that follow each other, numbered from 1: the interactions and the steps each for themselves."""
-
-    def __init__(self) -> None:
-        self.records: list[Interaction | Step] = []
-        self.timings: dict[int, Timing] = {}
-        self.step_timings: dict[int, StepTiming] = {}
-        self._interactions = 0
-        self._steps = 0
-        self._before: dict[tuple[int, int], int] = {}
-
-    def add(self, entries: Sequence[_Entry], standing_for: Mapping[int, int] | None = None) -> None:
-        """Add entries.
-
-        Args:
-            entries: The entries; the parent of one is another one of them from the same source.
-            standing_for: Numbers of parents that are no entries, with the numbers of those that they stand for: entries
-                that were added before, or of the cassette that is carried over.
-        """
-        own = [(entry.source, entry.record.number) for entry in entries if isinstance(entry.record, Interaction)]
-        numbers = {key: number for number, key in enumerate(own, start=self._interactions + 1)}
-        for named, meant in (standing_for or {}).items():
-            found = numbers.get((_CARRIED, meant), self._before.get((0, meant)))
-            if found is not None:
-                numbers[0, named] = found
-        self._before.update(numbers)
-        for record, timing, source, inside in entries:
-            if isinstance(record, Step):
-                self._steps += 1
-                self.records.append(record.model_copy(update={"number": self._steps}))
-            else:
-                self._interactions += 1
-                parent = numbers.get((0, inside))
-                if parent is None and record.parent is not None:
-                    parent = numbers.get((source, record.parent))
-                self.records.append(record.model_copy(update={"number": self._interactions, "parent": parent}))
-            if isinstance(timing, StepTiming):
-                self.step_timings[self._steps] = timing
-            elif timing is not None:
-                self.timings[self._interactions] = timing
-
-
 def _header(path: Path, row: bytes) -> Header:
     fields = as_dict(load_line(row), "the header")
     version = fields.get("agenttape")
@@ -213,10 +126,3 @@ def _is_order(value: Any) -> bool:
 
 def _is_duration(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < MAX_MS
-
-
-def _sort_key(value: Any) -> tuple[int, Any]:
-    """Orders of any shape compare: numbers before strings before lists."""
-    if isinstance(value, (list, tuple)):
-        return 2, tuple(_sort_key(item) for item in value)
-    return (1, value) if isinstance(value, str) else (0, value)

@@ -27,8 +27,8 @@ class Layout(Protocol):
     def steps(self, data: bytes, spans: list[Span]) -> list[Span]:
         """Those of the pieces that are steps, and not interactions."""
 
-    def may_be_outermost(self, data: bytes, span: Span) -> bool:
-        """Return True if a step may be outermost, with no run around it; False if it is not."""
+    def step_address(self, data: bytes, span: Span) -> str:
+        """The address of a step; nothing else of it is parsed where it stands as it is written."""
 
     def may_be_marked(self, data: bytes, span: Span) -> bool:
         """Return True if a record may have the key `fidelity`; it has not when this says so."""
@@ -67,6 +67,18 @@ def row_from_dict(record: dict[str, Any]) -> IndexRow:
     if kind is None or name is None or address is None or fingerprint is None:
         raise Malformed("a record needs `kind`, `name`, `address` and `fingerprint`, each a string")
     return IndexRow(number, kind, name, address, fingerprint, parent)
+
+
+def address_from_dict(record: dict[str, Any]) -> str:
+    """Return the address of a step.
+
+    Raises:
+        Malformed: It has none.
+    """
+    address = record.get("address")
+    if not isinstance(address, str):
+        raise Malformed("a step needs an `address`, a string")
+    return address
 
 
 def as_dict(value: Any, what: str) -> dict[str, Any]:

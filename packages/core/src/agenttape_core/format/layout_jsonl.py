@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.format.json_text import dump_line, load_line, load_prefix
-from agenttape_core.format.layout import Span, as_dict, row_from_dict
+from agenttape_core.format.layout import Span, address_from_dict, as_dict, row_from_dict
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.schema import IndexRow
 
@@ -18,9 +18,9 @@ _match_head = re.compile(
     rb'\{"interaction":([1-9][0-9]{0,8}),"kind":%b,"name":%b,"address":%b,"fingerprint":%b(?:,"parent":([0-9]{1,9}))?,(?!"parent)'
     % (_TEXT, _TEXT, _TEXT, _TEXT)
 ).match
+_match_step_head = re.compile(rb'\{"step":[0-9]{1,9},"kind":%b,"name":%b,"address":%b' % (_TEXT, _TEXT, _TEXT)).match
 _END = b'{"end":true}'
 _OUTCOME = b',"outcome":'
-_ADDRESS = b',"address":"'
 _NO_IDS = tuple(f'"{key}":'.encode() for key in ("request", "continues", "tags", "metadata", "fidelity", "acts"))
 """The key that may follow the first keys when there are no ids."""
 _match_step = re.compile(rb'\s*\{\s*"step"\s*:').match
@@ -51,11 +51,10 @@ class JsonlLayout:
         """Look at the first keys, if there can be any."""
         return [span for span in spans if _match_step(data, *span)] if b'"step"' in data else []
 
-    def may_be_outermost(self, data: bytes, span: Span) -> bool:
-        """Look at the address, if it stands as it was written."""
-        at = data.find(_ADDRESS, *span)
-        start = at + len(_ADDRESS)
-        return at == -1 or b"/" not in data[start : data.find(b'"', start)]
+    def step_address(self, data: bytes, span: Span) -> str:
+        """Read the first keys, by pattern when they stand as they were written."""
+        match = _match_step_head(data, *span)
+        return match[3].decode() if match is not None else address_from_dict(self.record(data[slice(*span)]))
 
     def may_be_marked(self, data: bytes, span: Span) -> bool:
         """Look for the key, at whatever level."""

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.format.layout import Span, as_dict, row_from_dict
+from agenttape_core.format.layout import Span, address_from_dict, as_dict, row_from_dict
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import HEAD, STEP_HEAD
 from agenttape_core.format.yaml_fast import NotCanonical, load_canonical
@@ -28,6 +28,7 @@ _match_head = re.compile(
     rb"interaction: ([1-9][0-9]{0,8})\n"
     rb"kind: %bname: %baddress: %bfingerprint: %b(?:parent: ([0-9]{1,9})\n)?(?!parent)" % (_TEXT, _TEXT, _TEXT, _TEXT)
 ).match
+_match_step_head = re.compile(rb"step: [0-9]{1,9}\nkind: %bname: %baddress: %b" % (_TEXT, _TEXT, _TEXT)).match
 _QUOTE, _NEWLINE = b'"\n'
 _find_marks = re.compile(rb"\n---(?=[ \t\n])").finditer
 _STEP = b"step:"
@@ -63,10 +64,13 @@ class YamlLayout:
         """Look at the first keys, if there can be any."""
         return [span for span in spans if data.startswith(_STEP, span[0])] if b"\n" + _STEP in data else []
 
-    def may_be_outermost(self, data: bytes, span: Span) -> bool:
-        """Look at the line of the address; text is always indented."""
-        at = data.find(b"\naddress:", *span)
-        return at == -1 or b"/" not in data[at : data.find(_NEWLINE, at + 1)]
+    def step_address(self, data: bytes, span: Span) -> str:
+        """Read the first keys, by pattern when they stand as they were written."""
+        match = _match_step_head(data, *span)
+        if match is None:
+            return address_from_dict(self.record(data[slice(*span)]))
+        address = match[3]
+        return (address[1:-1] if address[0] == _QUOTE else address).decode()
 
     def may_be_marked(self, data: bytes, span: Span) -> bool:
         """Look for the key; text is always indented."""

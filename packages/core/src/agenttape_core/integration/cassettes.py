@@ -14,7 +14,7 @@ from agenttape_core.matching import (
     recorded_request,
 )
 from agenttape_core.redaction import Redactor
-from agenttape_core.session import Crossed
+from agenttape_core.session import Crossed, why_not_run
 from agenttape_core.storage import Cassette, Location, write_cassette
 
 __all__ = [
@@ -33,5 +33,6 @@ __all__ = [
     "rank_name",
     "recorded_request",
     "redactor_for",
+    "why_not_run",
     "write_cassette",
 ]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from agenttape_core.engine import Mode
 from agenttape_core.errors import shown_path
 from agenttape_core.lifecycle.header import finished_header, with_environment, with_turns
 from agenttape_core.lifecycle.open_session import Opened, Prepared, recoverable
 from agenttape_core.matching import Order, Place
-from agenttape_core.schema import Header, Interaction, Step, Timing
+from agenttape_core.schema import Header, IndexRow, Interaction, Step, Timing
 from agenttape_core.session import Session
-from agenttape_core.storage import Carried, Cassette, Journal, leftover_journals, open_cassette, put_aside
+from agenttape_core.storage import Carried, Cassette, Journal, Retaken, leftover_journals, open_cassette, put_aside
 
 
 def settle(opened: Opened, failed: BaseException | None) -> None:
@@ -70,7 +72,26 @@ def _has_nothing_to_write(opened: Opened, journal: Journal) -> bool:
     session, request = opened.session, opened.prepared.request
     if request.leaves_empty and journal.is_empty and not (session.report.served or session.report.ran_through):
         return True
-    return request.derivation is None and not session.report.executed and not session.policy.replaces
+    if request.derivation is not None or session.report.executed or session.policy.replaces:
+        return False
+    before = opened.prepared.cassette
+    return before is None or session.policy.mode is not Mode.NEW_EPISODES or not _has_new_runs(session, before)
+
+
+def _has_new_runs(session: Session, before: Cassette) -> bool:
+    """Return whether a run was taken that is not recorded, although all its calls were: those of a run that died.
+
+    A run whose calls are those of one that ended is that one, from another input.
+    """
+    addresses = {row.number: row.address for row in before.entries}
+    new = session.ledger.runs - {_run(address) for address in (*before.step_addresses(), *addresses.values())}
+    ended = {step.address for step in before.outermost_steps() if step.status != "open"} if new else set()
+    served = (*session.report.served, *session.report.ran_through)
+    return bool(new - {_run(one.address) for one in served if _run(addresses[one.number]) in ended})
+
+
+def _run(address: str) -> str:
+    return address.partition("/")[0]
 
 
 def _commit(prepared: Prepared, session: Session, journal: Journal) -> None:
@@ -81,7 +102,10 @@ def _commit(prepared: Prepared, session: Session, journal: Journal) -> None:
     elif prepared.request.derivation is None and session.policy.mode is Mode.NEW_EPISODES:
         volatile = before.header.volatile
         full = finished_header(header, volatile.timings, volatile.steps)
-        journal.commit(full, _kept(before, session), session.ledger.standing_for)
+        ledger = session.ledger
+        remade = _remade(before, session)
+        retaken = Retaken(ledger.served_at, ledger.inside, remade)
+        journal.commit(full, _kept(before, session, remade), ledger.standing_for, retaken)
     else:
         _carry_over(session, journal)
         journal.commit(finished_header(header, {}), standing_for=session.ledger.standing_for)
@@ -101,11 +125,43 @@ def _header(prepared: Prepared, session: Session) -> Header:
     return header
 
 
-def _kept(before: Cassette, session: Session) -> list[Interaction | Step]:
-    """Return the records of a cassette that stay beside new ones: all but those that were made anew, being live."""
+def _kept(before: Cassette, session: Session, remade: Mapping[int, int]) -> list[Interaction | Step]:
+    """Return the records of a cassette that stay beside new ones, and those in whose place a new one comes.
+
+    What was live and made anew, but less often than before, does not stay.
+    """
     again = session.executed_live()
     records = (_as_now(session, record) for record in before.records())
-    return [record for record in records if isinstance(record, Step) or record.fingerprint not in again]
+    return [
+        record
+        for record in records
+        if isinstance(record, Step) or record.number in remade or record.fingerprint not in again
+    ]
+
+
+def _remade(before: Cassette, session: Session) -> dict[int, int]:
+    """Return the number in this run of the call that was made in the place of each recorded one that is live.
+
+    A call at the same address comes first, then those that are left, in their order.
+    """
+    again = session.executed_live()
+    new = [item for item in session.executed() if item.fingerprint in again]
+    remade: dict[int, int] = {}
+    for is_same in (_is_same_place, _is_same_request):
+        for row in before.entries:
+            found = next((item for item in new if row.number not in remade and is_same(item, row)), None)
+            if found is not None:
+                remade[row.number] = found.number
+                new.remove(found)
+    return remade
+
+
+def _is_same_place(item: Interaction, row: IndexRow) -> bool:
+    return (item.fingerprint, item.address) == (row.fingerprint, row.address)
+
+
+def _is_same_request(item: Interaction, row: IndexRow) -> bool:
+    return item.fingerprint == row.fingerprint
 
 
 def _as_now(session: Session, record: Interaction | Step) -> Interaction | Step:

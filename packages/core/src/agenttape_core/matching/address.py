@@ -215,9 +215,13 @@ class Position:
         """True if this is the last address that a child was led to."""
         return address == self._led
 
-    def moved(self, address: str) -> Position:
-        """Return a position that has just begun, with another address: that of a recorded run, which this one is."""
-        return Position(address, self.order, self.branch)
+    def rename(self, address: str) -> None:
+        """Give a position that has just begun another address.
+
+        Args:
+            address: That of a recorded run, which this one is, or one that no recorded run has.
+        """
+        self.address = address
 
     def is_beside(self, other: Position) -> bool:
         """True if this position is in the same tree as another one, below the same first step, but not below it."""

@@ -47,6 +47,8 @@ class BaseSession:
     def __init__(self, setup: Setup) -> None:
         self.path: Path | str = setup.path
         self.policy: Policy = setup.policy
+        self.is_replay = not setup.policy.records
+        """True if it was opened to replay, whatever it may execute since."""
         self.redactor = setup.redactor
         self.source = setup.source
         self.root: Position = setup.root
@@ -113,12 +115,7 @@ class BaseSession:
     @property
     def keeps_steps(self) -> bool:
         """True if the steps of this run are kept: because they are watched, or because they are written."""
-        return self.ledger.watches_steps or self.writes_steps
-
-    @property
-    def writes_steps(self) -> bool:
-        """True if steps are written: not beside those of an earlier run, and not where nothing is written."""
-        return self.ledger.writes and (self.policy.replaces or not self.policy.records)
+        return self.ledger.watches_steps or self.ledger.writes
 
     @property
     def is_one_run(self) -> bool:

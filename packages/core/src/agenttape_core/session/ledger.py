@@ -33,6 +33,8 @@ class Ledger:
         """The recording that each call stands for that was run through, by the number of the call in this run."""
         self.again: dict[int, Interaction] = {}
         """The recordings that were run through and came out otherwise, by their numbers: as they are now."""
+        self.runs: set[str] = set()
+        """The addresses of the outermost runs whose steps were kept."""
         self._sink = sink
         self._revise = revise
         self._numbers = itertools.count(1)
@@ -103,25 +105,25 @@ class Ledger:
         """Remember the steps of this run from now on, also of a replay, which takes them again."""
         self._watched = self._watched or []
 
-    def keep_step(self, step: Step, timing: StepTiming, order: Order, *, written: bool) -> None:
-        """Remember a finished step if steps are watched, and hand it to the sink.
+    def keep_step(self, step: Step, timing: StepTiming, order: Order) -> None:
+        """Remember a step that has ended, if steps are watched, and hand it to the sink, also if it has only begun.
 
         Args:
             step: The step.
             timing: Its times.
             order: Its place.
-            written: Whether steps are written even though they are watched.
         """
         with self._lock:
-            if self._watched is not None and not self.is_closed:
+            if self._watched is not None and not self.is_closed and step.status != "open":
                 self._watched.append((order, step))
-        if self._sink is None or (self._watched is not None and not written):
+        if self._sink is None:
             return
         kept = self._revise(step)
         if kept is None:
             return
         with self._lock:
             if not self.is_closed:
+                self.runs.add(step.address.partition("/")[0])
                 self._sink.append_step(kept, timing, order)
 
     def steps_taken(self, kind: str) -> list[Step]:

@@ -31,6 +31,9 @@ class Source(Protocol):
     def steps(self) -> Iterator[Step]:
         """Read the steps of the run."""
 
+    def step_addresses(self) -> Sequence[str]:
+        """Return the addresses of all steps."""
+
     def outermost_steps(self) -> Iterator[Step]:
         """Read those that no other is around."""
 

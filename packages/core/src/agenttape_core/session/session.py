@@ -59,8 +59,6 @@ class Session(BaseSession):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.is_replay = not setup.policy.records
-        """True if it was opened to replay, whatever it may execute since."""
         self._membership: Membership[Session] | None = None
         self._has_left = False
         self.written: Path | str | None = None
@@ -341,7 +339,7 @@ class Session(BaseSession):
     def interactions(self) -> list[Interaction]:
         """The interactions of the cassette; while one is being recorded, those that have ended so far."""
         if self.policy.replaces and not self.closed:
-            return [interaction for _, interaction in sorted(self.ledger.kept(), key=_place)]
+            return self.executed()
         return [self.source.interaction(row.number) for row in self.source.entries]
 
     def happened(self) -> list[Interaction]:
@@ -353,6 +351,10 @@ class Session(BaseSession):
     def interaction_now(self, number: int) -> Interaction:
         """Return a recorded interaction; if it was run through and came out otherwise, as it came out in this run."""
         return self.ledger.again.get(number) or self.source.interaction(number)
+
+    def executed(self) -> list[Interaction]:
+        """Return the interactions that were executed in this run and have ended, in its order."""
+        return [interaction for _, interaction in sorted(self.ledger.kept(), key=_place)]
 
     def executed_live(self) -> set[str]:
         """Return the fingerprints of what was executed because it is live, and has ended."""

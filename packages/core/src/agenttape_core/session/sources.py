@@ -34,6 +34,9 @@ class _Empty:
     def steps(self) -> Iterator[Step]:
         return iter(())
 
+    def step_addresses(self) -> Sequence[str]:
+        return ()
+
     def outermost_steps(self) -> Iterator[Step]:
         return iter(())
 
@@ -70,6 +73,10 @@ class _Changed:
     def steps(self) -> Iterator[Step]:
         """Read the steps of the run."""
         return self._source.steps()
+
+    def step_addresses(self) -> Sequence[str]:
+        """Return the addresses of all steps."""
+        return self._source.step_addresses()
 
     def outermost_steps(self) -> Iterator[Step]:
         """Read those that no other is around."""

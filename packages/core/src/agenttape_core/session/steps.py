@@ -64,7 +64,7 @@ def record_step(session: BaseSession, event: StepEvent) -> None:
     start = (event.began - session.began) * 1000
     duration = (perf_counter() - event.began) * 1000
     timing = StepTiming(start_ms=start, duration_ms=duration)
-    session.ledger.keep_step(_step(session, event), timing, event.order, written=session.writes_steps)
+    session.ledger.keep_step(_step(session, event), timing, event.order)
 
 
 def _step(session: BaseSession, event: StepEvent) -> Step:

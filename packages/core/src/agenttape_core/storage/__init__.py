@@ -1,5 +1,6 @@
 """Files: opening, writing and recovering cassettes. The format is docs/design/0001-cassette-format.md."""
 
+from agenttape_core.format.assembly import Retaken
 from agenttape_core.format.limits import (
     MAX_DEPTH,
     MAX_FILE_BYTES,
@@ -28,6 +29,7 @@ __all__ = [
     "CassetteUrl",
     "Journal",
     "Location",
+    "Retaken",
     "cassette_path",
     "convert",
     "derived_path",

@@ -155,11 +155,10 @@ class Cassette:
         """The steps that no other is around, in the order of the file. Raises as `steps` does."""
         last = 0
         for span in self._step_spans:
-            if self._layout.may_be_outermost(self._data, span):
+            if "/" not in self._step_address(span):
                 step = self._step(span, after=last)
                 last = step.number
-                if "/" not in step.address:
-                    yield step
+                yield step
 
     def steps(self) -> Iterator[Step]:
         """All steps in the order of the file, one at a time.
@@ -172,6 +171,10 @@ class Cassette:
             step = self._step(span, after=last)
             last = step.number
             yield step
+
+    def step_addresses(self) -> Sequence[str]:
+        """Return the address of each step, in the order of the file. Raises as `steps` does."""
+        return [self._step_address(span) for span in self._step_spans]
 
     def step(self, number: int) -> Step:
         """One step. Raises as `steps` does, and `KeyError` if there is none of that number."""
@@ -211,6 +214,12 @@ class Cassette:
             record = self._layout.record(self._data[slice(*span)])
             carried = {key: record[key] for key in CARRIED if key in record}
             return step_from_dict({**record, **self._whole(carried)}, after=after)
+        except Malformed as error:
+            self._refuse(error, span[0])
+
+    def _step_address(self, span: Span) -> str:
+        try:
+            return self._layout.step_address(self._data, span)
         except Malformed as error:
             self._refuse(error, span[0])
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import CassetteWriteError, SessionStateError, UnrecordableValueError, counted
+from agenttape_core.format.assembly import Retaken, assemble
 from agenttape_core.format.continuation import Compactor
-from agenttape_core.format.journal_text import assemble, read_journal
+from agenttape_core.format.journal_text import read_journal
 from agenttape_core.format.json_text import dump_line
 from agenttape_core.format.plain import check_plain
 from agenttape_core.format.records import header_to_dict, version_of
@@ -172,6 +173,7 @@ class Journal:
         header: Header,
         keep: Sequence[Interaction | Step] = (),
         standing_for: Mapping[int, int] | None = None,
+        retaken: Retaken | None = None,
     ) -> None:
         """Replace the cassette by what was recorded, then remove the journal.
 
@@ -182,6 +184,7 @@ class Journal:
             keep: Interactions and steps of an earlier cassette that stay, before all others and in this order.
             standing_for: Numbers that name parents of what was appended, with the numbers, in the earlier cassette, of
                 the interactions they mean.
+            retaken: The part that what is kept had in this run, as for `assemble`; `None` if it had none.
 
         Raises:
             CassetteWriteError: The cassette could not be written; it is as it was, and the journal holds the
@@ -195,7 +198,7 @@ class Journal:
             written = False
             try:
                 _, lines = read_journal(self.path, self._file.content())
-                full_header, records = assemble(header, keep, lines, standing_for)
+                full_header, records = assemble(header, keep, lines, standing_for, retaken)
                 write_cassette(self.target, full_header, records, kept_in=self.path)
                 if isinstance(self.target, Path):
                     remove_leftovers(self.target)

@@ -14,7 +14,8 @@ from agenttape_core.errors import (
     CassetteNotFoundError,
     ConfigurationError,
 )
-from agenttape_core.format.journal_text import assemble, read_journal
+from agenttape_core.format.assembly import assemble
+from agenttape_core.format.journal_text import read_journal
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.cassette import open_cassette
 from agenttape_core.storage.files import packed_bytes

@@ -20,6 +20,7 @@ from agenttape_langgraph.time_travel.recorded_run import PLAN, RecordedRun, Reco
 from agenttape_langgraph.time_travel.request import UNCHANGED, ForkRequest, takes
 from agenttape_langgraph.time_travel.script import Enter, Leave, Script
 from agenttape_langgraph.time_travel.thread_run import ThreadEnd, ThreadRun
+from agenttape_langgraph.time_travel.unreached import never_asked
 
 _GAP = "gap"
 
@@ -138,13 +139,22 @@ def _fork(request: ForkRequest) -> Script[Fork]:
     )
     session = yield Enter(block)
     run = ThreadRun(
-        request, recorded, session, initial, fork_point=point, resume=request.resume, on_fork=block.allow_execution
+        request,
+        recorded,
+        session,
+        initial,
+        fork_point=point,
+        resume=request.resume,
+        on_fork=block.allow_execution,
+        ends=[one for one in recorded.plan.ends if one.graph != recorded.plan.invocations[-1].address],
     )
     end = yield from run.script()
     if point is not None and not run.has_forked:
         raise ConfigurationError(
             f"the run did not come to {point}: the graph no longer takes the steps that were recorded"
         )
+    if outcomes and not run.has_forked:
+        raise ConfigurationError(never_asked(recorded, outcomes))
     yield Leave()
     return _result(recorded, run, session, end, _place(point, request, outcomes) if run.has_forked else "")
 

@@ -8,12 +8,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
 from agenttape_core import ConfigurationError
-from agenttape_langgraph.time_travel.recorded_run import THREAD, RecordedRun
+from agenttape_langgraph.time_travel.recorded_run import INPUT_AND_START, THREAD, RecordedRun
 from agenttape_langgraph.time_travel.request import ThreadRequest
 from agenttape_langgraph.time_travel.script import ListCheckpoints, Script
-
-_INPUT_AND_START = 2
-"""The supersteps that LangGraph takes to an input before the first node runs."""
 
 
 def initial_checkpoints(run: RecordedRun, request: ThreadRequest) -> Script[list[CheckpointTuple]]:
@@ -73,5 +70,5 @@ def _superstep_before(run: RecordedRun) -> int | None:
     nodes = [step for step in run.steps if step.graph == first.address and step.nodes != ("__start__",)]
     if not nodes:
         return None
-    before = nodes[0].superstep - 1 - (_INPUT_AND_START if first.is_fresh else 0)
+    before = nodes[0].superstep - 1 - (INPUT_AND_START if first.is_fresh else 0)
     return before if before >= -1 else None

@@ -74,6 +74,7 @@ class Invocation:
         input: Its input as plain data; `None` to go on after a stop.
         configurable: The plain values of its configuration, without the thread.
         failed: Whether it ended with an error.
+        died_after: The superstep after which its process died; `None` if it ended.
         asked: The questions that were waiting when it began.
         asking: The addresses of the nodes that stopped to ask something in it, also in subgraphs.
     """
@@ -83,6 +84,7 @@ class Invocation:
     input: Plain
     configurable: Mapping[str, Any] = field(default_factory=dict)
     failed: bool = False
+    died_after: int | None = None
     asked: tuple[Question, ...] = ()
     asking: tuple[str, ...] = ()
 
@@ -123,10 +125,14 @@ class Invocation:
         """True for a new input; false for an answer, or if the run goes on."""
         return self.input is not None and self._command is None
 
+    def lives_on(self) -> Invocation:
+        """Return the invocation as one whose process does not die."""
+        return self if self.died_after is None else replace(self, failed=False, died_after=None)
+
     def answering(self, resume: Any, address: str) -> Invocation:
         """Return the invocation after this one that gives the graph an answer, at an address if one is known."""
         command = value_codec().encode(Command(resume=resume))
-        return replace(self, number=self.number + 1, address=address, input=command, failed=False, asked=(), asking=())
+        return Invocation(self.number + 1, address, command, self.configurable)
 
     def __str__(self) -> str:
         what = "an answer" if self.is_answer else "an input" if self.is_fresh else "going on"
@@ -141,6 +147,7 @@ class Edit:
         graph: The address of the run of the graph that has the state.
         superstep: LangGraph's number of the superstep before the place.
         at_end: Whether the run stopped there by itself, to ask something.
+        ends_run: Whether the run ended there, because its process died.
         edits_state: Whether the state is changed.
         values: The new values as plain data, as `update_state` takes them.
         as_node: The node that the values come from.
@@ -149,6 +156,7 @@ class Edit:
     graph: str
     superstep: int
     at_end: bool = False
+    ends_run: bool = False
     edits_state: bool = False
     values: Plain = None
     as_node: str | None = None
@@ -180,6 +188,12 @@ class Plan:
     edits: tuple[Edit, ...] = ()
 
     @property
+    def ends(self) -> tuple[Edit, ...]:
+        """The places where invocations ended because their processes died."""
+        died = [(one.address, one.died_after) for one in self.invocations if one.died_after is not None]
+        return tuple(Edit(address, superstep, ends_run=True) for address, superstep in died)
+
+    @property
     def roots(self) -> frozenset[str]:
         """The addresses of its invocations."""
         return frozenset(invocation.address for invocation in self.invocations)
@@ -194,6 +208,7 @@ class Plan:
                     "input": one.input,
                     "configurable": dict(one.configurable),
                     "failed": one.failed,
+                    **({} if one.died_after is None else {"died_after": one.died_after}),
                 }
                 for one in self.invocations
             ],

@@ -6,7 +6,7 @@ Below the outermost steps, those of kind `node` have LangGraph's superstep in th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,13 +16,16 @@ from agenttape_core import ConfigurationError, Step
 from agenttape_core.integration import value_codec
 from agenttape_core.integration.cassettes import Cassette, Location
 from agenttape_core.tools.compare import named_cassette
-from agenttape_langgraph.time_travel.plan import Edit, Invocation, Plan, Question
+from agenttape_langgraph.time_travel.plan import COMMAND, Edit, Invocation, Plan, Question
 
 PLAN = "plan"
 """The key of the plan in the origin of a derived cassette."""
 
 THREAD = "thread_id"
 """LangGraph's key of the thread of a run, in configs and in a cassette."""
+
+INPUT_AND_START = 2
+"""The supersteps that LangGraph takes to an input before the first node runs."""
 
 _STEP = re.compile(r"(?P<node>.*?)@(?P<superstep>-?\d+)[^/]*")
 _INTERRUPTED = "langgraph.errors:GraphInterrupt"
@@ -104,6 +107,11 @@ class RecordedRun:
         """True if the cassette holds no other thread."""
         threads = {_thread_of(step) for step in self.cassette.steps() if _is_invocation(step)}
         return threads <= {self.plan.thread_id}
+
+    @property
+    def died(self) -> bool:
+        """True if the process of the last invocation died in it: its last calls belong to a node that did not end."""
+        return self.plan.invocations[-1].died_after is not None
 
     def step(self, chosen: int | RecordedStep) -> RecordedStep:
         """Return the step of a number.
@@ -197,11 +205,42 @@ def _derived(cassette: Cassette, thread_id: str | None) -> Plan | None:
 def _observed(cassette: Cassette, thread_id: str | None) -> Plan:
     found = [step for step in cassette.steps() if _is_invocation(step)]
     thread = _choose(cassette, [_thread_of(step) for step in found], thread_id)
+    runs = [step for step in found if _thread_of(step) == thread]
     invocations = [
-        Invocation(number, step.address, step.input, _configured(step), failed=step.status != "ended")
-        for number, step in enumerate((step for step in found if _thread_of(step) == thread), start=1)
+        Invocation(
+            number,
+            step.address,
+            step.input,
+            _configured(step),
+            failed=step.status != "ended",
+            died_after=_last_superstep(cassette, step.address, following) if step.status == "open" else None,
+        )
+        for number, (step, following) in enumerate(zip(runs, [*runs[1:], None], strict=True), start=1)
     ]
     return Plan(thread, _with_questions(cassette, invocations))
+
+
+def _last_superstep(cassette: Cassette, address: str, following: Step | None) -> int:
+    """Return the superstep after which the process of an invocation died.
+
+    It is the one that the next invocation went on from; else the last one of which all nodes have ended that are known
+    to have begun, by their calls.
+    """
+    if following is not None:
+        goes_on = following.input is None or (isinstance(following.input, dict) and list(following.input) == [COMMAND])
+        first = min(_supersteps(cassette.step_addresses(), following.address).values(), default=1)
+        return first - 1 - (0 if goes_on else INPUT_AND_START)
+    ended = _supersteps(cassette.step_addresses(), address)
+    begun = _supersteps((row.address for row in cassette.entries), address)
+    unfinished = min((superstep for node, superstep in begun.items() if node not in ended), default=None)
+    return unfinished - 1 if unfinished is not None else max(ended.values(), default=0)
+
+
+def _supersteps(addresses: Iterable[str], graph: str) -> dict[str, int]:
+    """Return the nodes of a graph that addresses lie in, as their labels, with their supersteps."""
+    labels = {address[len(graph) + 1 :].partition("/")[0] for address in addresses if address.startswith(f"{graph}/")}
+    found = {label: _STEP.fullmatch(label) for label in labels}
+    return {label: int(match["superstep"]) for label, match in found.items() if match is not None}
 
 
 def _with_questions(cassette: Cassette, invocations: Sequence[Invocation]) -> tuple[Invocation, ...]:

@@ -48,7 +48,8 @@ def replay_thread(request: ThreadRequest) -> ThreadReplay:  # noqa: D417 - its a
     Raises:
         ConfigurationError: If the cassette does not tell how the graph was run, or an input cannot be rebuilt.
         CassetteMissError: If the graph makes a call that was not recorded.
-        UnusedInteractionsError: If it does not make every recorded call, and the cassette holds one thread only.
+        UnusedInteractionsError: If it does not make every recorded call, the cassette holds one thread only, and its
+            last run did not end with its process.
         CassetteError: If the cassette cannot be read.
     """
     return drive(_replay(request))
@@ -68,10 +69,10 @@ def _replay(request: ThreadRequest) -> Script[ThreadReplay]:
             recorded.cassette.path,
             mode="none",
             match_on=match_on(recorded),
-            unused="fail" if recorded.is_only else "ignore",
+            unused="fail" if recorded.is_only and not recorded.died else "ignore",
             redact=request.redact,
         )
     )
-    end = yield from ThreadRun(request, recorded, session, initial).script()
+    end = yield from ThreadRun(request, recorded, session, initial, ends=recorded.plan.ends).script()
     yield Leave()
     return ThreadReplay(end.state, end.graph, end.config, session.report)

@@ -62,8 +62,10 @@ class StoppingSaver(InMemorySaver):
         saved = super().put(config, checkpoint, metadata, new_versions)
         place = graph, metadata.get("step")
         for edit in [edit for edit in self._edits if (edit.graph, edit.superstep) == place]:
+            if edit not in self._edits:  # the run departs from its recording here
+                break
             self._edits.remove(edit)
-            if edit.edits_state:
+            if edit.edits_state or edit.ends_run:
                 self._stopped_at = edit
                 raise Stopped
             self._on_passed(edit)

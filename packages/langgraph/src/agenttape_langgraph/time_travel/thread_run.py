@@ -68,6 +68,7 @@ class ThreadRun:
             an edited answer is served.
         resume: Another answer to the question that is asked at the fork.
         on_fork: Called at the fork: from there on calls may be executed.
+        ends: The places where invocations end because their processes died there.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class ThreadRun:
         fork_point: Edit | None = None,
         resume: Any = UNCHANGED,
         on_fork: Callable[[], None] = lambda: None,
+        ends: Sequence[Edit] = (),
     ) -> None:
         self._cassette = recorded.cassette
         self._plan = recorded.plan
@@ -91,7 +93,7 @@ class ThreadRun:
         self._resume = resume
         self._on_fork = on_fork
         self._edits = [*self._plan.edits, *([fork_point] if fork_point is not None else [])]
-        self._saver = StoppingSaver(self._edits, self._passed)
+        self._saver = StoppingSaver([*self._edits, *ends], self._passed)
         for checkpoint in initial:
             copy_checkpoint(checkpoint, self._saver)
         self._graph: Graph = twin_of(request.graph, checkpointer=self._saver)  # the user's saver is left alone
@@ -134,7 +136,9 @@ class ThreadRun:
         if not self.has_forked:
             self.has_forked = True
             self.prefix = len(self._session.report.served)
-            self.left_out += [f"{edit}: the run forks before it" for edit in self._saver.cancel()]
+            self._taken = [*self._taken[:-1], *(one.lives_on() for one in self._taken[-1:])]
+            left = [edit for edit in self._saver.cancel() if not edit.ends_run]
+            self.left_out += [f"{edit}: the run forks before it" for edit in left]
             self._on_fork()
 
     def revised(self, step: Step) -> Step | None:
@@ -149,7 +153,8 @@ class ThreadRun:
         given: Any = self._inputs.get(invocation.number, UNCHANGED)
         if given is UNCHANGED:
             given = yield from self._given(invocation)
-        self._taken.append(replace(invocation, input=plain_value(given)))
+        taken = invocation.lives_on() if self.has_forked else invocation
+        self._taken.append(replace(taken, input=plain_value(given)))
         while True:
             if invocation.address:
                 self._session.root.lead_to(invocation.address)
@@ -157,6 +162,9 @@ class ThreadRun:
                 yield Invoke(self._graph, given, self._config_of(invocation), self._context)
             except Stopped:
                 stopped = self._saver.stopped_at
+                if stopped.ends_run:
+                    self._saver.release()
+                    return
                 yield from self._edit(stopped, invocation)
                 self._serve_again(stopped.graph)
                 given = None

@@ -1,0 +1,229 @@
+"""Making the records of a cassette out of those of a journal, and of those that an earlier cassette had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agenttape_core.format.records import with_timings
+from agenttape_core.schema import Header, Interaction, Step, StepTiming, Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from agenttape_core.format.journal_text import Line
+
+_KEPT = -1
+"""The source of what an earlier cassette had and what stays."""
+_CARRIED = 1
+"""The source of what a session carries over from the cassette that it replays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retaken:
+    """The part that the interactions of an earlier cassette have in a run that adds to it.
+
+    Args:
+        orders: The place in this run of each that was served, by its number.
+        inside: The number in this run of the call that each was asked for inside, where it was inside one.
+        remade: The number in this run of the call that takes its place, for each that was live and made anew.
+    """
+
+    orders: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
+    inside: Mapping[int, int] = field(default_factory=dict)
+    remade: Mapping[int, int] = field(default_factory=dict)
+
+
+def assemble(
+    header: Header,
+    keep: Sequence[Interaction | Step],
+    lines: Iterable[Line],
+    standing_for: Mapping[int, int] | None = None,
+    retaken: Retaken | None = None,
+) -> tuple[Header, list[Interaction | Step]]:
+    """Sort, renumber and re-parent.
+
+    What was recorded comes after what is kept. But a run whose steps are among both was taken once more. If it made new
+    calls, it stands in the place of the old one as it is now, together with the interactions that it did not ask for
+    any more. If it made none, the old steps stay.
+
+    Args:
+        header: The header; its timings are those of `keep`, by their old numbers.
+        keep: Records that come first, as they are.
+        lines: What was recorded.
+        standing_for: Numbers that name parents in what was recorded, with the old numbers of the records they mean.
+        retaken: The part that what is kept has in what was recorded; `None` if that is something else.
+    """
+    old = header.volatile
+    kept = [
+        _Entry(item, (old.steps if isinstance(item, Step) else old.timings).get(item.number), _KEPT) for item in keep
+    ]
+    new = sorted((_of_line(line) for line in without_begun(lines)), key=_key)
+    if retaken is not None:
+        kept, new = _replaced([_with_part(entry, retaken) for entry in kept], new, retaken.remade)
+        kept, new = _merged(kept, new)
+    numbers = _numbered([*kept, *new], standing_for or {})
+    assembling = _Assembling(numbers)
+    for entry in (*kept, *new):
+        assembling.add(entry)
+    return with_timings(header, assembling.timings, assembling.step_timings), assembling.records
+
+
+def without_begun(lines: Iterable[Line]) -> list[Line]:
+    """Return the lines without those of steps that had begun, if they have ended since."""
+    lines = list(lines)
+    ended = {_step_key(line) for line in lines if isinstance(line.record, Step) and line.record.status != "open"}
+    return [line for line in lines if not (_is_open(line.record) and _step_key(line) in ended)]
+
+
+def _is_open(record: Interaction | Step) -> bool:
+    return isinstance(record, Step) and record.status == "open"
+
+
+def _step_key(line: Line) -> tuple[Any, str]:
+    return sort_key(line.order), line.record.address
+
+
+class _Entry(NamedTuple):
+    """A record of a cassette that is made.
+
+    Args:
+        record: The interaction or step, with the numbers that it has where it comes from.
+        timing: When it happened, if that is known.
+        source: The cassette that they are of, as in `Line`: a number means another interaction in each.
+        inside: The call that it lies inside, as in `Line`.
+        order: Where it belongs; `None` for what is kept and had no part in this run.
+    """
+
+    record: Interaction | Step
+    timing: Timing | StepTiming | None
+    source: int = 0
+    inside: int = 0
+    order: Sequence[Any] | None = None
+
+    @property
+    def root(self) -> str:
+        """The address of the outermost run around it."""
+        return self.record.address.partition("/")[0]
+
+
+def _of_line(line: Line) -> _Entry:
+    return _Entry(line.record, line.timing, line.source, line.inside, line.order)
+
+
+def _key(entry: _Entry) -> tuple[int, Any]:
+    return sort_key(entry.order or ())
+
+
+def _with_part(entry: _Entry, retaken: Retaken) -> _Entry:
+    if isinstance(entry.record, Step):
+        return entry
+    number = entry.record.number
+    return entry._replace(order=retaken.orders.get(number), inside=retaken.inside.get(number, 0))
+
+
+def _replaced(kept: list[_Entry], new: list[_Entry], remade: Mapping[int, int]) -> tuple[list[_Entry], list[_Entry]]:
+    """Return what is kept, with each call that was made anew in the place of the old one, and what is left of the new.
+
+    So a call that lies inside another one comes after it.
+    """
+    by_number = {entry.record.number: entry for entry in new if not entry.source and not isinstance(entry.record, Step)}
+    taken = set(remade.values())
+
+    def now(entry: _Entry) -> _Entry:
+        is_remade = not isinstance(entry.record, Step) and entry.record.number in remade
+        return by_number[remade[entry.record.number]] if is_remade else entry
+
+    def is_left(entry: _Entry) -> bool:
+        return isinstance(entry.record, Step) or bool(entry.source) or entry.record.number not in taken
+
+    return [now(entry) for entry in kept], [entry for entry in new if is_left(entry)]
+
+
+def _merged(kept: list[_Entry], new: list[_Entry]) -> tuple[list[_Entry], list[_Entry]]:
+    """Return what comes first, with each run that was taken once more in its place, and what is left of the new."""
+    taken = _roots(kept) & _roots(new)
+    anew = {entry.root for entry in new if entry.root in taken and not isinstance(entry.record, Step)}
+    added = [entry for entry in new if not (isinstance(entry.record, Step) and entry.root in taken - anew)]
+    runs = {root: _as_now(kept, added, root) for root in anew}
+    first: list[_Entry] = []
+    for entry in kept:
+        if entry.root not in anew:
+            first.append(entry)
+        else:
+            first += runs.pop(entry.root, ())
+    return first, [entry for entry in added if entry.root not in anew]
+
+
+def _roots(entries: Collection[_Entry]) -> set[str]:
+    """Return the outermost runs that have steps."""
+    return {entry.root for entry in entries if isinstance(entry.record, Step)} - {""}
+
+
+def _as_now(kept: Sequence[_Entry], new: Sequence[_Entry], root: str) -> list[_Entry]:
+    """Return a run that was taken once more: what of it is kept and what is new, in the order of this time."""
+    placed = list(_placed(entry for entry in kept if entry.root == root and not isinstance(entry.record, Step)))
+    return sorted((*placed, *(entry for entry in new if entry.root == root)), key=_key)
+
+
+def _placed(kept: Iterable[_Entry]) -> Iterator[_Entry]:
+    """Yield interactions with a place each: one that this run did not ask for stays behind the one before it."""
+    order: Sequence[Any] = ()
+    for entry in kept:
+        order = entry.order if entry.order is not None else order
+        yield entry._replace(order=order)
+
+
+def _numbered(entries: Iterable[_Entry], standing_for: Mapping[int, int]) -> dict[tuple[int, int], int]:
+    """Return the new numbers of interactions by their source and their number there.
+
+    Args:
+        entries: All records, in the order of the file.
+        standing_for: Numbers of parents that are no entries, with the numbers of those that they stand for: of what is
+            carried over, or of what is kept.
+    """
+    own = [(entry.source, entry.record.number) for entry in entries if isinstance(entry.record, Interaction)]
+    numbers = {key: number for number, key in enumerate(own, start=1)}
+    for named, meant in standing_for.items():
+        found = numbers.get((_CARRIED, meant), numbers.get((_KEPT, meant)))
+        if found is not None:
+            numbers[0, named] = found
+    return numbers
+
+
+class _Assembling:
+    """Records that follow each other, numbered from 1: the interactions and the steps each for themselves.
+
+    Args:
+        numbers: The numbers of the interactions, by their source and their number there.
+    """
+
+    def __init__(self, numbers: Mapping[tuple[int, int], int]) -> None:
+        self.records: list[Interaction | Step] = []
+        self.timings: dict[int, Timing] = {}
+        self.step_timings: dict[int, StepTiming] = {}
+        self._numbers = numbers
+        self._steps = 0
+
+    def add(self, entry: _Entry) -> None:
+        """Add an entry; its parent is another one from the same source, unless it lies inside a call of this run."""
+        record, timing, source, inside, _ = entry
+        if isinstance(record, Step):
+            self._steps += 1
+            self.records.append(record.model_copy(update={"number": self._steps}))
+            if isinstance(timing, StepTiming):
+                self.step_timings[self._steps] = timing
+            return
+        number, parent = self._numbers[source, record.number], self._numbers.get((0, inside))
+        if parent is None and record.parent is not None:
+            parent = self._numbers.get((source, record.parent))
+        self.records.append(record.model_copy(update={"number": number, "parent": parent}))
+        if isinstance(timing, Timing):
+            self.timings[number] = timing
+
+
+def sort_key(value: Any) -> tuple[int, Any]:
+    """Return a key by which orders of any shape compare: numbers before strings before lists."""
+    if isinstance(value, (list, tuple)):
+        return 2, tuple(sort_key(item) for item in value)
+    return (1, value) if isinstance(value, str) else (0, value)
