@@ -92,7 +92,8 @@ A generator of calls is run by the synchronous or by the asynchronous methods of
 """
 
 
-def _run(calls: Generator[Call, Any, Any]) -> Any:
+def run(calls: Generator[Call, Any, Any]) -> Any:
+    """Make the calls of a drive, and return what it returns."""
     result = None
     try:
         while True:
@@ -103,7 +104,8 @@ def _run(calls: Generator[Call, Any, Any]) -> Any:
         return end.value
 
 
-async def _arun(calls: Generator[Call, Any, Any]) -> Any:
+async def arun(calls: Generator[Call, Any, Any]) -> Any:
+    """Do the same by the asynchronous methods."""
     result = None
     try:
         while True:
@@ -122,7 +124,7 @@ def recorded_and_replayed(world: World, path: Path, drive: Drive, **options: Any
         world.gone = mode == "none"
         with use_cassette(path, mode=mode, **options) as session:
             facts = drive(mode)
-            facts = _run(facts) if isinstance(facts, Generator) else facts
+            facts = run(facts) if isinstance(facts, Generator) else facts
         runs.append(Run(facts, session))
     return runs[0], runs[1]
 
@@ -134,7 +136,7 @@ async def arecorded_and_replayed(world: World, path: Path, drive: Drive, **optio
         world.gone = mode == "none"
         async with use_cassette(path, mode=mode, **options) as session:
             facts = drive(mode)
-            facts = await (_arun(facts) if isinstance(facts, Generator) else facts)
+            facts = await (arun(facts) if isinstance(facts, Generator) else facts)
         runs.append(Run(facts, session))
     return runs[0], runs[1]
 

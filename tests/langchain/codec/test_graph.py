@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,22 @@ def test_commands_survive(command: Any, survives: Survives, values: ValueCodec) 
     assert values.decode(values.encode(command)) == command
 
 
+def test_the_parent_graph_is_named_by_the_same_object(values: ValueCodec) -> None:
+    """`ToolNode` compares a command's graph by identity."""
+    decoded = values.decode(json.loads(json.dumps(values.encode(Command(graph=Command.PARENT)))))
+    assert decoded.graph is Command.PARENT
+
+
+def test_a_message_in_two_places_is_one(values: ValueCodec) -> None:
+    """A graph gives a message without an id one in place, so copies of it would become two messages."""
+    done, other = ToolMessage("done", tool_call_id="1"), ToolMessage("done", tool_call_id="1")
+    command = Command(update={"messages": [done, other]}, goto=[Send("a", {"messages": (done,)})])
+    decoded = values.decode(values.encode(command))
+    first, second = decoded.update["messages"]
+    assert decoded == command
+    assert decoded.goto[0].arg["messages"][0] is first is not second
+
+
 def test_only_what_a_command_says_is_written(values: ValueCodec) -> None:
     """Defaults must not be written."""
     assert values.encode(Command(goto="agent")) == {"$command": {"goto": "agent"}}
@@ -55,7 +72,10 @@ def test_a_subclass_is_refused(values: ValueCodec) -> None:
         values.encode(Special("node", 1))
 
 
-@pytest.mark.parametrize("plain", [{"$command": {"gotoo": 1}}, {"$command": 1}, {"$send": {"node": 1}}, {"$send": []}])
+@pytest.mark.parametrize(
+    "plain",
+    [{"$command": {"gotoo": 1}}, {"$command": {"same": [[0]]}}, {"$command": 1}, {"$send": {"node": 1}}, {"$send": []}],
+)
 def test_malformed_ones_are_refused(plain: Any, values: ValueCodec) -> None:
     """Commands that were edited into something impossible must be refused by our own error."""
     with pytest.raises(UnreadableValueError):

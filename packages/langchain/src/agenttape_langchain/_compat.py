@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel, BaseLLM
@@ -212,17 +212,72 @@ def came_from_cache(result: LLMResult) -> bool:
     return any(usage is not None and usage.get("total_cost") == 0 for usage in usages)
 
 
-def returns_artifact() -> bool:
-    """Return whether the tool that is firing `on_tool_start` returns an artifact.
+_RUNS_TOOL = frozenset({_tools.BaseTool.run.__code__, _tools.BaseTool.arun.__code__})
 
-    `BaseTool.run` and `arun` pass everything but that; their frame has the tool as `self`.
+
+class BeginningTool(NamedTuple):
+    """A tool that is firing `on_tool_start`: what callbacks do not receive of it.
+
+    Args:
+        tool: The tool.
+        arguments: Its arguments, also those that the framework injects.
+        config: The config that its run will pass on, once its callbacks are replaced; a copy of that of its caller.
+        manager: The callback manager of this one run.
+    """
+
+    tool: _tools.BaseTool
+    arguments: Any
+    config: RunnableConfig | None
+    manager: Any
+
+    @property
+    def returns_artifact(self) -> bool:
+        """True if it returns an artifact."""
+        return self.tool.response_format == "content_and_artifact"
+
+    @contextmanager
+    def passing(self, watched: Callable[[Any], Any]) -> Iterator[None]:
+        """Let the code of the tool have its config and its injected arguments as a function returns them.
+
+        `run` and `arun` make the config of the code from theirs when the callbacks have returned, the manager of its
+        children from the inheritable handlers of theirs, and its arguments from `tool_input`.
+
+        Args:
+            watched: Returns an object that does the same as the one that it is given.
+        """
+        config, manager = self.config, self.manager
+        configurable, inheritable = (config or {}).get("configurable"), manager.inheritable_handlers
+        given = dict(self.arguments) if isinstance(self.arguments, dict) else {}
+        children = type(manager)(list(inheritable), list(inheritable), manager.parent_run_id)
+        seen = watched({**(config or {}), "callbacks": children})
+        if config is not None and configurable is not None:
+            config["configurable"] = seen["configurable"]
+        manager.inheritable_handlers = seen["callbacks"].inheritable_handlers
+        changed = {name: new for name, old in given.items() if (new := watched(old)) is not old}
+        if changed:
+            self.arguments.update(changed)
+        try:
+            yield
+        finally:
+            if config is not None and configurable is not None:
+                config["configurable"] = configurable
+            manager.inheritable_handlers = inheritable
+            if changed:
+                self.arguments.update({name: given[name] for name in changed})
+
+
+def beginning_tool() -> BeginningTool | None:
+    """Return the tool that is firing `on_tool_start`; `None` where its callbacks are called by other code.
+
+    The frame of `BaseTool.run` and `arun` has it as `self`; see `BeginningTool`.
     """
     frame = sys._getframe(1).f_back
-    while frame is not None:
-        if frame.f_code.co_name in {"run", "arun"} and isinstance(tool := frame.f_locals.get("self"), _tools.BaseTool):
-            return tool.response_format == "content_and_artifact"
+    while frame is not None and frame.f_code not in _RUNS_TOOL:
         frame = frame.f_back
-    return False
+    if frame is None:
+        return None
+    local = frame.f_locals
+    return BeginningTool(local["self"], local.get("tool_input"), local.get("config"), local["callback_manager"])
 
 
 class LatestNoting:

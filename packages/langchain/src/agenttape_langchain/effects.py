@@ -18,7 +18,7 @@ from langchain_core.runnables import RunnableConfig
 
 from agenttape_core import ConfigurationError
 from agenttape_core.integration import ExecutedCrossing, Outcome
-from agenttape_langchain._compat import InlineHandler, current_config, in_config
+from agenttape_langchain._compat import BeginningTool, InlineHandler, current_config, in_config
 
 NoteEffect = Callable[[str, Any], None]
 """Notes an effect of a call as it happens: a word for its kind, and its value."""
@@ -45,6 +45,7 @@ class Effects:
         apply: Applies an effect again, by the word for its kind; called where the call is served.
         aapply: Coroutine functions for awaited calls, by kind, where those need one.
         watch: Returns an argument of the call, or the config of its run, so that effects through it are noted.
+        observe: Does as `watch` for an observer, after that: for effects that a session sees by other means.
         around: Notes all other effects while the call executes.
         request: Returns what reaches the call through the config of its run and belongs to its request.
         depends: Whether an outcome of a request may depend on what `request` adds to it.
@@ -53,6 +54,7 @@ class Effects:
     apply: Mapping[str, Callable[[Any], object]]
     aapply: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     watch: Callable[[Any, NoteEffect], Any] = _unchanged
+    observe: Callable[[Any, NoteEffect], Any] = _unchanged
     around: Callable[[ExecutedCrossing, NoteEffect], Any] = _unwatched
     request: Callable[[RunnableConfig], Mapping[str, Any]] = _no_request
     depends: Callable[[Sequence[Outcome]], bool] = lambda _: True
@@ -93,6 +95,28 @@ def noting_effects(crossing: ExecutedCrossing) -> Iterator[Callable[[Any], Any]]
         if config is not None:
             stack.enter_context(in_config(watched(config)))
         yield watched
+
+
+@contextmanager
+def observing_effects(crossing: ExecutedCrossing, tool: BeginningTool, note: NoteEffect) -> Iterator[None]:
+    """Note the effects of a tool that an observer sees begin, until it ends.
+
+    Args:
+        crossing: Its crossing.
+        tool: What callbacks do not receive of it.
+        note: Notes an effect, and raises nothing.
+    """
+
+    def watched(value: Any) -> Any:
+        for effects in _registered:
+            value = effects.observe(effects.watch(value, note), note)
+        return value
+
+    with ExitStack() as stack:
+        for effects in _registered:
+            stack.enter_context(effects.around(crossing, note))
+        stack.enter_context(tool.passing(watched))
+        yield
 
 
 def request_of_run(config: RunnableConfig | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ another model, another prompt or a broken tool inside would go unnoticed.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,12 @@ def register_tape(tape: Callable[[Any], Any]) -> None:
         tape: Returns the taped object, or `None` for one that is not of its framework.
     """
     _tapes.append(tape)
+
+
+def load_graphs() -> None:
+    """Import the integration of LangGraph where that is in use, so that the effects of tools on graphs are known."""
+    if _LANGGRAPH in sys.modules:
+        load_integration(_LANGGRAPH)
 
 
 def tape_graph(obj: Any) -> Any:

@@ -22,11 +22,13 @@ from agenttape_core.integration import (
     register_address_reader,
     register_position,
     task_branch,
+    was_observed,
 )
-from agenttape_langchain._compat import InlineHandler, enclosing_run_id
+from agenttape_langchain._compat import BeginningTool, InlineHandler, beginning_tool, enclosing_run_id
 from agenttape_langchain.address import model_name, place_in_words, placement, run_name
 from agenttape_langchain.configurables import begun_with
 from agenttape_langchain.recorded_runs import RecordedRuns, recorded_runs
+from agenttape_langchain.state import ids_of_messages, ids_of_tasks
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -42,6 +44,8 @@ class Run:
         tool: For a tool: its name.
         inputs: For a tool: its arguments as the model gave them, without what the framework injects.
         tool_call_id: For a tool that a model called: the id of the tool call.
+        ids_around: For a tool of an observed run: the ids of the tasks of its graphs, and of the messages in the state
+            that is injected into it.
     """
 
     position: Position
@@ -49,6 +53,7 @@ class Run:
     tool: str | None = None
     inputs: Any = None
     tool_call_id: str | None = None
+    ids_around: tuple[str, ...] = ()
 
 
 class ChainFacts(NamedTuple):
@@ -106,16 +111,23 @@ class RunTree(InlineHandler):
         root: The position below which runs without a parent begin.
         followers: Followers of its chains.
         recorded: The outermost runs of the recording that is replayed.
+        is_observed: Returns true if the ids of messages in the state of tools are to be known, as for the recording of
+            an observer, which cannot freeze them.
     """
 
     raise_error = True
 
     def __init__(
-        self, root: Position, followers: Iterable[Follower] = (), recorded: RecordedRuns | None = None
+        self,
+        root: Position,
+        followers: Iterable[Follower] = (),
+        recorded: RecordedRuns | None = None,
+        is_observed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._root = root
         self._followers = followers
         self._recorded = recorded
+        self._is_observed = is_observed
         self._runs: dict[UUID, Run] = {}
 
     def run(self, run_id: UUID | None) -> Run | None:
@@ -182,6 +194,17 @@ class RunTree(InlineHandler):
     def _branch(self, above: Position) -> Branch | None:
         """Return the branch in which a run begins."""
         return task_branch(above)
+
+    def ids_around(self, tool: BeginningTool | None, metadata: Mapping[str, Any] | None) -> tuple[str, ...]:
+        """Return the ids around a tool that its outcome may hold, if the run is an observed one.
+
+        Args:
+            tool: What is known of it.
+            metadata: The metadata of its run.
+        """
+        if tool is None or not self._is_observed():
+            return ()
+        return (*ids_of_tasks(metadata or {}), *ids_of_messages(tool.arguments))
 
     def _end(self, run_id: UUID) -> Run | None:
         return self._runs.pop(run_id, None)
@@ -296,6 +319,7 @@ class RunTree(InlineHandler):
             tool=name,
             inputs=inputs if inputs is not None else input_str,
             tool_call_id=kwargs.get("tool_call_id"),
+            ids_around=self.ids_around(beginning_tool(), kwargs.get("metadata")),
         )
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -316,7 +340,11 @@ def _tagged(kwargs: dict[str, Any]) -> tuple[Any, Any]:
 _followers: list[Callable[[Session], Follower | None]] = []
 
 
-_TREE: Slot[RunTree] = Slot(lambda session: RunTree(session.root, _Followers(session), recorded_runs(session)))
+_TREE: Slot[RunTree] = Slot(
+    lambda session: RunTree(
+        session.root, _Followers(session), recorded_runs(session), is_observed=lambda: was_observed(session)
+    )
+)
 
 
 def tree_of(session: Session) -> RunTree:

@@ -59,7 +59,15 @@ def _cross(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing
         return _running(tool, session.cross(TOOL, tool.name, body, owner=state_of(tool)))
     ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
     body = recorded_body(session, tool_body(tool.name, run.inputs))
-    crossing = session.cross(TOOL, tool.name, body, position=run.position, owner=state_of(tool), ids=ids)
+    crossing = session.cross(
+        TOOL,
+        tool.name,
+        body,
+        position=run.position,
+        owner=state_of(tool),
+        ids=ids,
+        ids_around=run.ids_around,
+    )
     return _running(tool, crossing)
 
 

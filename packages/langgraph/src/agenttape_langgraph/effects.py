@@ -18,6 +18,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
 from langgraph.types import Command, interrupt
 
 from agenttape_core.integration import ExecutedCrossing, Outcome
@@ -37,7 +38,7 @@ from agenttape_langgraph._compat import (
     tool_call_writer,
 )
 from agenttape_langgraph.stable_ids import stable_ids
-from agenttape_langgraph.stores import aput_again, put_again
+from agenttape_langgraph.stores import aput_again, noting_store, put_again
 
 _INTERRUPTED = "langgraph.errors:GraphInterrupt"
 
@@ -63,6 +64,23 @@ def _watch(value: Any, note: NoteEffect) -> Any:
         watched = {"config": _watch(config, note)} if config is not None else {}
         writer = _writer(value.stream_writer, current_config() or {}, note)
         return dataclasses.replace(value, stream_writer=writer, **watched)
+    return value
+
+
+def _observe(value: Any, note: NoteEffect) -> Any:
+    """Let an observed call have a store that notes its writes; a session sees those of every store."""
+    if isinstance(value, dict):
+        runtime = (value.get("configurable") or {}).get(RUNTIME)
+        if getattr(runtime, "store", None) is None:
+            return value
+        return {**value, "configurable": {**value["configurable"], RUNTIME: _observe(runtime, note)}}
+    if isinstance(value, Runtime) or _is_tool_runtime(value):
+        changed = {} if value.store is None else {"store": _observe(value.store, note)}
+        if getattr(value, "config", None) is not None:
+            changed["config"] = _observe(value.config, note)
+        return dataclasses.replace(value, **changed) if changed else value
+    if isinstance(value, BaseStore):
+        return noting_store(value, lambda puts: note("store", puts))
     return value
 
 
@@ -191,11 +209,13 @@ def _noting_deltas(crossing: ExecutedCrossing, note: NoteEffect) -> Iterator[Non
         yield
         return
     real = tool_call_writer.get()
-    token = tool_call_writer.set(_noting(lambda part: note("delta", part), real or (lambda _: None)))
+    noted = _noting(lambda part: note("delta", part), real or (lambda _: None))
+    tool_call_writer.set(noted)
     try:
         yield
     finally:
-        tool_call_writer.reset(token)
+        if tool_call_writer.get() is noted:  # no token: an abandoned call is closed in another context
+            tool_call_writer.set(real)
 
 
 # -- parts of a stream: namespace, mode, data --------------------------------------------------------------------------
@@ -321,6 +341,7 @@ EFFECTS = Effects(
     },
     aapply={"store": aput_again},
     watch=_watch,
+    observe=_observe,
     around=_around,
     request=_answers,
     depends=lambda outcomes: any(map(asks, outcomes)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, ListNamespacesOp, Op, PutOp, SearchOp
@@ -40,6 +41,7 @@ from agenttape_langgraph._compat import store_of
 StoreT = TypeVar("StoreT", bound=BaseStore)
 
 _ORIGINAL = "agenttape_original"
+_NOTED = "agenttape_noted"
 _WORDS: dict[type, str] = {
     GetOp: "get",
     SearchOp: "search",
@@ -189,10 +191,79 @@ def _note_puts(store: Any, ops: list[Op]) -> None:
     crossing = executing()
     if crossing is None or crossing.is_inside(state_of(store)) or _original(store_of(current_config())) is not store:
         return
-    puts = [{**_plain_op(op)[1], **_times(store, op)} for op in ops if isinstance(op, PutOp)]
+    puts = _puts(store, ops)
     while crossing is not None and puts:
         crossing.effected({"store": puts})
         crossing = crossing.parent
+
+
+def _puts(store: Any, ops: list[Op]) -> list[dict[str, Any]]:
+    return [{**_plain_op(op)[1], **_times(store, op)} for op in ops if isinstance(op, PutOp)]
+
+
+def noting_store(store: Any, note: Callable[[Any], None]) -> Any:
+    """Return a store that stands for the given one in the code of one observed call, and notes the writes of that code.
+
+    Args:
+        store: The store.
+        note: Notes writes.
+    """
+    original = _original(store)
+    cls: Any = type(original)
+    noting = object.__new__(_noting_alias(cls))
+    vars(noting).update({_ORIGINAL: original, _NOTED: (store, note)})
+    return noting
+
+
+@functools.cache
+def _noting_alias(cls: type[BaseStore]) -> Any:
+    methods: dict[str, Any] = {"batch": _noted_batch, "abatch": _noted_abatch}
+    methods |= {
+        name: functools.partialmethod(_noted_alone, name)
+        for name in ("aput", "adelete")
+        if getattr(cls, name) is not getattr(BaseStore, name)
+    }
+    alias = alias_class(cls, methods, _noting_alias)
+    own: dict[str, Any] = {"__getattr__": _get, "__setattr__": _set, "__reduce_ex__": _reduce}
+    if hasattr(cls, "__del__"):
+        own["__del__"] = lambda _: None
+    for name, method in own.items():
+        setattr(alias, name, method)
+    return alias
+
+
+def _noted_batch(self: Any, ops: Iterable[Op]) -> Any:
+    ops, (store, note) = list(ops), vars(self)[_NOTED]
+    results = store.batch(ops)
+    _note(store, note, ops)
+    return results
+
+
+async def _noted_abatch(self: Any, ops: Iterable[Op]) -> Any:
+    ops, (store, note) = list(ops), vars(self)[_NOTED]
+    results = await store.abatch(ops)
+    _note(store, note, ops)
+    return results
+
+
+async def _noted_alone(self: Any, name: str, /, *args: Any, **kwargs: Any) -> None:
+    """Make a write that the store collects for a background task; its operation is that of `BaseStore`."""
+    store, note = vars(self)[_NOTED]
+    ops: list[Op] = []
+
+    async def collect(made: Iterable[Op]) -> None:
+        ops.extend(made)
+
+    terms = SimpleNamespace(supports_ttl=store.supports_ttl, ttl_config=store.ttl_config, abatch=collect)
+    await getattr(BaseStore, name)(terms, *args, **kwargs)
+    await getattr(store, name)(*args, **kwargs)
+    _note(store, note, ops)
+
+
+def _note(store: Any, note: Callable[[Any], None], ops: list[Op]) -> None:
+    puts = _puts(_original(store), ops)
+    if puts:
+        note(puts)
 
 
 def _ops(puts: Any) -> list[Op]:

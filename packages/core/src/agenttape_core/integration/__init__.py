@@ -80,7 +80,7 @@ from agenttape_core.integration.object_settings import (
     model_of,
     settings_of,
 )
-from agenttape_core.integration.observed_requests import as_recorded
+from agenttape_core.integration.observed_requests import as_recorded, was_observed
 from agenttape_core.integration.parts import (
     async_stream_taking_part,
     stream_taking_part,
@@ -239,5 +239,6 @@ __all__ = [
     "task_branch",
     "value_codec",
     "warn_unless_identified",
+    "was_observed",
     "wrapping",
 ]

@@ -10,6 +10,15 @@ from agenttape_core.session import Boundary, Session, Slot
 _WAS_OBSERVED = Slot(lambda session: any(step.kind == "gap" for step in session.source.steps()))
 
 
+def was_observed(session: Session) -> bool:
+    """Return true if a session serves what an observer recorded, which cannot see everything.
+
+    Args:
+        session: The session.
+    """
+    return session.extension(_WAS_OBSERVED)
+
+
 def as_recorded(
     session: Session, boundary: Boundary, body: Mapping[str, Any], seen: Mapping[str, Any]
 ) -> Mapping[str, Any]:
@@ -23,5 +32,4 @@ def as_recorded(
     """
     if body == seen or session.policy.replaces or session.times_recorded(boundary, body):
         return body
-    was_observed = session.extension(_WAS_OBSERVED)  # by an observer, which cannot see everything
-    return seen if was_observed and session.times_recorded(boundary, seen) else body
+    return seen if was_observed(session) and session.times_recorded(boundary, seen) else body

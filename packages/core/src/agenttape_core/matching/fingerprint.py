@@ -69,9 +69,11 @@ class CanonicalRequest:
         kind: The kind of boundary.
         name: The name of the boundary; not part of the fingerprint.
         fingerprint: The hash of the request; see the module docstring.
-        ids: The run-specific ids of the request in order of first appearance, then those that belong to the call only.
+        ids: The run-specific ids of the request in order of first appearance, then those around the call, then those
+            that belong to the call only.
         parts: The parts by top-level key; a list where the value is a list.
         extra: How many of the ids belong to the call only.
+        around: How many stand around the call.
     """
 
     kind: str
@@ -80,6 +82,22 @@ class CanonicalRequest:
     ids: tuple[str, ...]
     parts: Mapping[str, Part | list[Part]]
     extra: int = 0
+    around: int = 0
+
+    @property
+    def ids_in_it(self) -> tuple[str, ...]:
+        """The ids that are part of the request."""
+        return self.ids[: len(self.ids) - self.around - self.extra]
+
+    @property
+    def ids_around(self) -> tuple[str, ...]:
+        """The ids of what the call could see around it."""
+        return self.ids[len(self.ids) - self.around - self.extra : len(self.ids) - self.extra]
+
+    @property
+    def own_ids(self) -> tuple[str, ...]:
+        """The ids that belong to the call only."""
+        return self.ids[len(self.ids) - self.extra :]
 
     @property
     def body(self) -> dict[str, Plain]:
@@ -104,7 +122,14 @@ class Canonicaliser:
         self._cache: OrderedDict[Hashable, Part] = OrderedDict()
         self._lock = Lock()
 
-    def request(self, kind: str, name: str, body: Mapping[str, Any], ids: tuple[str, ...] = ()) -> CanonicalRequest:
+    def request(
+        self,
+        kind: str,
+        name: str,
+        body: Mapping[str, Any],
+        ids: tuple[str, ...] = (),
+        around: tuple[str, ...] = (),
+    ) -> CanonicalRequest:
         """Return the canonical form of a request.
 
         Args:
@@ -112,6 +137,7 @@ class Canonicaliser:
             name: The name of the boundary.
             body: The request. Values may be `Keyed`, also as items of a list.
             ids: Run-specific ids that belong to the call but are not part of the request.
+            around: Further ones, of what the call could see around it.
 
         Raises:
             UnrecordableValueError: If a value cannot be written as plain data.
@@ -126,7 +152,7 @@ class Canonicaliser:
                 parts[key] = [self._part(key, item, _below_item(rest, n)) for n, item in enumerate(value)]
             else:
                 parts[key] = [self._part(key, item, ()) for item in value]
-        return _request(kind, name, parts, self.ignored, ids)
+        return _request(kind, name, parts, self.ignored, ids=ids, around=around)
 
     def _part(self, name: str, value: Any, paths: Paths) -> Part:
         keyed = type(value) is Keyed
@@ -180,14 +206,20 @@ def _below_item(paths: Paths, index: int) -> Paths:
 
 
 def _request(
-    kind: str, name: str, parts: Mapping[str, Part | list[Part]], ignored: Ignored, ids: tuple[str, ...] = ()
+    kind: str,
+    name: str,
+    parts: Mapping[str, Part | list[Part]],
+    ignored: Ignored,
+    *,
+    ids: tuple[str, ...] = (),
+    around: tuple[str, ...] = (),
 ) -> CanonicalRequest:
     numbers: dict[str, int] = {}
     compared = parts
     if ignored.paths:
         compared = {key: part for key, part in parts.items() if not ignores(below(ignored.paths, key))}
     fingerprint = sha256("\n".join(_lines(kind, compared, numbers)).encode()).hexdigest()[:32]
-    return CanonicalRequest(kind, name, fingerprint, (*numbers, *ids), parts, len(ids))
+    return CanonicalRequest(kind, name, fingerprint, (*numbers, *around, *ids), parts, len(ids), len(around))
 
 
 def _digest(plain: Plain, paths: Paths = ()) -> Part:

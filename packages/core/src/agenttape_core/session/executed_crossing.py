@@ -369,15 +369,21 @@ class ExecutedCrossing(BaseCrossing):
     def _ids_kept(self, outcome: Outcome) -> list[str]:
         """Return the ids to record.
 
-        Ids are found again by their place, so one that is dropped leaves an empty text behind. Only those of the call
-        itself, which stand last, may be dropped: the others are part of the request.
+        Ids are found again by their place, so one that is dropped leaves an empty text behind. Those of the request
+        are never dropped. Those around the call are recorded all or none.
         """
-        ids, extra = self.request.ids, self.request.extra
-        if not self.drops_ids or not extra:
-            return list(ids)
+        request, around = self.request, self.request.ids_around
+        if not around and not (self.drops_ids and request.extra):
+            return list(request.ids)
         error = [dict(outcome.error)] if outcome.error is not None else []
         values = [outcome.value, *error, *(effect.value for effect in outcome.effects)]
-        return [*ids[:-extra], *ids_held(ids[-extra:], values, outcome.chunks or ())]
+
+        def held(ids: Sequence[str]) -> list[str]:
+            return ids_held(ids, values, outcome.chunks or ())
+
+        seen = held(around)
+        own = held(request.own_ids) if self.drops_ids else request.own_ids
+        return [*request.ids_in_it, *(seen if any(seen) else ()), *own]
 
     def _timing(self, now: float) -> Timing:
         took = (now - self._began) * 1000 if self.duration_ms is None else self.duration_ms

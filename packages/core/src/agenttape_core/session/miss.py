@@ -8,12 +8,16 @@ from typing import Any
 from agenttape_core.engine import Refuse
 from agenttape_core.errors import CassetteError
 from agenttape_core.matching import CanonicalRequest, Ignored, nearest
-from agenttape_core.schema import is_gap_of
+from agenttape_core.schema import GAP, is_gap_of
 from agenttape_core.session.ports import Source
 from agenttape_core.session.report import Crossed
 
 _SHOWN = 10
 """The most unused recordings that are listed."""
+_UNFROZEN = (
+    "the run was recorded by a handler, which freezes nothing: a request with a time or a random number in it is "
+    "another one now; record it with use_cassette instead"
+)
 _readers: list[Callable[[str], str | None]] = []
 _run_readers: list[Callable[[Any, str], Sequence[str]]] = []
 
@@ -127,4 +131,6 @@ def _missing(source: Source, request: CanonicalRequest, address: str) -> list[st
         return [f"missing   unknown: {error}"]
     here = (address, request.name)
     named = [step for step in steps if (step.address, step.name) == here or is_gap_of(step, request.kind)]
-    return [f"missing   {step.fidelity_note}" for step in named]
+    if named:
+        return [f"missing   {step.fidelity_note}" for step in named]
+    return [f"observed  {_UNFROZEN}"] if any(step.kind == GAP for step in steps) else []

@@ -190,13 +190,19 @@ class ServedCrossing(AnsweredCrossing):
         """Return the ids of this run for the recorded ones.
 
         Two different requests have their ids in different places, so of another request than the recorded one
-        (`match_on="address"`) only the ids of the call itself have a counterpart: they stand last.
+        (`match_on="address"`) only the ids of the call itself have a counterpart: they stand last. The ids around the
+        call have one only where there are as many as there were.
         """
-        live = self.request.ids
-        if not live:
+        request = self.request
+        if not request.ids:
             return _NO_IDS
         recorded = self.session.source.ids(self.found.number)
-        return IdMap(recorded, live, only_last=None if self.found.same else self.request.extra)
+        if not self.found.same:
+            return IdMap(recorded, request.ids, only_last=request.extra)
+        if not request.around or len(recorded) == len(request.ids):
+            return IdMap(recorded, request.ids)
+        inside, own = len(request.ids_in_it), len(recorded) - request.extra
+        return IdMap([*recorded[:inside], *recorded[own:]], [*request.ids_in_it, *request.own_ids])
 
     def _value(self, plain: Plain) -> Any:
         """Return a recorded value with the ids and the secrets of this run in the place of the recorded ones."""

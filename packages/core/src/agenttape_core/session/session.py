@@ -152,6 +152,7 @@ class Session(BaseSession):
         position: Position | None = None,
         owner: Any = None,
         ids: tuple[str, ...] = (),
+        ids_around: tuple[str, ...] = (),
         parent: ExecutedCrossing | None = None,
         holder: Any = None,
         writes: bool = False,
@@ -165,6 +166,8 @@ class Session(BaseSession):
             position: Where the call is made; by default below the crossing that executes around it, or the root.
             owner: The object whose call it is.
             ids: Run-specific ids of the call that are not part of the request, for example the id of a tool call.
+            ids_around: Run-specific ids of what the call can see around it, such as the messages of a conversation.
+                They are recorded where its outcome holds one of them.
             parent: The crossing that is executing around this one; by default the one of this context.
             holder: The state of the object that the call reads or changes; by default that of the owner.
             writes: Whether the call changes what the object holds.
@@ -180,7 +183,7 @@ class Session(BaseSession):
         if frozen is not None:
             frozen.progressed()
         with self.latching(), under_way(self):
-            request = self._canonical.request(boundary.kind, name, body, ids)
+            request = self._canonical.request(boundary.kind, name, body, ids, ids_around)
         parent = parent if parent is not None and parent.session is self else self.around(position)
         if position is None:
             base = parent.position if parent is not None else self.root

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from agenttape_core import Rule
 from agenttape_core.integration import Boundary
 from agenttape_core.integration.observing import ObservedCall, Unrecorded, output_facts
-from agenttape_langchain._compat import as_provider_sees
+from agenttape_langchain._compat import as_provider_sees, beginning_tool
 from agenttape_langchain.address import model_name, run_name
 from agenttape_langchain.callbacks.calls import (
     Batch,
@@ -26,6 +26,8 @@ from agenttape_langchain.callbacks.calls import (
 from agenttape_langchain.callbacks.observing import Observing
 from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.chat_models import CHAT
+from agenttape_langchain.effects import request_of_run
+from agenttape_langchain.graphs import load_graphs
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
 from agenttape_langchain.run_tree import Run
@@ -214,9 +216,16 @@ class TapeCallbackHandler(Observing):
     ) -> None:
         """Note the arguments of a tool."""
         name = str((serialized or {}).get("name", "tool"))
-        run = self._open(run_id, parent_run_id, name, kwargs, kind="tool", tool_call_id=tool_call_id)
-        arguments = inputs if inputs is not None else input_str
-        self._cross(run, TOOL, name, lambda: tool_body(name, arguments), ObservedTool)
+        arguments, tool = inputs if inputs is not None else input_str, beginning_tool()
+        around = self.ids_around(tool, kwargs.get("metadata"))
+        run = self._open(run_id, parent_run_id, name, kwargs, kind="tool", tool_call_id=tool_call_id, ids_around=around)
+
+        def begin() -> ObservedTool:
+            load_graphs()
+            body = {**tool_body(name, arguments), **request_of_run(tool.config if tool is not None else None)}
+            return ObservedTool(self._crossing(run, TOOL, name, body), tool)
+
+        self.begin_call(run, begin)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Record the result of a tool."""

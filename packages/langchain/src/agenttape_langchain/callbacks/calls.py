@@ -6,15 +6,18 @@ A call receives its chunks and its outcome; its last method returns None, or the
 from __future__ import annotations
 
 from asyncio import CancelledError
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult, GenerationChunk, LLMResult
 
+from agenttape_core import AgentTapeError
 from agenttape_core.integration import ExecutedCrossing
 from agenttape_core.integration.observing import HOLE, ObservedCall, ObservedStream, Unrecorded
-from agenttape_langchain._compat import came_from_cache, refused_arguments, returns_artifact
+from agenttape_langchain._compat import BeginningTool, came_from_cache, refused_arguments
+from agenttape_langchain.effects import observing_effects
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -22,21 +25,38 @@ if TYPE_CHECKING:
 FROM_CACHE = "LangChain's cache answered it, so there is no answer of the provider"
 ONLY_WHOLE = "it was streamed, but callbacks received only the whole answer, and not the chunks"
 NO_ARTIFACT = "the tool returned an artifact, which callbacks receive only for the tool call of a model"
+UNWRITTEN = "the tool had an effect on its graph that cannot be written"
 _CHUNKS = (ChatGenerationChunk, GenerationChunk)
 
 
 class ObservedTool(ObservedCall):
     """A call of a tool.
 
-    A formatted message is recorded as it is: when it is served, the tool returns it unchanged.
+    A formatted message is recorded as it is: when it is served, the tool returns it unchanged. Its effects besides
+    returning are noted from now until it ends.
+
+    Args:
+        crossing: Its crossing.
+        tool: What callbacks do not receive of it; `None` if that is not known.
     """
 
-    def __init__(self, crossing: ExecutedCrossing) -> None:
+    def __init__(self, crossing: ExecutedCrossing, tool: BeginningTool | None) -> None:
         super().__init__(crossing)
-        self._lacks_artifact = not crossing.request.extra and returns_artifact()
+        self._lacks_artifact = not crossing.request.extra and tool is not None and tool.returns_artifact
+        self._noting = ExitStack()
+        if tool is not None:
+            self._noting.enter_context(observing_effects(crossing, tool, self._effected))
+
+    def _effected(self, word: str, value: Any) -> None:
+        """Note an effect that it has just had. The run must not notice if that cannot be written."""
+        try:
+            self.crossing.effected({word: value})
+        except AgentTapeError as error:
+            self.crossing.fidelity_note = f"{UNWRITTEN}: {error}"
 
     def returned(self, value: Any) -> Unrecorded | None:
         """Record the result, without an artifact that callbacks did not receive."""
+        self._noting.close()
         if self._lacks_artifact and not isinstance(value, ToolMessage):
             self.crossing.fidelity_note = NO_ARTIFACT
             value = (value, None)  # as the tool's own code returns it
@@ -44,6 +64,9 @@ class ObservedTool(ObservedCall):
 
     def failed(self, error: BaseException | None) -> Unrecorded | None:
         """Record that it failed, unless its arguments were refused: it did not run, and fails by itself on replay."""
+        with suppress(BaseException):  # it passes the error on
+            if error is not None:
+                self._noting.__exit__(type(error), error, error.__traceback__)
         return Unrecorded() if error is not None and refused_arguments(error) else super().failed(error)
 
 

@@ -37,7 +37,7 @@ class Observing(RunTree, Observer[ObservedRun]):
 
     def __init__(self, path: str | Path, *, redact: bool | Sequence[Rule], tags: Sequence[str]) -> None:
         Observer.__init__(self, "TapeCallbackHandler", path, _UNSEEN, redact=redact, tags=tags)
-        RunTree.__init__(self, self.root)
+        RunTree.__init__(self, self.root, is_observed=lambda: True)
 
     def forget(self, run: ObservedRun) -> None:
         """Remove a run, also from the tree."""
@@ -59,10 +59,19 @@ class Observing(RunTree, Observer[ObservedRun]):
         *,
         kind: str = "chain",
         tool_call_id: str | None = None,
+        ids_around: tuple[str, ...] = (),
     ) -> ObservedRun:
         tags, metadata = facts.get("tags") or (), facts.get("metadata") or {}
         with self._gate:
-            run = self._begin(run_id, parent_run_id, name, tags, metadata, tool_call_id=tool_call_id)
+            run = self._begin(
+                run_id,
+                parent_run_id,
+                name,
+                tags,
+                metadata,
+                tool_call_id=tool_call_id,
+                ids_around=ids_around,
+            )
             above = self.open_runs.get(parent_run_id) if parent_run_id is not None else None
             opened = ObservedRun(
                 key=run_id,
@@ -96,7 +105,13 @@ class Observing(RunTree, Observer[ObservedRun]):
     def _crossing(self, run: ObservedRun, boundary: Boundary, name: str, body: Any) -> ExecutedCrossing:
         ids = (run.run.tool_call_id,) if run.run.tool_call_id is not None else ()
         crossing = self.session().cross(
-            boundary, name, body, position=run.run.position, ids=ids, parent=run.crossing_around
+            boundary,
+            name,
+            body,
+            position=run.run.position,
+            ids=ids,
+            ids_around=run.run.ids_around,
+            parent=run.crossing_around,
         )
         assert not crossing.is_served  # nothing is served to an observer
         crossing.tags, crossing.metadata = run.own_tags, run.own_metadata
