@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.acts.words import shown
 from agenttape_core.guard.caller import is_library
+from agenttape_core.guard.tracers import REPORTING, in_telemetry
 
 if TYPE_CHECKING:
     import types
@@ -18,9 +19,9 @@ _STORING = tuple(
 """The rooms of ours that write files for themselves; the others only call what belongs to the program."""
 _IMPORT = "<frozen importlib"
 _TELEMETRY = (
-    *("langsmith.client", "langsmith._internal", "langsmith.async_client", "posthog.client", "posthog.consumer"),
-    *("posthog.request", "opentelemetry.exporter", "opentelemetry.sdk", "sentry_sdk.transport", "sentry_sdk.worker"),
-    *("langfuse.request", "langfuse._task_manager", "ddtrace.internal", "newrelic.core", "logfire._internal"),
+    *REPORTING,
+    *("langsmith.client", "langsmith._internal", "langsmith.async_client", "posthog.client", "posthog.request"),
+    "langfuse.request",
 )
 """Modules that send reports on a program from inside it, which are no part of what it does. Those that stand between
 the program and what it calls, to report that, are not among them."""
@@ -69,7 +70,7 @@ def place_of(frame: types.FrameType | None) -> Place | None:
             own = _line(frame)
             return Place(own if is_inside else "", own)
         frame = frame.f_back
-    return Place("", library)
+    return None if in_telemetry() else Place("", library)
 
 
 def _is_installed(filename: str) -> bool:

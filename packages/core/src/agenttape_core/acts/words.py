@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
+from os import getcwd, lstat
+from os import stat as stat_of  # bound here: watchers that replace these (blockbuster) are about the program, not us
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,12 +23,32 @@ _HERE = -1
 
 def shown(path: Any) -> str:
     """Return a path as it is named: from the working folder where it is in there, else without its folders."""
-    full = os.path.abspath(os.fsdecode(path))
+    full = _absolute(path)
     with contextlib.suppress(OSError):  # the working folder may be gone
-        here = os.getcwd()
+        here = getcwd()
         if full.startswith(here + os.sep):
             return full[len(here) + 1 :].replace(os.sep, "/")
     return os.path.basename(full)
+
+
+def _absolute(path: Any) -> str:
+    name = os.fsdecode(path)
+    return os.path.normpath(name if os.path.isabs(name) else os.path.join(getcwd(), name))
+
+
+def _is_folder(path: Any) -> bool:
+    try:
+        return stat.S_ISDIR(stat_of(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_there(path: Any) -> bool:
+    try:
+        lstat(path)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _is_path(path: Any) -> bool:
@@ -38,7 +61,7 @@ def _opened(path: Any, mode: Any, flags: Any) -> str | None:
         return None
     if _ANONYMOUS and isinstance(flags, int) and flags & _ANONYMOUS:
         return None  # a file without a name, which nobody else can see
-    if os.fsdecode(path).startswith(_DEVICES) or os.path.isdir(path):  # a folder is not written to by opening it
+    if os.fsdecode(path).startswith(_DEVICES) or _is_folder(path):  # a folder is not written to by opening it
         return None
     return f"wrote {_file(path)}"
 
@@ -60,14 +83,14 @@ class _Temporary:
         self._drawn: dict[str, None] = {}
 
     def drawn(self, path: Any) -> None:
-        self._drawn[os.path.abspath(os.fsdecode(path))] = None
+        self._drawn[_absolute(path)] = None
         if len(self._drawn) > self._MOST:
             self._drawn.pop(next(iter(self._drawn)), None)
 
     def holds(self, path: Any) -> bool:
         if not self._drawn:
             return False
-        full = os.path.abspath(os.fsdecode(path))
+        full = _absolute(path)
         return full in self._drawn or os.path.dirname(full) in self._drawn
 
 
@@ -78,7 +101,7 @@ def _on(verb: str, path: Any, folder: Any = _HERE, name: Callable[[Any], str] = 
     """Name an act on what has to be there."""
     if isinstance(path, int):
         return f"{verb} an open file"
-    if not _is_path(path) or (folder in (_HERE, None) and not os.path.lexists(path)):
+    if not _is_path(path) or (folder in (_HERE, None) and not _is_there(path)):
         return None
     return f"{verb} {name(path)}"
 
@@ -92,7 +115,7 @@ def _removed_folder(path: Any, folder: Any = _HERE) -> str | None:
 
 
 def _made_folder(path: Any, _mode: Any = 0, folder: Any = _HERE) -> str | None:
-    if folder in (_HERE, None) and (os.path.lexists(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path)))):
+    if folder in (_HERE, None) and (_is_there(path) or not _is_folder(os.path.dirname(_absolute(path)))):
         return None  # it cannot be made
     return f"made {_folder(path)}"
 

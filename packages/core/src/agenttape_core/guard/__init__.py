@@ -23,7 +23,7 @@ from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS
 from agenttape_core.guard.late import WAIT_FOR_IT, warn_of_late
 from agenttape_core.guard.policy import Guard
 from agenttape_core.guard.process import guarding
-from agenttape_core.guard.tracers import in_reporting_thread, register_tracer, tracer_hosts
+from agenttape_core.guard.tracers import in_telemetry, register_tracer, tracer_hosts
 
 __all__ = [
     "LOOPBACK",
@@ -31,7 +31,7 @@ __all__ = [
     "WAIT_FOR_IT",
     "Guard",
     "guarding",
-    "in_reporting_thread",
+    "in_telemetry",
     "register_tracer",
     "tracer_hosts",
     "warn_of_late",

@@ -40,6 +40,7 @@ class Attempt(NamedTuple):
             `OSError`, and a leaked one warns later in somebody else's code.
         is_open: Whether that was connected before.
         excused: Whether it is none of the program's own; asked last, as the answer costs time.
+        to: The address at the other end, for a connection.
     """
 
     what: str
@@ -48,6 +49,7 @@ class Attempt(NamedTuple):
     sock: socket.socket | None = None
     is_open: bool = False
     excused: Callable[[], bool] = in_socketpair
+    to: Any = None
 
 
 def attempt_of(event: str, args: tuple[Any, ...]) -> Attempt | None:
@@ -77,7 +79,7 @@ def _connection(verb: str, sock: socket.socket, address: Any) -> Attempt | None:
         remedy = LOOPBACK if is_loopback(normal(host)) else host
         place = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
         leftover = sock if verb == CONNECTING["socket.connect"] else None
-        return Attempt(f"{verb} {place}", remedy, lambda guard: guard.allows_host(host), leftover)
+        return Attempt(f"{verb} {place}", remedy, lambda guard: guard.allows_host(host), leftover, to=address)
     # Unix sockets and the like: they end on this machine, in another process.
     return Attempt(
         f"{verb} {text(address)!r} ({sock.family.name if hasattr(sock.family, 'name') else sock.family})",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import socket
 import sys
@@ -11,10 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.guard.attempts import Attempt, attempt_of, look_up, send_on, start_of
 from agenttape_core.guard.caller import caller
+from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.late import WAIT_FOR_IT
+from agenttape_core.guard.listeners import is_own_server
 from agenttape_core.guard.lookups import watching_lookups
 from agenttape_core.guard.replaced import replaced
 from agenttape_core.guard.sends import Send, watching_sends
+from agenttape_core.guard.tracers import in_telemetry
 from agenttape_core.guard.watchers import Watchers
 
 try:
@@ -138,6 +142,9 @@ def _judge(attempt: Attempt) -> None:
     objecting = [opened.guard for opened in _guards.all if not attempt.allowed(opened.guard) and not opened.exempt()]
     if not objecting or attempt.excused():
         return
+    is_telemetry = in_telemetry()
+    if is_telemetry and _is_own_server(attempt.to):
+        return  # a command line that looks at the server that it has started
     error = NetworkBlockedError(_message(attempt, objecting))
     try:
         for guard in objecting:
@@ -146,7 +153,13 @@ def _judge(attempt: Attempt) -> None:
     finally:
         if attempt.sock is not None:
             _end(attempt.sock, is_open=attempt.is_open)
+    if is_telemetry:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, str(error).partition("\n")[0]) from None
     raise error
+
+
+def _is_own_server(address: Any) -> bool:
+    return address is not None and is_loopback(normal(text(address[0]))) and is_own_server(address[1])
 
 
 def _end(sock: socket.socket, *, is_open: bool) -> None:
@@ -184,6 +197,7 @@ def guarding(guard: Guard, exempt: Callable[[], bool]) -> AbstractContextManager
         exempt: Whether the guard leaves the caller alone, as another session answers for it; asked at each attempt.
 
     Raises:
-        NetworkBlockedError: Not by the block itself, but at the place inside it where something is tried.
+        NetworkBlockedError: Not by the block itself, but at the place inside it where something is tried; where that is
+            telemetry, a `ConnectionRefusedError` instead.
     """
     return _guards.including(_Opened(guard, exempt))

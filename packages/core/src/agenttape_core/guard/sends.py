@@ -16,17 +16,14 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from agenttape_core.guard.hosts import is_loopback
+from agenttape_core.guard.listeners import is_listened_on
 from agenttape_core.guard.replaced import replaced
 from agenttape_core.guard.watchers import Watchers
 
 _UNIX = getattr(socket, "AF_UNIX", None)
-
-_LISTENING = "0A"
-"""The state of a socket that listens, in `/proc/net/tcp`."""
 
 
 class Send(NamedTuple):
@@ -171,9 +168,4 @@ def _is_at_a_listener(sock: socket.socket) -> bool:
         port = sock.getsockname()[1]
     except (OSError, IndexError, TypeError):
         return False
-    try:
-        tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
-    except OSError:
-        return True
-    rows = (line.split() for table in tables for line in table.splitlines()[1:])
-    return any(row[3] == _LISTENING and int(row[1].rpartition(":")[2], 16) == port for row in rows)
+    return is_listened_on(port)

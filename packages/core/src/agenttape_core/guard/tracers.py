@@ -1,9 +1,10 @@
-"""Tracers and telemetry: the hosts that they report to, as integrations register them, and the threads that they use.
+"""Tracers and telemetry: the hosts that they report to, as integrations register them, and the code that they are.
 
 A replay is not traced unless asked. But tracers send from threads of their own what others of this process did, before
 or beside the replay, and one that is refused loses it. So a tracer's host is open to threads that are nobody's. Any
-other attempt of a thread that only reports on the program is refused like all, but the run does not fail for it: when
-it comes depends on nothing that the program does.
+other attempt of code that only reports on the program is refused like all, but the run does not fail for it: when it
+comes depends on nothing that the program does. It is refused in the words of a network that is down, which such code is
+made for.
 """
 
 from __future__ import annotations
@@ -12,17 +13,26 @@ import sys
 import types
 from collections.abc import Callable, Collection
 
-from agenttape_core.guard.caller import is_own, is_standard
+from agenttape_core.guard.caller import is_library, is_own, is_standard
 
 _providers: list[Callable[[], Collection[str]]] = []
 
-_REPORTERS = frozenset(
-    {
-        *("ddtrace", "elasticapm", "langfuse", "langgraph_cli", "langsmith", "logfire", "newrelic", "opentelemetry"),
-        *("posthog", "sentry_sdk"),
-    }
+_REPORTERS = (
+    *("ddtrace", "elasticapm", "langfuse", "langsmith", "logfire", "newrelic", "opentelemetry", "posthog"),
+    *("sentry_sdk", "phoenix.otel", "traceloop", "wandb", "mixpanel", "segment", "scarf", "chromadb.telemetry"),
+    *("langgraph_cli.analytics", "langgraph_api.cli"),
 )
-"""Packages whose threads only report on the program that they are part of."""
+"""Packages and modules whose threads only report on the program that they are part of, or, as the last two do, on the
+command line that has started it: use of it, newer versions of it, the page that shows it."""
+
+REPORTING = (
+    *("opentelemetry.exporter", "opentelemetry.sdk", "posthog.consumer", "sentry_sdk.transport", "sentry_sdk.worker"),
+    *("langfuse._task_manager", "ddtrace.internal", "newrelic.core", "logfire._internal", "langgraph_cli.analytics"),
+    *("langgraph_api.metadata", "chromadb.telemetry", "huggingface_hub.utils._telemetry", "mlflow.telemetry"),
+    *("mem0.memory.telemetry", "deepeval.telemetry", "ragas._analytics", "crewai.telemetry", "gradio.analytics"),
+    *("haystack.telemetry", "phoenix.otel"),
+)
+"""Modules that only report on the program, on whichever thread it calls them."""
 
 
 def register_tracer(hosts: Callable[[], Collection[str]]) -> None:
@@ -39,12 +49,26 @@ def tracer_hosts() -> frozenset[str]:
     return frozenset(host for hosts in _providers for host in hosts())
 
 
-def in_reporting_thread() -> bool:
-    """Return True if the code that this thread runs is that of a tracer or of telemetry."""
+def in_telemetry() -> bool:
+    """Return True if the caller is code of a tracer or of telemetry, and nothing of the program waits for an answer.
+
+    Either all that the thread runs is theirs, or the program has called a module that only reports.
+    """
     outermost: types.FrameType | None = None
+    is_near = True
     frame: types.FrameType | None = sys._getframe()  # noqa: SLF001 - gives the stack without building a list
     while frame is not None:
-        if not is_standard(frame.f_code.co_filename) and not is_own(frame):
+        filename = frame.f_code.co_filename
+        if not is_standard(filename) and not is_own(frame):
             outermost = frame
+            is_near = is_near and is_library(filename)
+            if is_near and is_of(frame, REPORTING):
+                return True
         frame = frame.f_back
-    return outermost is not None and str(outermost.f_globals.get("__name__")).partition(".")[0] in _REPORTERS
+    return outermost is not None and is_of(outermost, _REPORTERS)
+
+
+def is_of(frame: types.FrameType, names: Collection[str]) -> bool:
+    """Return True if the code of a frame belongs to one of several packages or modules."""
+    module = str(frame.f_globals.get("__name__", ""))
+    return any(module == name or module.startswith(f"{name}.") for name in names)

@@ -8,7 +8,7 @@ from functools import cached_property
 from weakref import WeakSet
 
 from agenttape_core.engine import Policy
-from agenttape_core.guard import Guard, in_reporting_thread, tracer_hosts
+from agenttape_core.guard import Guard, in_telemetry, tracer_hosts
 from agenttape_core.session import context_session
 
 _KIND = "http"
@@ -35,7 +35,7 @@ class TapedHosts:
         """Return whether a request to a host is taped that the caller makes."""
         if context_session() is None and self._is_older(threading.current_thread()):
             return False
-        if in_reporting_thread():
+        if in_telemetry():
             return False
         return self._policy.is_live(_KIND, host) or not self._left_alone.allows_host(host)
 

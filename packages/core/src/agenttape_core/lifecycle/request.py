@@ -69,6 +69,7 @@ class SessionRequest:
         mode: The mode, where no option and no setting may choose another one.
         is_current: Whether the session surrounds a block of code, with freeze and guard. The session of a stand-in, a
             cache or an observer does not: it names nothing as live or frozen, and keeps nothing fixed.
+        is_of_process: Whether all that the process does belongs to the session, in threads without a context too.
         ambient: Whether integrations tape in it what the user did not tape.
         reads: Whether recordings that are there are opened; if not, they are replaced unread.
         may_be_missing: Whether a replay without a cassette begins all the same: each call is then a miss.
@@ -92,6 +93,7 @@ class SessionRequest:
     places: Mapping[str, str] = field(default_factory=dict)
     mode: Mode | None = None
     is_current: bool = True
+    is_of_process: bool = False
     ambient: bool = True
     reads: bool = True
     may_be_missing: bool = False

@@ -5,14 +5,17 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+from weakref import WeakSet
 
 from agenttape_core.errors import NetworkBlockedError
 from agenttape_core.freeze import Frozen, freezing
-from agenttape_core.guard import Guard, guarding, in_reporting_thread, tracer_hosts, warn_of_late
+from agenttape_core.guard import Guard, guarding, in_telemetry, tracer_hosts, warn_of_late
 from agenttape_core.lifecycle.children import inherited
 from agenttape_core.lifecycle.entry_points import http_clients, integrations
 from agenttape_core.lifecycle.failures_of_children import FAILURES
@@ -57,6 +60,8 @@ class Surroundings:
         _release()
         if session.frozen is not None:
             session.frozen.begin()
+            if self._opened.prepared.request.is_of_process:
+                around.enter_context(_being_of_process(session))
             around.enter_context(freezing(_frozen_here, self._opened.prepared.header.freeze.kinds))
         around.callback(self._end)
         for connected in (integrations, http_clients) if session.http else (integrations,):
@@ -120,7 +125,7 @@ def _guard(opened: Opened) -> Guard:
         session.report.add_failure(blocked=str(error).partition("\n")[0])
         if session.closed:
             warn_of_late(error)
-        elif owning_session() in (None, session) and not in_reporting_thread():
+        elif owning_session() in (None, session) and not in_telemetry():
             session.latch(error)
 
     def is_live() -> bool:
@@ -202,11 +207,51 @@ def let_all_go() -> None:
         _close(stack)
 
 
+class _OfProcess(NamedTuple):
+    """A session that is that of a whole process, as of a command: all that begins in it belongs to the session.
+
+    Args:
+        session: The session.
+        apart: The threads that are real all the same: those that were there before, but for the main one, and those
+            of telemetry.
+        within: The threads that are not.
+    """
+
+    session: Session
+    apart: WeakSet[threading.Thread]
+    within: WeakSet[threading.Thread]
+
+    def has(self, thread: threading.Thread) -> bool:
+        if thread in self.within:
+            return True
+        if thread in self.apart:
+            return False
+        (self.apart if in_telemetry() else self.within).add(thread)
+        return thread in self.within
+
+
+_of_process: list[_OfProcess] = []
+
+
+@contextmanager
+def _being_of_process(session: Session) -> Iterator[None]:
+    older = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+    mine = _OfProcess(session, WeakSet(older), WeakSet())
+    _of_process.append(mine)
+    try:
+        yield
+    finally:
+        _of_process.remove(mine)
+
+
 def _frozen_here() -> Frozen | None:
     """Return what is frozen for the caller.
 
     In threads without a context, time and ids are real: a server that the test runs beside the agent must not draw
-    from the agent's ids.
+    from the agent's ids. Where the session is that of the process, such as that of a command, there is nothing beside
+    it: the threads of a server are its own.
     """
     session = context_session()
+    if session is None and _of_process and _of_process[-1].has(threading.current_thread()):
+        session = _of_process[-1].session
     return session.frozen_here() if session is not None else None

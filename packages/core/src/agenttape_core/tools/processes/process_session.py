@@ -49,6 +49,7 @@ def _request(config: RunConfig, address: str, member: str) -> SessionRequest:
         project=Project(project, replays_only=config.replays_only),
         may_be_missing=True,  # another process has recorded one: each call of this one is then a miss
         leaves_empty=True,
+        is_of_process=True,
         write_to=part_of(own, member),
         shown_as=config.shown(own) if Path.cwd() == project else own,
         key=config.key,

@@ -13,6 +13,7 @@ from agenttape_core.session import served_not_run
 from agenttape_core.settings import Unused
 from agenttape_core.tools.processes.merge import Merged
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig
+from agenttape_core.tools.processes.startup.agenttape_startup import REFUSED
 
 _FINDING, _CASSETTE, _INTERRUPTED = 1, 3, 130
 _SHOWN = 10
@@ -83,10 +84,7 @@ class Outcome:
         """Yield the summary: a line for each process, then the rest."""
         for report in self.reports:
             yield f"{self._path(report.address)}: {_counts(report)}"
-            yield from (f"refused: {line}" for line in report.drift[:_SHOWN])
-            if report.not_run:
-                yield served_not_run(report.not_run)
-            yield from (f"no boundary covers this, so a replay will refuse it: {line}" for line in report.outside)
+            yield from _details(report)
         if not self.reports:
             yield f"none of its Python processes made a call{' that can be recorded' if self.records else ''}"
         for one in self.made:
@@ -170,6 +168,15 @@ def _counts(report: ProcessReport) -> str:
     ]
     parts = [f"{len(report.served)} served", f"{report.executed} executed"]
     return ", ".join([*parts, *(f"{count} {word}" for count, word in counts if count)])
+
+
+def _details(report: ProcessReport) -> Iterator[str]:
+    yield from (f"refused: {line}" for line in report.drift[:_SHOWN])
+    if report.not_run:
+        yield served_not_run(report.not_run)
+    if not report.failure:  # else one of them is the failure
+        yield from (f"{REFUSED}{line}" for line in list(dict.fromkeys(report.blocked))[:_SHOWN])
+    yield from (f"no boundary covers this, so a replay will refuse it: {line}" for line in report.outside)
 
 
 class Findings(NamedTuple):

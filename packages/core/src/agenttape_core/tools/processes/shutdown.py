@@ -20,35 +20,21 @@ from agenttape_core.lifecycle.remedy import is_ours
 if TYPE_CHECKING:
     from agenttape_core.tools.processes.startup.agenttape_startup import Process
 
-_PATIENCE = 5.0
-"""Seconds that a process about to exit has for its recording: a lock it needs may never be released."""
-
 exit_now = os._exit
 
 
 def register_exit_hooks(process: Process) -> None:
-    """Register hooks that end the session where `atexit` does not run: in forks, at `os._exit`, and at SIGTERM."""
+    """Register hooks that end the session where `atexit` does not run: in forks, and at `os._exit`."""
 
     def leave(status: int) -> NoReturn:
-        if not process.is_over:
-            _in_time(process.end)
+        process.end_in_time()
         exit_now(status)
-
-    def terminated(number: int, frame: Any) -> None:  # noqa: ARG001 - the signature of handlers
-        if process.is_over:
-            return  # it is about to exit; supervisors often send SIGTERM more than once
-        process.is_terminated = True
-        _in_time(process.end)
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
 
     sys.excepthook = _short(sys.excepthook)
     os._exit = leave
     if hasattr(os, "register_at_fork"):
         # After the hooks of file locks, which were registered first.
         os.register_at_fork(after_in_child=process.open_after_fork)
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, terminated)
 
 
 def _short(shown: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,10 +90,3 @@ def signals_blocked() -> Iterator[None]:
             signal.signal(number, handler)
         if came:
             signal.raise_signal(came[0])
-
-
-def _in_time(work: Callable[[], None]) -> None:
-    """Run `work` in another thread, with a time limit: this thread may hold a lock that it needs."""
-    worker = threading.Thread(target=work, daemon=True)
-    worker.start()
-    worker.join(_PATIENCE)

@@ -2,11 +2,14 @@
 
 Most of these processes make no calls: installers, trackers, tools. So this imports nothing that is not loaded
 already, not even the package it belongs to, and waits until a framework or our own boundaries are imported. Nothing can
-be served before that, so in a replay nothing is let out either: a guard without a session judges what tries to get out.
+be served before that, so in a replay nothing is let out either: a guard without a session judges what tries to get out,
+from the first line of the program to its last. It stands before there is a second thread, so that nobody waits for the
+modules that it imports.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found] # what `signal` is built on, which takes longer to load
 import _thread
 import atexit
 import os
@@ -25,6 +28,9 @@ BEGIN, MAIN, NOTES, BLOCKED = "begin", "main", "notes", "blocked"
 """The files of that folder: the configuration for all, a mark of the main process, notes of processes without a
 report, and their refused attempts."""
 
+REFUSED = "refused, which is no failure: "
+"""The beginning of a line about telemetry."""
+
 _REACHING = frozenset(
     {
         *("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname"),
@@ -38,6 +44,8 @@ _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 _MAX_NAME = 60
 _PAUSE = 0.02
 """Seconds between two looks at the thread that opens the session."""
+_PATIENCE = 5.0
+"""Seconds that a process about to exit has for its recording: a lock it needs may never be released."""
 _MULTIPROCESSING = "from multiprocessing."
 """The beginning of the code that the module runs in its processes; its numbers differ from run to run."""
 
@@ -116,7 +124,7 @@ class Process:
         self._replayed = replayed
         self._egress = egress
         self._guarding: Any = None
-        """The guard of the time before the session, once there was something to judge."""
+        """In a replay, the guard of the time before the session and after it; `None` in a Python without AgentTape."""
         self._watched = frozenset(watched)
         self.is_over = False
         self.is_fork = False
@@ -130,11 +138,16 @@ class Process:
     def begin(self) -> None:
         """Wait for what needs a session."""
         os.environ[ADDRESS] = self.address
+        if self._replayed:
+            self._guard()
         sys.meta_path.insert(0, self)
         sys.addaudithook(self._audited)
         atexit.register(self.end)  # before all others, so that it is called after them
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
+        # Now, as this is the main thread: the session may be opened in another one, by the first request of a server.
+        if _signal.getsignal(_signal.SIGTERM) == _signal.SIG_DFL:
+            _signal.signal(_signal.SIGTERM, self._terminated)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Open the session before a module that needs one is executed, and leave the rest to others."""
@@ -158,6 +171,25 @@ class Process:
             if session is not None:
                 session.end()
                 _interrupted_again()
+
+    def end_in_time(self) -> None:
+        """End the session in another thread, with a time limit: this one may hold a lock that it needs."""
+        if self.is_over:
+            return
+        if self._session is None and not self._lock.locked():
+            self.is_over = True
+            return
+        ended = _thread.allocate_lock()
+        ended.acquire()
+
+        def work() -> None:
+            try:
+                self.end()
+            finally:
+                ended.release()
+
+        _thread.start_new_thread(work, ())
+        ended.acquire(timeout=_PATIENCE)
 
     def note(self, text: str, paper: str = NOTES) -> None:
         """Add a line to the notes, for what stands in no report."""
@@ -212,7 +244,7 @@ class Process:
         if event == "import":
             self._imported(args[0])
         elif event in _REACHING:
-            self._reached(event, args)
+            self._reached(event)
         elif event == "os.exec":
             if os.access(args[0], os.X_OK):  # else it fails, and this program goes on
                 self.end()
@@ -228,29 +260,39 @@ class Process:
             if top in self._watched or f"{top}.{below.partition('.')[0]}" in self._watched:
                 self._open()
 
-    def _reached(self, event: str, args: tuple[Any, ...]) -> None:
-        """Let a guard judge what happens before a session is open, or while it opens: the session brings its own."""
-        if not self._replayed or self._session is not None or self._guarding is not None:
-            return
-        try:
-            self._guard()
-        except ModuleNotFoundError as error:
+    def _reached(self, event: str) -> None:
+        """Refuse all in a replay by a Python that cannot have a guard."""
+        if self._replayed and self._guarding is None:
             blocked = f"blocked {event} in a replay: {sys.executable} has no AgentTape to replay with"
             self.note(blocked, BLOCKED)
-            raise RuntimeError(blocked) from error
-        sys.audit(event, *args)  # once more, for the guard that has come since
+            raise RuntimeError(blocked)
 
     def _guard(self) -> None:
-        from agenttape_core.guard import SUBPROCESS, Guard, guarding, in_reporting_thread  # only now, as above
+        """Judge what tries to get out before a session is open, and after its end: the session brings its own."""
+        try:
+            from agenttape_core.guard import SUBPROCESS, Guard, guarding, in_telemetry
+        except Exception:  # noqa: BLE001 - not installed here, or this Python is too old for it
+            return
 
         def blocked(error: BaseException) -> None:
-            if not in_reporting_thread():
-                self.note(str(error).partition("\n")[0], BLOCKED)
+            line = str(error).partition("\n")[0]
+            if in_telemetry():
+                self.note(f"{REFUSED}{line}")
+            else:
+                self.note(line, BLOCKED)
 
-        if self._guarding is None:
-            guard = Guard(name=self._replayed, egress=[*self._egress, SUBPROCESS], on_block=blocked)
-            self._guarding = guarding(guard, lambda: self._session is not None or self.is_over)
-            self._guarding.__enter__()
+        guard = Guard(name=self._replayed, egress=[*self._egress, SUBPROCESS], on_block=blocked)
+        self._guarding = guarding(guard, lambda: self._session is not None)
+        self._guarding.__enter__()
+
+    def _terminated(self, number: int, frame: Any) -> None:  # noqa: ARG002 - the signature of handlers
+        """End the session, and then as the signal would have ended this process."""
+        if self.is_over:
+            return  # it is about to exit; supervisors often send SIGTERM more than once
+        self.is_terminated = True
+        self.end_in_time()
+        _signal.signal(number, _signal.SIG_DFL)
+        _signal.raise_signal(number)
 
     def open_after_fork(self) -> None:
         """Leave the session to the process that this one was forked from, and open its own."""
@@ -266,11 +308,14 @@ class Process:
 
 
 def _waits_for_import(thread: int | None, importer: int) -> bool:
-    """Return True if a thread waits for another one to have imported a module."""
-    frame = sys._current_frames().get(thread) if thread is not None else None  # noqa: SLF001 - documented
-    if frame is None or frame.f_code.co_name != "acquire" or "importlib" not in frame.f_code.co_filename:
-        return False
-    return getattr(frame.f_locals.get("self"), "owner", None) == importer
+    """Return True if a thread waits until another one has imported a module, perhaps by way of further threads."""
+    frames = sys._current_frames()  # noqa: SLF001 - documented
+    while thread is not None and thread != importer:
+        frame = frames.pop(thread, None)
+        if frame is None or frame.f_code.co_name != "acquire" or "importlib" not in frame.f_code.co_filename:
+            return False
+        thread = getattr(frame.f_locals.get("self"), "owner", None)
+    return thread is not None
 
 
 def _interrupted_again() -> None:

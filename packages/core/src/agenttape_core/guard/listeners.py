@@ -1,0 +1,41 @@
+"""The ports that are listened on, where the system lists them: on Linux."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+_LISTENING = "0A"
+"""The state of a socket that listens, in `/proc/net/tcp`."""
+
+
+def is_listened_on(port: int) -> bool:
+    """Return True if anybody listens on a port of this machine, also if that cannot be known."""
+    try:
+        return any(found == port for found, _ in _listeners())
+    except OSError:
+        return True
+
+
+def is_own_server(port: int) -> bool:
+    """Return True if this process holds a socket that listens on a port; false if that cannot be known."""
+    try:
+        wanted = {f"socket:[{inode}]" for found, inode in _listeners() if found == port}
+        return bool(wanted) and any(_target(link) in wanted for link in Path("/proc/self/fd").iterdir())
+    except OSError:
+        return False
+
+
+def _listeners() -> Iterator[tuple[int, str]]:
+    """Yield the port and the inode of each socket that listens."""
+    for table in [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]:
+        for row in map(str.split, table.splitlines()[1:]):
+            if row[3] == _LISTENING:
+                yield int(row[1].rpartition(":")[2], 16), row[9]
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:  # it was closed meanwhile
+        return ""
