@@ -8,6 +8,8 @@ READY := $(VENV)/.ready
 OPENAI := .venv-llamaindex-openai
 # The packages that are imported within sessions.
 IMPORTS := .venv-imports
+# LangGraph's server.
+SERVERS := .venv-servers
 NAMES := core langchain langgraph llamaindex
 SOURCES := $(patsubst %,packages/%/src,$(NAMES))
 # The integrations whose oldest and newest versions are tested in environments of their own.
@@ -26,7 +28,7 @@ OF := tests/core
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick oldest newest openai imports check lint types docs site bench viewer clean
+.PHONY: help demo test quick oldest newest openai imports servers check lint types docs site bench viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -84,6 +86,16 @@ $(IMPORTS)/.ready: pyproject.toml packages/core/pyproject.toml
 	$(PYTHON) -m venv $(IMPORTS)
 	$(IMPORTS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
 	$(IMPORTS)/bin/python -m pip install --quiet --disable-pip-version-check -e packages/core --group imports
+	@touch $@
+
+servers: $(SERVERS)/.ready ## Record `langgraph dev` as it stands, and replay it, in an environment of its own.
+	$(SERVERS)/bin/python tests/servers/run.py
+
+$(SERVERS)/.ready: pyproject.toml $(wildcard packages/*/pyproject.toml)
+	$(PYTHON) -m venv $(SERVERS)
+	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
+	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-e 'packages/core[cli]' -e packages/langchain -e packages/langgraph --group servers
 	@touch $@
 
 check: lint types test ## All that gates a change: lint, types, import layers, docs, tests.
