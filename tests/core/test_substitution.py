@@ -6,7 +6,7 @@ import asyncio
 import copy
 import functools
 import pickle
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -134,6 +134,24 @@ def test_replaced_methods_are_taped_as_they_are_then(tmp_path: Path, monkeypatch
         assert len(cassette.interactions) == 1
         assert {**vars(Mine), "one": None} == {**before, "one": None}
         monkeypatch.setattr(Mine, "one", lambda _, __: "b")
+
+
+def test_methods_and_classes_that_come_later_are_taped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found in the classes of a family is looked for anew when one has changed, or another one has come."""
+
+    def recorded(name: str, call: Callable[[], object]) -> list[str]:
+        with use_cassette(tmp_path / f"{name}.yaml", mode="all", unused="ignore") as cassette, wrapping(FAMILY):
+            call()
+        return [item.name for item in cassette.interactions]
+
+    assert recorded("default", lambda: Mine().two("a")) == ["one"]
+    monkeypatch.setattr(Mine, "two", lambda *_: "own", raising=False)
+    assert recorded("own", lambda: Mine().two("a")) == ["two"]
+    monkeypatch.undo()
+    assert recorded("again", lambda: Mine().two("a")) == ["one"]
+    later: Any = type("Later", (Mine,), {"two": lambda *_: "later", "__module__": __name__, "__qualname__": "Later"})
+    assert recorded("later", lambda: later().two("a")) == ["two"]
+    assert recorded("of the base", lambda: later().one("a")) == ["one"]
 
 
 def test_mixins_are_taped_where_they_are_mixed_in(tmp_path: Path) -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 from agenttape_core.acts import Interface, recording_through
 from agenttape_core.integration.alias import is_alias, is_alias_class
+from agenttape_core.integration.in_memory import number_declared
 from agenttape_core.integration.leaves import Family
 
 _MISSING = object()
@@ -26,8 +28,7 @@ def wrapping(family: Family) -> Iterator[None]:
     """Wrap the leaf methods of all classes of a family while inside."""
     wrapped = _Wrapped(family)
     try:
-        wrapped.wrap_base()
-        wrapped.wrap_classes(_below(family.base))
+        wrapped.wrap_all()
         wrapped.follow()
         with recording_through(Interface(family.base, functools.partial(_is_recorded, family))):
             yield
@@ -67,11 +68,47 @@ def _below(base: type) -> list[type]:
     return list(found)
 
 
+def _mro_of(classes: Iterable[type]) -> list[type]:
+    """Return classes with all that they inherit from, each once."""
+    return list(dict.fromkeys(each for cls in classes for each in cls.__mro__))
+
+
+class _Found(NamedTuple):
+    """The methods of a family that are to be wrapped, and by what it is known that they still are all.
+
+    Args:
+        classes: The classes of the family.
+        declared: The number of classes that were declared to be in memory.
+        sizes: The namespaces of these classes and of those they inherit from, with the number of their names.
+        named: Every attribute there that has the name of a leaf.
+        methods: The methods to wrap.
+    """
+
+    classes: list[type]
+    declared: int
+    sizes: list[tuple[Mapping[str, Any], int]]
+    named: list[tuple[Mapping[str, Any], str, Any]]
+    methods: list[_Method]
+
+    def holds(self, classes: list[type]) -> bool:
+        """Return whether nothing has changed since."""
+        return (
+            self.classes == classes
+            and self.declared == number_declared()
+            and all(len(names) == size for names, size in self.sizes)
+            and all(names.get(name) is value for names, name, value in self.named)
+        )
+
+
+_Method: TypeAlias = tuple[type, str, Any]
+_found: WeakKeyDictionary[Family, _Found] = WeakKeyDictionary()
+
+
 class _Wrapped:
     """The methods of a family that are wrapped, and what stood in their place.
 
     Every opening of a session looks at all classes of all families, hundreds in a process with a large test suite. So
-    a class costs one intersection of names unless it has leaf methods of its own.
+    what was found there is kept, and holds until a class has come, gone or changed.
     """
 
     def __init__(self, family: Family) -> None:
@@ -79,15 +116,35 @@ class _Wrapped:
         self._names = family.leaves.keys()
         self._before: list[tuple[type, str, Any, Any]] = []
 
-    def wrap_base(self) -> None:
+    def wrap_all(self) -> None:
+        classes = _below(self._family.base)
+        lasting = [cls for cls in classes if "<locals>" not in cls.__qualname__]  # the others would never be freed
+        found = _found.get(self._family)
+        if found is None or not found.holds(lasting):
+            found = _found[self._family] = self._look_at(lasting)
+        for method in found.methods:
+            self._wrap(*method)
+        if len(lasting) < len(classes):
+            local = [cls for cls in classes if "<locals>" in cls.__qualname__]
+            for method in self._of_classes(local, _mro_of(local)):
+                self._wrap(*method)
+
+    def _look_at(self, classes: list[type]) -> _Found:
+        names, every = self._names, _mro_of([self._family.base, *classes])
+        return _Found(
+            classes=classes,
+            declared=number_declared(),
+            sizes=[(vars(cls), len(vars(cls))) for cls in every],
+            named=[(vars(cls), name, vars(cls)[name]) for cls in every for name in names & vars(cls).keys()],
+            methods=[*self._of_base(), *self._of_classes(classes, every)],
+        )
+
+    def _of_base(self) -> Iterator[_Method]:
         for name in sorted(self._family.defaults):
             places = (vars(cls) for cls in self._family.base.__mro__)
-            self._wrap(self._family.base, name, next(place[name] for place in places if name in place))
-
-    def wrap_classes(self, classes: list[type]) -> None:
-        foreign = self._foreign(set[type]().union(*(cls.__mro__ for cls in classes)))
-        for cls in classes:
-            self._wrap_class(cls, foreign)
+            real = next(place[name] for place in places if name in place)
+            if _is_implemented(real):
+                yield self._family.base, name, real
 
     def follow(self) -> None:
         """Wrap the methods of classes that are defined from now on, as soon as they are."""
@@ -98,7 +155,8 @@ class _Wrapped:
             real: Callable[..., None]
             real = super(base, cls).__init_subclass__ if before is _MISSING else before.__get__(None, cls)
             real(**kwargs)
-            self._wrap_class(cls, self._foreign(cls.__mro__))
+            for method in self._of_classes([cls], cls.__mro__):
+                self._wrap(*method)
 
         self._put(base, "__init_subclass__", classmethod(__init_subclass__), before)
 
@@ -113,16 +171,19 @@ class _Wrapped:
             else:
                 setattr(cls, name, before)
 
-    def _foreign(self, classes: Iterable[type]) -> set[type]:
-        """Return the classes outside of the family that have a method of the name of a leaf."""
-        named = (cls for cls in classes if not self._names.isdisjoint(vars(cls)))
-        return {cls for cls in named if not issubclass(cls, self._family.base)}
+    def _of_classes(self, classes: Iterable[type], every: Iterable[type]) -> Iterator[_Method]:
+        """Yield the leaf methods of classes.
 
-    def _wrap_class(self, cls: type, foreign: set[type]) -> None:
-        methods = self._methods(cls, foreign)
-        if methods and self._is_wanted(cls):
-            for name, real in methods.items():
-                self._wrap(cls, name, real)
+        Args:
+            classes: The classes.
+            every: They, and all that they inherit from.
+        """
+        named = (cls for cls in every if not self._names.isdisjoint(vars(cls)))
+        foreign = {cls for cls in named if not issubclass(cls, self._family.base)}
+        for cls in classes:
+            methods = self._methods(cls, foreign)
+            if methods and self._is_wanted(cls):
+                yield from ((cls, name, real) for name, real in methods.items() if _is_implemented(real))
 
     def _methods(self, cls: type, foreign: set[type]) -> dict[str, Any]:
         """Return the leaf methods that are written in a class, or that it inherits from outside of the family."""
@@ -136,15 +197,17 @@ class _Wrapped:
         return not is_alias_class(cls) and cls not in self._family.delegating and self._family.is_boundary(cls)
 
     def _wrap(self, cls: type, name: str, real: Any) -> None:
-        if _is_method(real) and not getattr(real, "__isabstractmethod__", False):
-            self._put(cls, name, self._family.ambient(cls, name, real), vars(cls).get(name, _MISSING))
+        self._put(cls, name, self._family.ambient(cls, name, real), vars(cls).get(name, _MISSING))
 
     def _put(self, cls: type, name: str, ours: Any, before: Any) -> None:
         setattr(cls, name, ours)
         self._before.append((cls, name, ours, before))
 
 
-def _is_method(value: Any) -> bool:
+def _is_implemented(value: Any) -> bool:
+    """Return whether an attribute of a class is a method of its objects, with code of its own."""
+    if getattr(value, "__isabstractmethod__", False):
+        return False
     return isinstance(value, FunctionType | property) or (
         inspect.isroutine(value) and not isinstance(value, staticmethod | classmethod)
     )

@@ -40,6 +40,11 @@ def in_memory(cls: ClassT) -> ClassT:
     return cls
 
 
+def number_declared() -> int:
+    """Return how many classes have been declared to keep what they hold in this process."""
+    return len(_declared)
+
+
 class InMemoryClasses:
     """The classes of one family whose objects keep what they hold in this process.
 
