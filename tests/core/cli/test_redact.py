@@ -108,7 +108,9 @@ def test_a_value_of_a_variable(command: Any, folder: Path, monkeypatch: pytest.M
         },
         outcome=Outcome(status="streamed", chunks=[VALUE[:6], VALUE[6:], {"encoded": hidden}], ended="exhausted"),
     )
-    header = Header.model_validate({"name": VALUE, "redaction": {"key": "ab" * 32}, "volatile": {"turns": [[VALUE]]}})
+    header = Header.model_validate(
+        {"name": VALUE, "redaction": {"key": "ab" * 32}, "volatile": {"turns": [[VALUE]], "readings": {VALUE: "0"}}}
+    )
     write_cassette(folder / "all.jsonl.gz", header, [item])
     monkeypatch.setenv("INTERNAL", VALUE)
 

@@ -80,14 +80,22 @@ def test_everywhere(command: Any, folder: Path) -> None:
     encoded = base64.b64encode(f"the key is {KEY}".encode()).decode()
     step = Step(number=1, kind="event", name="e", address="run", data={"encoded": encoded, KEY: 1})
     header = Header.model_validate(
-        {"name": "n", "tags": [KEY], "input": {"x": KEY}, "volatile": {"turns": [[f"run/{KEY}"]], "python": KEY}}
+        {
+            "name": "n",
+            "tags": [KEY],
+            "input": {"x": KEY},
+            "volatile": {"turns": [[f"run/{KEY}"]], "readings": {f"run/{KEY} a": "0"}, "python": KEY},
+        }
     )
     write_cassette(folder / "all.yaml", header, [item, step])
 
     found = leaks(command("scan", "all.yaml", "--json"))
 
     assert {(record, place.split("[REDACTED")[0]) for record, place, _ in found} == {
-        *(("header", place) for place in ("tags[0]", "input.x", "volatile.turns[0][0]", "volatile.python")),
+        *(
+            ("header", place)
+            for place in ("tags[0]", "input.x", "volatile.turns[0][0]", "volatile.readings.run/", "volatile.python")
+        ),
         *(("interaction 1", place) for place in ("name", "address", "tags[0]", "metadata.note", "request.arguments")),
         *(("interaction 1", place) for place in ("outcome.chunks[0]", "outcome.error.message")),
         *(("step 1", place) for place in ("data.encoded", "data.")),

@@ -34,7 +34,7 @@ argument, a closure (use `lambda: datetime.now()`). Neither can C code that asks
 from agenttape_core.freeze.backoff import register_backoff
 from agenttape_core.freeze.environment import Environment
 from agenttape_core.freeze.frozen import Frozen, Lookup
-from agenttape_core.freeze.frozen_function import Replacement
+from agenttape_core.freeze.frozen_function import Replacement, current
 from agenttape_core.freeze.install import freezing, register_seam
 from agenttape_core.freeze.kinds import DEFAULT_KINDS, KINDS, TICKING, Kind, check_kinds
 
@@ -48,6 +48,7 @@ __all__ = [
     "Lookup",
     "Replacement",
     "check_kinds",
+    "current",
     "freezing",
     "register_backoff",
     "register_seam",

@@ -58,11 +58,11 @@ def _of_clock(frozen: Frozen, real: Real) -> Callable[[int], Any]:
 
 def _sleep(frozen: Frozen, real: Real) -> Callable[[float], None]:
     def sleep(seconds: float, /) -> None:
-        since = frozen.passed
+        begun = frozen.begin_wait()
         if not frozen.skips_backoff or not is_backing_off():
             real(seconds)
         if calling_module(_PASSING) != "subprocess":  # which polls, as often as the machine is slow: see `waiting`
-            frozen.pass_time(seconds, since=since)
+            frozen.end_wait(begun, seconds)
 
     return sleep
 

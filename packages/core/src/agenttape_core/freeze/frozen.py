@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.freeze.callers import imports_under_way
+from agenttape_core.freeze.callers import calling_frame, imports_under_way
 from agenttape_core.freeze.kinds import TICKING, check_kinds, family
+from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.reentrancy import ask
 from agenttape_core.freeze.spinning import Spinning
+from agenttape_core.freeze.strands import Strand, Strands
 from agenttape_core.freeze.streams import Stream
 from agenttape_core.freeze.struct_time import TIME_ORDERED, VERSIONS, uuid_from
 from agenttape_core.freeze.time_machine import travelled_time
@@ -28,6 +31,27 @@ _REAL_MONOTONIC = time.monotonic
 _WAKING = 0.0001
 """Seconds by which every sleep is longer than was asked for, as real ones are."""
 _SEED_BITS = 256
+_DIGITS = 6
+"""The clock is exact to the microsecond, as `datetime` is."""
+_PASSING = frozenset(f"agenttape_core.freeze.{name}" for name in ("frozen", "frozen_function", "clock", "dates"))
+
+
+class Begun(NamedTuple):
+    """The beginning of a wait.
+
+    Args:
+        since: The seconds by which the clock had passed by then.
+        strand: The strand that waits.
+        switches: The turns that strands had had by then.
+        calls: The number of calls that had begun by then.
+        beside_call: Whether a call was under way.
+    """
+
+    since: float
+    strand: Strand
+    switches: int
+    calls: int
+    beside_call: bool
 
 
 class Frozen:
@@ -48,7 +72,9 @@ class Frozen:
         environment: What the session knows of environment variables, when `env` is frozen.
         skips_backoff: Whether frameworks do not really sleep between two attempts. See `backoff`.
         outer: For the code of a tool: what is kept fixed around it. See `within`.
+        place: For the code of a tool: the address of the call.
         is_under_way: Returns True while a call of the session is under way beside the caller. See `waiting`.
+        readings: What strands that were interleaved read in the recording, by strand and package. See `readings`.
 
     Raises:
         ConfigurationError: A kind is not known, or two of them exclude each other.
@@ -65,6 +91,8 @@ class Frozen:
         skips_backoff: bool = False,
         outer: Frozen | None = None,
         is_under_way: Callable[[], bool] = lambda: False,
+        readings: Mapping[str, str] | None = None,
+        place: str = "",
     ) -> None:
         check_kinds(kinds)
         self.kinds = frozenset(map(family, kinds))
@@ -79,6 +107,9 @@ class Frozen:
         """The number of calls that have begun."""
         self._is_under_way = is_under_way
         self._spinning = Spinning(self.is_under_way)
+        self._strands: Strands = outer._strands if outer is not None else Strands()  # noqa: SLF001 - its own class
+        self._log: ReadingLog = outer._log if outer is not None else ReadingLog(readings)  # noqa: SLF001 - its own class
+        self._readings = self._log.readings(place)
         self._scope = scope
         self._streams: dict[tuple[str, str], Stream] = {}
         self._ticks: Counter[str] = Counter()
@@ -94,6 +125,8 @@ class Frozen:
         """
         self._imports_around: int = imports_under_way() if self._outer is None else self._outer._imports_around  # noqa: SLF001
         self._ticks_since = _REAL_MONOTONIC() if self._is_ticking else None
+        if self._outer is None:
+            self._strands.begin()
 
     def within(self, place: str, moment: float, nonce: str) -> Frozen:
         """Return what is kept fixed for the code of one tool: its own clock, its own ids and random numbers.
@@ -111,6 +144,7 @@ class Frozen:
             environment=self.environment,
             outer=self,
             is_under_way=self._is_under_way,
+            place=place,
         )
 
     @property
@@ -133,32 +167,68 @@ class Frozen:
             return travelled
         if self._ticks_since is not None:
             return self._began + _REAL_MONOTONIC() - self._ticks_since
-        self._passed = self._spinning.read(self._passed)
-        return self._began + self._passed
+        frame = calling_frame(_PASSING)
+        passed = self._spinning.read(self._passed, frame)
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0] if frame is not None else ""
+        passed = self._readings.read(self._strands.touch().name, package, passed)
+        if passed > self._passed:
+            with self._lock:
+                self._passed = max(self._passed, passed)
+        return self._began + passed
 
     @property
     def passed(self) -> float:
         """The seconds by which the standing clock has passed since the session began."""
         return self._passed
 
+    def readings(self) -> dict[str, str]:
+        """Return what strands that were interleaved have read, by strand and package."""
+        return self._log.made()
+
+    def prepare(self, context: Context, work: Callable[..., Any]) -> None:
+        """Count work that will run in a context as a strand of its own, begun here."""
+        if "clock" in self.kinds and not self._is_ticking:
+            self._strands.prepare(context, work)
+
     @property
     def clock_ns(self) -> int:
         """The frozen moment in nanoseconds since the epoch, exact to the microsecond, as `datetime` is."""
         return _nanoseconds(self.clock)
 
-    def pass_time(self, seconds: float, *, since: float) -> None:
-        """Move the standing clock on; called when a wait of the session's own code has ended.
+    def begin_wait(self) -> Begun:
+        """Begin a wait of the session's own code."""
+        strand = self._strands.touch()
+        return Begun(self._passed, strand, self._strands.switches, self.calls, self.is_under_way())
 
-        Waits side by side take as long as the longest of them. One of no time only lets others have their turn; how
-        many of those there are is up to the schedule.
+    def end_wait(self, begun: Begun, seconds: float, *, is_own: bool = True) -> None:
+        """Move the standing clock on, as a wait has ended. One of no time only lets others have their turn.
 
         Args:
+            begun: Its beginning.
             seconds: How long the code wanted to wait.
-            since: The seconds by which the clock had passed when the wait began.
+            is_own: Whether the strand itself waited; false for a timer, beside which it may do something else.
+        """
+        if seconds <= 0:
+            return
+        strands, passes = self._strands, seconds + _WAKING
+        is_beside = begun.beside_call or begun.calls != self.calls or begun.switches != strands.switches
+        self._log.is_interleaved = self._log.is_interleaved or is_beside or self.is_under_way()
+        if is_own:
+            self._readings.waited(begun.strand.name, passes)
+        self.pass_time(seconds, since=begun.since)
+
+    def pass_time(self, seconds: float, *, since: float) -> None:
+        """Move the standing clock on.
+
+        Waits side by side take as long as the longest of them.
+
+        Args:
+            seconds: The seconds by which it is to pass.
+            since: The seconds by which it had passed when the wait for them began.
         """
         if seconds > 0:
             with self._lock:
-                self._passed = max(self._passed, since + seconds + _WAKING)
+                self._passed = max(self._passed, round(since + seconds + _WAKING, _DIGITS))
                 self._spinning.reset()
 
     def is_under_way(self) -> bool:

@@ -27,10 +27,10 @@ async def sleep_and_pass(delay: float, result: T) -> T:
     """Sleep for real, then let the frozen clock of the caller's session pass by as much."""
     frozen = current()
     is_skipped = frozen is not None and frozen.skips_backoff and is_backing_off()
-    since = frozen.passed if frozen is not None else 0.0
+    begun = frozen.begin_wait() if frozen is not None and delay > 0 else None
     slept: T = await _REAL(0 if is_skipped else delay, result)  # other tasks have their turn even so
-    if frozen is not None:
-        frozen.pass_time(delay, since=since)
+    if frozen is not None and begun is not None:
+        frozen.end_wait(begun, delay)
     return slept
 
 

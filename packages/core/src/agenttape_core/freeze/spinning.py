@@ -8,9 +8,8 @@ ticks, of which the loop sees each, so that the moment at which it ends is the s
 from __future__ import annotations
 
 import time
+import types
 from collections.abc import Callable
-
-from agenttape_core.freeze.callers import calling_frame
 
 PATIENCE = 100_000
 """Readings of one line, without any other event of the session between them, that are taken for a loop that waits. A
@@ -18,9 +17,6 @@ loop that does nothing else gets there in a tenth of a second, a program that st
 TICK = 0.01
 """Seconds by which the clock passes at once."""
 
-_PASSING = frozenset(
-    f"agenttape_core.freeze.{name}" for name in ("spinning", "frozen", "frozen_function", "clock", "dates")
-)
 _REAL_MONOTONIC = time.monotonic
 
 
@@ -41,16 +37,16 @@ class Spinning:
         self._readings.clear()
         self._due = None
 
-    def read(self, passed: float) -> float:
+    def read(self, passed: float, frame: types.FrameType | None) -> float:
         """Count a reading by the line that reads.
 
         Args:
             passed: The seconds by which the clock has passed.
+            frame: The frame of the code that reads.
 
         Returns:
             The seconds by which it has passed now.
         """
-        frame = calling_frame(_PASSING)
         place = (id(frame.f_code), frame.f_lasti) if frame is not None else (0, 0)
         readings = self._readings.get(place, 0)
         if readings < PATIENCE:
@@ -65,4 +61,4 @@ class Spinning:
         if now < self._due:
             return passed
         self._due += TICK
-        return passed + TICK
+        return round(passed + TICK, 6)

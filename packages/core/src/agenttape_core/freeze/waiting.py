@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from agenttape_core.freeze.callers import MACHINERY, calling_module, is_of_a_library
-from agenttape_core.freeze.frozen import Frozen
+from agenttape_core.freeze.frozen import Begun, Frozen
 from agenttape_core.freeze.frozen_function import FrozenFunction, active
 from agenttape_core.freeze.immutable import Exchange
 
@@ -40,20 +40,22 @@ class Wait(NamedTuple):
 
     Args:
         frozen: What is kept fixed for the session that waits.
-        since: The seconds by which its clock had passed by then.
+        begun: Its beginning.
         seconds: The time after which it times out, rounded up.
-        calls: The number of calls that had begun by then.
     """
 
     frozen: Frozen
-    since: float
+    begun: Begun
     seconds: float
-    calls: int
 
-    def timed_out(self) -> None:
-        """Let the clock pass, unless a call is under way, or was meanwhile."""
-        if self.calls == self.frozen.calls and not self.frozen.is_under_way():
-            self.frozen.pass_time(self.seconds, since=self.since)
+    def timed_out(self, *, is_own: bool = True) -> None:
+        """Let the clock pass, unless a call is under way, or was meanwhile.
+
+        Args:
+            is_own: Whether the strand itself waited; false for a timer.
+        """
+        if self.begun.calls == self.frozen.calls and not self.frozen.is_under_way():
+            self.frozen.end_wait(self.begun, self.seconds, is_own=is_own)
 
 
 def wait_of(seconds: object) -> Wait | None:
@@ -63,7 +65,7 @@ def wait_of(seconds: object) -> Wait | None:
     frozen = active("clock")
     if frozen is None or frozen.is_under_way() or is_of_a_library():
         return None
-    return Wait(frozen, frozen.passed, rounded_up(seconds), frozen.calls)
+    return Wait(frozen, frozen.begin_wait(), rounded_up(seconds))
 
 
 def rounded_up(seconds: float) -> float:
@@ -189,7 +191,7 @@ class _Timer:
         self._callback = callback
 
     def __call__(self, *args: Any) -> Any:
-        self._wait.timed_out()
+        self._wait.timed_out(is_own=False)
         return self._callback(*args)
 
     def __repr__(self) -> str:

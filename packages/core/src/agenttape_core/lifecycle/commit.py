@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import shown_path
-from agenttape_core.lifecycle.header import finished_header, with_environment, with_turns
+from agenttape_core.lifecycle.header import finished_header, with_environment, with_readings, with_turns
 from agenttape_core.lifecycle.open_session import Opened, Prepared, recoverable
 from agenttape_core.matching import Order, Place
 from agenttape_core.schema import Header, IndexRow, Interaction, Step, Timing
@@ -116,6 +116,8 @@ def _header(prepared: Prepared, session: Session) -> Header:
     header, derivation, frozen = prepared.header, prepared.request.derivation, session.frozen
     if frozen is not None and frozen.environment is not None:
         header = with_environment(header, frozen.environment.learned, prepared.redactor)
+    if frozen is not None:
+        header = with_readings(header, frozen.readings())
     if prepared.request.is_current:
         header = with_turns(header, session.turns.groups())
     if derivation is not None or not session.policy.records:

@@ -135,6 +135,11 @@ def with_turns(header: Header, turns: list[list[str]]) -> Header:
     return header.model_copy(update={"volatile": header.volatile.model_copy(update={"turns": turns})})
 
 
+def with_readings(header: Header, readings: Mapping[str, str]) -> Header:
+    """Return a header that holds what interleaved strands have read from the frozen clock."""
+    return header.model_copy(update={"volatile": header.volatile.model_copy(update={"readings": dict(readings)})})
+
+
 def finished_header(
     header: Header, timings: Mapping[int, Timing], steps: Mapping[int, StepTiming] | None = None
 ) -> Header:

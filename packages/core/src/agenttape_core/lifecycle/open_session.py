@@ -275,4 +275,5 @@ def _frozen(prepared: Prepared) -> Frozen | None:
         environment=Environment(freeze.environment, learns=not policy.offline),
         skips_backoff=policy.offline,
         is_under_way=call_is_under_way,
+        readings={} if policy.replaces else volatile.readings,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -12,6 +12,9 @@ from agenttape_core.schema.step import StepTiming
 
 FORMAT_VERSION = 2
 """The integer version that this library writes, and the newest it reads."""
+
+_READINGS = r"^(?:@\d+|\d+(?:\.\d+)?(?:\*\d+)?)(?: (?:@\d+|\d+(?:\.\d+)?(?:\*\d+)?))*$"
+"""Readings of the clock, such as `0*3 0.2001 @1 0.4002*2`: see `freeze.readings`."""
 
 
 class Freeze(Record):
@@ -46,6 +49,8 @@ class Volatile(Record):
     """Versions of the distributions that shaped the recording."""
     turns: list[list[str]] = Field(default_factory=list)
     """Groups of addresses of calls that overlapped, each in the order in which they ended."""
+    readings: dict[str, Annotated[str, Field(pattern=_READINGS)]] = Field(default_factory=dict)
+    """The moments at which interleaved strands read the frozen clock, by strand and package."""
     steps: dict[int, StepTiming] = Field(default_factory=dict)
     """By the number of the step."""
     timings: dict[int, Timing] = Field(default_factory=dict)

@@ -14,6 +14,7 @@ from contextvars import Context
 from threading import Lock
 from typing import Any, cast
 
+from agenttape_core.freeze import current
 from agenttape_core.matching import Branch, current_branch, enter_branch
 from agenttape_core.session.context import current_session
 from agenttape_core.session.giving_up import Work
@@ -112,6 +113,9 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
             if fork is not None:
                 with suppress(RuntimeError):  # a context that is in use already, for several pieces of work
                     context.run(enter_branch, fork)
+            frozen = current()
+            if frozen is not None:
+                frozen.prepare(context, args[0] if args else fn)
             return real(self, work, *args, **kwargs)
         origin = origin_here(is_work=True)
         if fork is None and origin is None:

@@ -147,11 +147,19 @@ def _header(headers: Sequence[Header]) -> Header:
     first = min(headers, key=lambda header: header.volatile.created)
     environment: dict[str, str | None] = {}
     packages: dict[str, str] = {}
+    readings: dict[str, str] = {}
     for header in headers:
+        readings |= header.volatile.readings
         environment |= header.freeze.environment
         packages |= header.volatile.packages
     turns = [group for header in headers for group in header.volatile.turns]
-    volatile = {"turns": turns, "packages": dict(sorted(packages.items())), "timings": {}, "steps": {}}
+    volatile = {
+        "turns": turns,
+        "readings": readings,
+        "packages": dict(sorted(packages.items())),
+        "timings": {},
+        "steps": {},
+    }
     return first.model_copy(
         update={
             "freeze": first.freeze.model_copy(update={"environment": dict(sorted(environment.items()))}),

@@ -42,6 +42,7 @@ class Replacing:
             "python": gone(redact.text(volatile.python)),
             "packages": gone({name: redact.text(version) for name, version in volatile.packages.items()}),
             "turns": gone(volatile.turns),
+            "readings": gone(volatile.readings),
         }
         fields = {
             "name": gone(header.name),

@@ -1,0 +1,175 @@
+"""The readings of the frozen clock, so that a replay reads what the recording read.
+
+The clock of a session is moved by waits, of whichever strand. A strand that reads it beside the waits of others reads a
+moment that depends on who was faster. So each strand's readings are counted, and where strands were interleaved, the
+recording keeps what they read: `0*3 0.2001 @1 0.4002*2` are three readings at the beginning, one when the clock had
+passed by 0.2001 s, and two after the strand's own first wait. Between two waits of its own a strand's readings are told
+apart by their number, and those of different packages are counted apart: a tracer may be there or not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+Runs = dict[int, list[tuple[float, int]]]
+"""By the number of the strand's own waits that had ended: moments in seconds since the beginning, and how often each
+was read."""
+
+
+def _parsed(text: str) -> Runs:
+    """Parse the readings of one strand by one package; the header has checked the text."""
+    runs: Runs = {}
+    waits = 0
+    for token in text.split():
+        if token.startswith("@"):
+            waits = int(token[1:])
+        else:
+            moment, _, count = token.partition("*")
+            runs.setdefault(waits, []).append((float(moment), int(count or 1)))
+    return runs
+
+
+def _written(runs: Runs) -> str:
+    return " ".join(_tokens(runs))
+
+
+def _tokens(runs: Runs) -> Iterator[str]:
+    for waits, moments in runs.items():
+        if waits:
+            yield f"@{waits}"
+        for moment, count in moments:
+            text = f"{moment:.6f}".rstrip("0").rstrip(".")
+            yield f"{text}*{count}" if count > 1 else text
+
+
+class _Strand:
+    """A strand's own waits, and the moment before which it cannot read."""
+
+    __slots__ = ("floor", "waits")
+
+    def __init__(self) -> None:
+        self.floor = 0.0
+        self.waits = 0
+
+
+class _Reader:
+    """The readings of one strand by one package."""
+
+    __slots__ = ("_count", "_recorded", "_waits", "runs")
+
+    def __init__(self, recorded: Runs) -> None:
+        self._recorded = recorded
+        self._waits = 0
+        self._count = 0
+        self.runs: Runs = {}
+
+    def recorded(self, waits: int) -> float | None:
+        """Return what the recording read here, and count the reading; `None` if it read nothing here."""
+        if waits != self._waits:
+            self._waits, self._count = waits, 0
+        self._count += 1
+        count = self._count
+        for moment, times in self._recorded.get(waits, ()):
+            count -= times
+            if count <= 0:
+                return moment
+        return None
+
+    def note(self, waits: int, moment: float) -> None:
+        runs = self.runs.setdefault(waits, [])
+        if runs and runs[-1][0] == moment:
+            runs[-1] = moment, runs[-1][1] + 1
+        else:
+            runs.append((moment, 1))
+
+
+class Readings:
+    """The readings of one clock: the session's, or that of a tool's code. Thread-safe.
+
+    Args:
+        log: Those of the recording, and the place of those of this run.
+        place: The address of the tool; empty for the session.
+    """
+
+    def __init__(self, log: ReadingLog, place: str = "") -> None:
+        self._log = log
+        self._prefix = f"{place} > " if place else ""
+        self._strands: dict[str, _Strand] = {}
+        self._readers: dict[tuple[str, str], _Reader] = {}
+        self._lock = threading.Lock()
+
+    def read(self, strand: str, package: str, passed: float) -> float:
+        """Return the moment that a strand reads, in seconds since the beginning.
+
+        Args:
+            strand: The name of the strand.
+            package: The top-level name of the module that reads.
+            passed: The seconds by which the clock has passed in this run.
+        """
+        with self._lock:
+            mine = self._strands.get(strand) or self._strands.setdefault(strand, _Strand())
+            reader = self._readers.get((strand, package)) or self._begin(strand, package)
+            recorded = reader.recorded(mine.waits)
+            # What the strand itself has waited is certain, also in a program that waits more often than it did.
+            moment = max(passed if recorded is None else recorded, mine.floor)
+            mine.floor = moment
+            reader.note(mine.waits, moment)
+            return moment
+
+    def waited(self, strand: str, seconds: float) -> None:
+        """Note that a strand has waited by itself."""
+        with self._lock:
+            mine = self._strands.get(strand) or self._strands.setdefault(strand, _Strand())
+            mine.waits += 1
+            mine.floor = round(mine.floor + seconds, 6)
+
+    def made(self) -> dict[str, str]:
+        """Return what was read so far, as text, by strand and package."""
+        with self._lock:
+            return {self._key(*key): _written(reader.runs) for key, reader in self._readers.items()}
+
+    def _begin(self, strand: str, package: str) -> _Reader:
+        recorded = self._log.recorded(self._key(strand, package))
+        return self._readers.setdefault((strand, package), _Reader(recorded))
+
+    def _key(self, strand: str, package: str) -> str:
+        return f"{self._prefix}{strand} {package}"
+
+
+class ReadingLog:
+    """The readings of one session, of all of its clocks.
+
+    Args:
+        recorded: Those of the recording, as they stand in its header.
+    """
+
+    def __init__(self, recorded: Mapping[str, str] | None = None) -> None:
+        self._recorded = dict(recorded or {})
+        self._clocks: list[Callable[[], dict[str, str]]] = []
+        self.is_interleaved = False
+        """True if a strand waited while another one did something, so that what it read depends on which was faster."""
+
+    def readings(self, place: str = "") -> Readings:
+        """Return the readings of a clock.
+
+        Args:
+            place: The address of the tool whose clock it is; empty for the session's.
+        """
+        readings = Readings(self, place)
+        self._clocks.append(readings.made)
+        return readings
+
+    def recorded(self, key: str) -> Runs:
+        """Return the recorded readings of one strand by one package."""
+        text = self._recorded.get(key)
+        return _parsed(text) if text is not None else {}
+
+    def made(self) -> dict[str, str]:
+        """Return the readings to record: those of this run if they depend on the schedule, and what was recorded."""
+        if not self.is_interleaved:
+            return self._recorded
+        made = dict(self._recorded)
+        for clock in self._clocks:
+            made |= clock()
+        return dict(sorted(made.items()))
