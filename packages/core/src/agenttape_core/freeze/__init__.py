@@ -25,10 +25,11 @@ Modules are never imported for this: what is not imported needs no freezing.
 What is never frozen: `perf_counter`, `monotonic`, the event loop's clock, generators with a seed of one's own,
 `random.SystemRandom`, `secrets`, `os.urandom`, and file times.
 
-Limits. A *direct* reference to a builtin that was taken before the session and is not a module's global cannot be
-reached: `field(default_factory=datetime.now)` or `default_factory=time.time` in a class defined earlier, a default
-argument, a closure (use `lambda: datetime.now()`). Neither can C code that asks the system, such as pydantic's
-`PastDatetime`. The modules in `modules.SKIPPED` keep their direct references.
+Direct references that were taken before the session, such as `field(default_factory=datetime.now)`, are covered by
+`references`, on CPython.
+
+Limits. C code that asks the system cannot be reached, such as pydantic's `PastDatetime`. The modules in
+`modules.SKIPPED` keep their direct references.
 """
 
 from agenttape_core.freeze.backoff import register_backoff

@@ -17,6 +17,7 @@ _PASSING = _RETRYING | {
     "agenttape_core.freeze.clock",
     "agenttape_core.freeze.sleeping",
     "agenttape_core.freeze.frozen_function",
+    "agenttape_core.freeze.references",
     "anyio._backends._asyncio",
     "anyio._core._eventloop",
     "asyncio.tasks",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Real = Callable[..., Any]
 
-_PASSING = frozenset({__name__, "agenttape_core.freeze.frozen_function"})
+_PASSING = frozenset({__name__, "agenttape_core.freeze.frozen_function", "agenttape_core.freeze.references"})
 
 _localtime = time.localtime
 

@@ -1,4 +1,7 @@
-"""The methods of `datetime` and `date` that tell the moment, exchanged inside the real classes: see `immutable`."""
+"""The methods of `datetime` and `date` that tell the moment, exchanged inside the real classes: see `immutable`.
+
+What was bound before a session, such as `default_factory=datetime.now`, is answered for as well: see `references`.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from typing import Any
 
 from agenttape_core.freeze.frozen_function import active
 from agenttape_core.freeze.immutable import Exchange
+from agenttape_core.freeze.modules import keeps_real
+from agenttape_core.freeze.references import MethodReference, References
 
-_NOW = vars(dt.datetime)["now"]
-_TODAY = vars(dt.date)["today"]
 _FROM_TIMESTAMP = {cls: vars(cls)["fromtimestamp"] for cls in (dt.datetime, dt.date)}
 _WARNS_OF_UTCNOW = sys.version_info >= (3, 12)
 
@@ -25,17 +28,17 @@ def _at(cls: type, moment: float, *tz: dt.tzinfo | None) -> Any:
 def _now(cls: type, tz: dt.tzinfo | None = None) -> Any:
     """Return the current moment; see `datetime.datetime.now`."""
     frozen = active("clock")
-    return _NOW.__get__(None, cls)(tz) if frozen is None else _at(cls, frozen.clock, tz)
+    return _real("now", cls)(tz) if frozen is None else _at(cls, frozen.clock, tz)
 
 
-def _utcnow(cls: type) -> Any:
+def _utcnow(cls: type, *, _depth: int = 2) -> Any:
     """Return the current moment in UTC, without a zone; see `datetime.datetime.utcnow`."""
     if _WARNS_OF_UTCNOW:  # here, so that the warning names the caller
         warnings.warn(
             "datetime.datetime.utcnow() is deprecated and scheduled for removal in a future version. Use "
             "timezone-aware objects to represent datetimes in UTC: datetime.datetime.now(datetime.UTC).",
             DeprecationWarning,
-            stacklevel=2,
+            stacklevel=_depth,
         )
     return _now(cls, dt.UTC).replace(tzinfo=None)
 
@@ -43,7 +46,7 @@ def _utcnow(cls: type) -> Any:
 def _today(cls: type) -> Any:
     """Return the current day, or the moment for a class of moments; see `datetime.date.today`."""
     frozen = active("clock")
-    return _TODAY.__get__(None, cls)() if frozen is None else _at(cls, frozen.clock)
+    return _real("today", cls)() if frozen is None else _at(cls, frozen.clock)
 
 
 def _class_method(function: Any) -> classmethod[Any, Any, Any]:
@@ -53,11 +56,30 @@ def _class_method(function: Any) -> classmethod[Any, Any, Any]:
     return classmethod(function)
 
 
-exchange = Exchange(
-    [
-        (dt.datetime, "now", _class_method(_now)),
-        (dt.datetime, "utcnow", _class_method(_utcnow)),
-        (dt.date, "today", _class_method(_today)),
-    ]
-)
-swap_in, swap_out = exchange.swap_in, exchange.swap_out
+_METHODS: list[tuple[type, str, Any, Any]] = [
+    (dt.datetime, "now", _now, _now),
+    # Another frame is between the warning and the caller.
+    (dt.datetime, "utcnow", _utcnow, lambda cls: _utcnow(cls, _depth=3)),
+    (dt.date, "today", _today, _today),
+]
+_REAL = {name: vars(owner)[name] for owner, name, _, _ in _METHODS}
+_REFERENCES = {name: MethodReference(getattr(owner, name), bound, keeps_real) for owner, name, _, bound in _METHODS}
+_references = References(_REFERENCES.values())
+_exchange = Exchange([(owner, name, _class_method(function)) for owner, name, function, _ in _METHODS])
+
+
+def _real(name: str, cls: type) -> Any:
+    reference = _REFERENCES[name]
+    return reference.real(cls) if reference.is_understood else _REAL[name].__get__(None, cls)
+
+
+def swap_in() -> None:
+    """Let the methods ask for the caller's session, by whatever reference."""
+    _exchange.swap_in()
+    _references.swap_in()
+
+
+def swap_out() -> None:
+    """Let the methods be the real ones."""
+    _references.swap_out()
+    _exchange.swap_out()

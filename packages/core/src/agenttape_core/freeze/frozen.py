@@ -33,7 +33,9 @@ _WAKING = 0.0001
 _SEED_BITS = 256
 _DIGITS = 6
 """The clock is exact to the microsecond, as `datetime` is."""
-_PASSING = frozenset(f"agenttape_core.freeze.{name}" for name in ("frozen", "frozen_function", "clock", "dates"))
+_PASSING = frozenset(
+    f"agenttape_core.freeze.{name}" for name in ("frozen", "frozen_function", "references", "clock", "dates")
+)
 
 
 class Begun(NamedTuple):
@@ -116,17 +118,23 @@ class Frozen:
         self._sources: dict[tuple[str, str], Any] = {}
         # Reentrant: a finalizer or signal handler may ask for an id in the middle of another request for one.
         self._lock = threading.RLock()
-        self.begin()
+        self._count_from_here()
 
     def begin(self) -> None:
-        """Count the time, and the imports that are under way, from here.
+        """Count the time, and the imports that are under way, from here, where the run begins.
 
         A session is opened before it is entered, and sometimes in another thread.
         """
+        self._count_from_here()
+        self._strands.begin()
+
+    def _count_from_here(self) -> None:
         self._imports_around: int = imports_under_way() if self._outer is None else self._outer._imports_around  # noqa: SLF001
         self._ticks_since = _REAL_MONOTONIC() if self._is_ticking else None
-        if self._outer is None:
-            self._strands.begin()
+
+    def end(self) -> None:
+        """Leave the context that has begun."""
+        self._strands.end()
 
     def within(self, place: str, moment: float, nonce: str) -> Frozen:
         """Return what is kept fixed for the code of one tool: its own clock, its own ids and random numbers.

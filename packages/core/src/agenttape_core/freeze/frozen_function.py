@@ -8,6 +8,7 @@ from typing import Any
 
 from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.reentrancy import ask, is_asking
+from agenttape_core.freeze.references import unexchanged
 
 Replacement = Callable[[Frozen, Callable[..., Any]], Callable[..., Any]]
 """Given what is frozen and the real function, gives the function to call instead."""
@@ -54,19 +55,24 @@ class FrozenFunction:
         functools.update_wrapper(self, real)
         self._kind = kind
         self._replacement = replacement
+        self._known = real
+        self.unexchanged = unexchanged(real)
+        """Does what the real function does while that is exchanged, too."""
+        self._hash = hash(real)  # that of a function in C is another one while it is exchanged
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the replacement for a session that freezes the kind, else the real function."""
         frozen = active(self._kind) if self._kind is not None else current()
+        real = self.unexchanged if self.__wrapped__ is self._known else self.__wrapped__
         if frozen is None:
-            return self.__wrapped__(*args, **kwargs)
-        return self._replacement(frozen, self.__wrapped__)(*args, **kwargs)
+            return real(*args, **kwargs)
+        return self._replacement(frozen, real)(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
         return self.__wrapped__ == (other.__wrapped__ if isinstance(other, FrozenFunction) else other)
 
     def __hash__(self) -> int:
-        return hash(self.__wrapped__)
+        return self._hash
 
     def __repr__(self) -> str:
         return repr(self.__wrapped__)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agenttape_core.freeze import clock, randomness, waiting
+from agenttape_core.freeze.references import FunctionReference, References
 
 SKIPPED = frozenset(
     {
@@ -48,6 +49,18 @@ def _table(*pairs: tuple[Any, Any]) -> dict[int, tuple[Any, Any]]:
 _STAND_INS = (*clock.STAND_INS, *waiting.STAND_INS, *randomness.STAND_INS)
 _EVERYWHERE = _table(*((stand_in.__wrapped__, stand_in) for stand_in in _STAND_INS))
 _NOTHING: Table = {}
+_SETTING_CLOCKS = frozenset({"freezegun", "time_machine"})
+"""Tools that set the clock themselves, and hold the real functions on purpose."""
+
+
+def keeps_real(frame: types.FrameType) -> bool:
+    """Return True for code that has the real functions by references that it took before a session."""
+    top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return top in SKIPPED or top in _SETTING_CLOCKS
+
+
+references = References(FunctionReference(stand_in.__wrapped__, stand_in, keeps_real) for stand_in in _STAND_INS)
+"""All that holds those functions and is no global of a module."""
 _OWN = "agenttape_core.freeze"
 
 
@@ -158,9 +171,14 @@ class Places:
             if key in belonging:
                 real, stand_in = belonging[key]
                 self._places[id(module), attribute] = Place(weakref.ref(module), attribute, real, stand_in)
-            elif key in self._anywhere or key in extra:
-                # Where nothing belongs, a stand-in that came by an import during a session only has to go.
-                content[attribute] = (self._anywhere.get(key) or extra[key])[0]
+            elif key in self._anywhere:
+                # Where nothing belongs, a stand-in that came by an import during a session has to go, and the real
+                # thing must not be reached by the reference: see `references`.
+                real, stand_in = self._anywhere[key]
+                content[attribute] = real
+                self._places[id(module), attribute] = Place(weakref.ref(module), attribute, real, stand_in.unexchanged)
+            elif key in extra:
+                content[attribute] = extra[key][0]
 
 
 def _is_module(thing: object) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import random
+import types
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.freeze.callers import MACHINERY, calling_module
@@ -50,14 +51,26 @@ def _seed(self: random.Random, a: Any = None, version: int = 2) -> None:
     _REAL_SEED(self, a, version)
 
 
+_DRAWING = {
+    stand_in.__wrapped__.__name__: stand_in
+    for stand_in in STAND_INS
+    if isinstance(stand_in.__wrapped__, types.BuiltinFunctionType)
+}
+"""The functions that all others draw with. As attributes of the hidden generator they reach what was bound to it before
+a session, such as `partial(random.choice, names)`."""
+
+
 def swap_in() -> None:
     """Let generators without a seed ask the caller's session for one."""
     _exchange(_REAL_SEED, _seed)
+    vars(_HIDDEN).update(_DRAWING)
 
 
 def swap_out() -> None:
     """Let generators without a seed ask the system again."""
     _exchange(_seed, _REAL_SEED)
+    for name in _DRAWING:
+        vars(_HIDDEN).pop(name, None)
 
 
 def _exchange(old: Callable[..., None], new: Callable[..., None]) -> None:

@@ -77,6 +77,12 @@ class Strands:
             self._of_task[task] = self._root
         _strand.set(self._root)
 
+    def end(self) -> None:
+        """Let the context of the caller be outside of all strands of this session again."""
+        strand = _strand.get()
+        if strand is not None and strand.home() is self:
+            _strand.set(strand.outer)
+
     def here(self) -> Strand:
         """Return the strand of the caller, which begins here at the latest."""
         task = _task()

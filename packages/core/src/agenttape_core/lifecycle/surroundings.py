@@ -62,6 +62,7 @@ class Surroundings:
             session.frozen.begin()
             if self._opened.prepared.request.is_of_process:
                 around.enter_context(_being_of_process(session))
+            around.callback(session.frozen.end)
             around.enter_context(freezing(_frozen_here, self._opened.prepared.header.freeze.kinds))
         around.callback(self._end)
         for connected in (integrations, http_clients) if session.http else (integrations,):

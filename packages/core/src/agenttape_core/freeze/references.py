@@ -1,0 +1,209 @@
+"""Functions in C, answered for wherever a reference to them is held.
+
+A search of modules finds the globals that hold `time.time`. It does not find `field(default_factory=time.time)`, nor
+what pydantic keeps inside its core, a default argument, a `functools.partial`, a value of a dict; and whoever wrote
+`default_factory=datetime.now` holds a method that was bound before any session. As with `uuid.uuid4` (see `ids`), all
+of them hold one thing, so that is what is exchanged: the entry that says which C function runs, `PyMethodDef`
+(https://docs.python.org/3/c-api/structures.html#c.PyMethodDef).
+
+- A function of a module is one object (`FunctionReference`). While a session is open it has an entry of ours. It names
+  a function of the C API which calls what the function belongs to, and there our stand-in takes the module's place.
+- A method of a class has one entry for all objects that were ever bound to it (`MethodReference`). The address in it is
+  exchanged for one that ctypes makes. Nothing can be raised from there: a call with wrong arguments is a `SystemError`.
+
+Whoever keeps a real clock by the rules of `modules` does so here. Only CPython has such entries; without them, or with
+a layout that is not the known one, references stay real as they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+_NO_ARGUMENTS, _ONE, _TUPLE, _VECTOR = 0x4, 0x8, 0x1, 0x82
+_CLASS = 0x10
+_Address = ctypes.c_void_p
+_OBJECT = ctypes.py_object
+_IS_KNOWN = (
+    sys.implementation.name == "cpython"
+    and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    and object.__basicsize__ == 2 * ctypes.sizeof(ctypes.c_void_p)
+)
+
+KeepsReal = Callable[[types.FrameType], bool]
+"""Returns True for the frame of code that is to have the real function."""
+
+
+class _Entry(ctypes.Structure):
+    """`PyMethodDef`."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("address", _Address), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+class _Function(ctypes.Structure):
+    """The beginning of `PyCFunctionObject`."""
+
+    _fields_ = (
+        ("references", ctypes.c_ssize_t),
+        ("type", _Address),
+        ("entry", ctypes.POINTER(_Entry)),
+        ("owner", _Address),
+    )
+
+
+_CALLING = {_NO_ARGUMENTS: "PyObject_CallNoArgs", _ONE: "PyObject_CallOneArg", _TUPLE: "PyObject_CallObject"}
+"""The functions of the C API that call their first argument, with what a C function of these flags gets."""
+
+
+def _function_of(function: Any) -> tuple[_Function, _Entry] | None:
+    """Return what is behind a function in C, if the function is one that is understood."""
+    if not _IS_KNOWN or type(function) is not types.BuiltinFunctionType:
+        return None
+    found = _Function.from_address(id(function))
+    entry = _Entry.from_address(ctypes.addressof(found.entry.contents))
+    return (found, entry) if entry.name == function.__name__.encode() else None
+
+
+def _bound(entry: _Entry, owner: Any) -> Any:
+    """Return a new function of an entry."""
+    bind = ctypes.pythonapi.PyCFunction_NewEx
+    bind.restype, bind.argtypes = _OBJECT, (ctypes.POINTER(_Entry), _OBJECT, _Address)
+    return bind(ctypes.byref(entry), owner, None)
+
+
+def unexchanged(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what does the same as a function that is not exchanged yet, and will not be exchanged with it."""
+    found = _function_of(function)
+    if found is None:
+        return function
+    real: Callable[..., Any] = _bound(found[1], getattr(function, "__self__", None))
+    return real
+
+
+class FunctionReference:
+    """A function of a module, by whatever reference.
+
+    Args:
+        function: The function; one that is not in C, or takes its arguments in another way, is left alone.
+        stand_in: Called in its place.
+        keeps_real: Returns True for the frame of code that is to have the real one.
+    """
+
+    def __init__(self, function: Callable[..., Any], stand_in: Callable[..., Any], keeps_real: KeepsReal) -> None:
+        found = _function_of(function)
+        calling = _CALLING.get(found[1].flags) if found is not None else None
+        self._found = found if calling is not None else None
+        if found is None or calling is None:
+            return
+        real = unexchanged(function)
+
+        def choosing(*args: Any) -> Any:
+            return (real if keeps_real(sys._getframe(1)) else stand_in)(*args)  # noqa: SLF001 - see callers
+
+        self._choosing = choosing
+        self._owner = found[0].owner
+        address = ctypes.cast(getattr(ctypes.pythonapi, calling), _Address).value
+        self._entry = _Entry(found[1].name, address, found[1].flags, found[1].doc)
+
+    def swap_in(self) -> None:
+        """Let all references call the stand-in."""
+        if self._found is not None and self._found[0].owner == self._owner:
+            ctypes.pythonapi.Py_IncRef(_OBJECT(self._choosing))  # as the function refers to it from here on
+            self._found[0].owner, self._found[0].entry = id(self._choosing), ctypes.pointer(self._entry)
+
+    def swap_out(self) -> None:
+        """Let all references call the function again."""
+        if self._found is not None and self._found[0].owner == id(self._choosing):
+            self._found[0].entry, self._found[0].owner = ctypes.pointer(self._found[1]), self._owner
+            ctypes.pythonapi.Py_DecRef(_OBJECT(self._choosing))
+
+
+_SIGNATURES: dict[int, Any] = {
+    _NO_ARGUMENTS: ctypes.PYFUNCTYPE(_OBJECT, _OBJECT, _Address),
+    _VECTOR: ctypes.PYFUNCTYPE(_OBJECT, _OBJECT, ctypes.POINTER(_OBJECT), ctypes.c_ssize_t, _Address),
+}
+
+
+def _arguments(values: Any = None, count: int = 0, names: int | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call in C as those of a call in Python."""
+    keywords: tuple[str, ...] = ctypes.cast(names, _OBJECT).value if names else ()
+    plain = [values[at] for at in range(count + len(keywords))]
+    return tuple(plain[:count]), dict(zip(keywords, plain[count:], strict=True))
+
+
+class MethodReference:
+    """A class method, bound by whoever at whatever time.
+
+    Args:
+        method: The method, bound to any class.
+        stand_in: Called in its place, with the class before the arguments.
+        keeps_real: Returns True for the frame of code that is to have the real one.
+    """
+
+    def __init__(self, method: Any, stand_in: Callable[..., Any], keeps_real: KeepsReal) -> None:
+        found = _function_of(method)
+        make = _SIGNATURES.get(found[1].flags & ~_CLASS) if found is not None else None
+        self._entry = found[1] if found is not None and make is not None else None
+        if found is None or make is None:
+            return
+        self._real = _Entry(found[1].name, found[1].address, found[1].flags, found[1].doc)
+
+        def choosing(cls: type, *given: Any) -> Any:
+            args, kwargs = _arguments(*given)
+            if keeps_real(sys._getframe(1)):  # noqa: SLF001 - see callers
+                return self.real(cls)(*args, **kwargs)
+            return stand_in(cls, *args, **kwargs)
+
+        self._choosing = make(choosing)
+        self._address = ctypes.cast(self._choosing, _Address).value
+
+    @property
+    def is_understood(self) -> bool:
+        """True if it can be exchanged."""
+        return self._entry is not None
+
+    def real(self, cls: type) -> Any:
+        """Return the real method, bound to a class, whatever is in its place."""
+        return _bound(self._real, cls)
+
+    def swap_in(self) -> None:
+        """Let all references call the stand-in."""
+        if self._entry is not None and self._entry.address != self._address:
+            self._real.address = self._entry.address  # perhaps that of another tool by now
+            self._entry.address = self._address
+
+    def swap_out(self) -> None:
+        """Let all references call the method again, unless it is somebody else's by now."""
+        if self._entry is not None and self._entry.address == self._address:
+            self._entry.address = self._real.address
+
+
+class _Swapped(Protocol):
+    def swap_in(self) -> None: ...
+
+    def swap_out(self) -> None: ...
+
+
+class References:
+    """References that are exchanged together.
+
+    Args:
+        references: The references.
+    """
+
+    def __init__(self, references: Iterable[_Swapped]) -> None:
+        self._references = tuple(references)
+
+    def swap_in(self) -> None:
+        """Let all of them call their stand-ins."""
+        for reference in self._references:
+            reference.swap_in()
+
+    def swap_out(self) -> None:
+        """Let all of them call the functions that they are."""
+        for reference in self._references:
+            reference.swap_out()
