@@ -19,6 +19,7 @@ from workflows.plugins.basic import basic_runtime
 from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
 
 from agenttape_core import ConfigurationError, open_cassette, use_cassette
+from agenttape_core.pytest_plugin import TestCassette
 from agenttape_llamaindex import RecordedStep, TapeEventHandler, TapeRuntime, context_at, steps_of
 
 from .acceptance import FRAMEWORK_WARNINGS
@@ -304,6 +305,34 @@ async def test_a_session_has_the_ticks_of_a_tape_runtime(tmp_path: Path) -> None
     assert told(steps_of(tmp_path / "recorded.yaml")) == told(steps_of(tmp_path / "seen.yaml"))
     again = Greeter()
     assert await answered(again.run(ctx=context_at(tmp_path / "recorded.yaml", again, step=3))) == "Hello, Ada!"
+
+
+async def test_a_run_that_was_added(tmp_path: Path) -> None:
+    """A run that is added to a cassette has a place and steps of its own, and can be stepped through like the first."""
+    path = tmp_path / "recorded.yaml"
+    for mode, greeting in (("once", "Hello"), ("new_episodes", "Hi")):
+        with use_cassette(path, mode=mode):
+            await answered(Greeter(runtime=TapeRuntime(basic_runtime)).run(greeting=greeting))
+    first, added = (steps_of(path, run=run) for run in (0, 1))
+    assert [one.name for one in added] == [one.name for one in first]
+    again = Greeter()
+    assert await answered(again.run(ctx=context_at(path, again, step=3, run=1))) == "Hi, Ada!"
+    before = path.read_bytes()
+    with use_cassette(path, mode="new_episodes"):
+        await answered(Greeter(runtime=TapeRuntime(basic_runtime)).run(greeting="Hi"))
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("mode", ["all", "none"])
+async def test_the_fixture_knows_the_steps(tmp_path: Path, mode: str) -> None:
+    """The nodes of pytest's fixture are the step functions of a workflow, recorded or replayed."""
+    path = tmp_path / "recorded.yaml"
+    with use_cassette(path, mode="all"):
+        await answered(Greeter().run(greeting="Hello"))
+    with use_cassette(path, mode=mode) as session:
+        session.ledger.watch_steps()
+        await answered(Greeter().run(greeting="Hello"))
+        TestCassette(session, "test", "pytest").assert_nodes(["begin", "hear", "greet"])
 
 
 async def test_recording_again_changes_nothing(tmp_path: Path) -> None:

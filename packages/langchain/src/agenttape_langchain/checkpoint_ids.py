@@ -18,7 +18,7 @@ from uuid import UUID
 
 from agenttape_core.integration import Session, Slot, current_session, register_seam
 from agenttape_langchain._compat import CHECKPOINT_SEAMS, LatestNoting
-from agenttape_langchain.recorded_runs import recorded_runs
+from agenttape_langchain.recorded_runs import goes_on
 from agenttape_langchain.run_tree import tree_of
 
 Place = tuple[str, str]
@@ -83,7 +83,7 @@ def _go_on() -> None:
     session = current_session()
     run = tree_of(session).chain() if session is not None else None
     if session is not None and run is not None:
-        recorded_runs(session).goes_on(run.position)
+        goes_on(session, run.position)
 
 
 # -- replacements of LangGraph's functions ----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from weakref import ref
 from agenttape_core.integration import (
     Branch,
     Position,
+    RecordedRuns,
     Session,
     Slot,
     current_session,
@@ -27,7 +28,7 @@ from agenttape_core.integration import (
 from agenttape_langchain._compat import BeginningTool, InlineHandler, beginning_tool, enclosing_run_id
 from agenttape_langchain.address import model_name, place_in_words, placement, run_name
 from agenttape_langchain.configurables import begun_with
-from agenttape_langchain.recorded_runs import RecordedRuns, recorded_runs
+from agenttape_langchain.recorded_runs import recorded_runs
 from agenttape_langchain.state import ids_of_messages, ids_of_tasks
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class RunTree(InlineHandler):
             return above.child(branch=branch, **place)
 
         if self._recorded is not None and parent is None:
-            run = Run(self._recorded.begin(begin, begun_with(), metadata or {}, given), **facts)
+            run = Run(self._recorded.begin(begin, given, begun_with(), metadata), **facts)
         else:
             run = Run(begin(), **facts)
         self._runs[run_id] = run

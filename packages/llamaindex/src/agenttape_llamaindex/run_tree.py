@@ -13,9 +13,11 @@ from typing import Any
 from llama_index.core.base.llms.base import BaseLLM
 from llama_index_instrumentation.span_handlers import NullSpanHandler
 from workflows import Workflow
+from workflows.events import Event
 
 from agenttape_core.integration import (
     Position,
+    RecordedRuns,
     Session,
     Slot,
     current_session,
@@ -39,6 +41,8 @@ LEAVES = {
 """The leaf methods of LLMs with their names in addresses: methods that make the same request have one name."""
 
 Spans = dict[str, "Span"]
+
+_RUNS: Slot[RecordedRuns] = Slot(RecordedRuns)
 
 
 @dataclass(slots=True)
@@ -115,6 +119,9 @@ class SpanTree(NullSpanHandler):
         if parent is not None and parent.is_run and instance is None:
             position = above.child(label)  # a step: the n-th of its name, in whichever task the workflow runs it
             position.branch = branch
+        elif above is session.root and isinstance(instance, Workflow):
+            given = readable(bound_args.arguments.get("start_event"))
+            position = session.extension(_RUNS).begin(lambda: above.child(label, branch=branch), given)
         else:
             position = above.child(label, branch=branch)
         spans[id_] = Span(position, instance, isinstance(instance, Workflow))
@@ -140,6 +147,14 @@ class SpanTree(NullSpanHandler):
     ) -> None:
         """End a span that raised."""
         _ended(id_)
+
+
+def readable(value: Any) -> Any:
+    """Return a value as a step shows it: an event as its class and its fields."""
+    if not isinstance(value, Event):
+        return value
+    fields = value.model_dump()
+    return {"event": type(value).__name__, **fields.pop("_data", {}), **fields}
 
 
 def _ended(id_: str) -> None:

@@ -17,8 +17,8 @@ from agenttape_core import AgentTapeError
 from agenttape_core.integration import Session, Slot, StepEvent, current_session, plain_value, record_step
 from agenttape_core.integration.observing import output_facts
 from agenttape_llamaindex._compat import current_span_id, span_name
-from agenttape_llamaindex.callbacks.runs import kind_of_workflow, readable
-from agenttape_llamaindex.run_tree import Span, spans_of
+from agenttape_llamaindex.callbacks.runs import kind_of_workflow
+from agenttape_llamaindex.run_tree import Span, readable, spans_of
 from agenttape_llamaindex.workflows import RunRecord, subscribe_to_taped
 
 
@@ -56,7 +56,7 @@ class SessionSteps(NullSpanHandler):
     ) -> None:
         """Note a run or a step that begins."""
         session = current_session()
-        if session is None or not session.records:
+        if session is None or not session.keeps_steps:
             return
         spans = spans_of(session)
         span = spans.get(id_)

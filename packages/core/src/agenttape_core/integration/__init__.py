@@ -33,7 +33,8 @@ even that is not enough, and `as_recorded` returns what an observer saw of a req
 **Places.** A `Position` is where a call stands in the run; `here` and `below` find it. `register_position`,
 `register_scope` and `register_address_reader` connect the framework's own tree; `register_run_reader` lets a miss say
 how the run around it differs. A `Branch` tells concurrent work apart: `current_branch`, `enter_branch`, `task_branch`,
-and `forking_pools` for thread pools.
+and `forking_pools` for thread pools. `RecordedRuns` finds the recorded run that an outermost run is, by its
+conversation and its input (compared `without_ids`), and an address for one that is added.
 
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_reader` a reader of its
 recorded chunks in `CallPiece`s, `register_result_attribute` an attribute of its errors. `value_codec`, `plain_value`
@@ -112,6 +113,7 @@ from agenttape_core.session import (
     Crossing,
     ExecutedCrossing,
     PartCrossing,
+    RecordedRuns,
     RefusedCrossing,
     ServedCrossing,
     Session,
@@ -141,6 +143,7 @@ from agenttape_core.session import (
     serve_stream,
     taking_part,
     value_codec,
+    without_ids,
 )
 
 __all__ = [
@@ -167,6 +170,7 @@ __all__ = [
     "PartCrossing",
     "Plain",
     "Position",
+    "RecordedRuns",
     "RefusedCrossing",
     "ServedCrossing",
     "Session",
@@ -240,5 +244,6 @@ __all__ = [
     "value_codec",
     "warn_unless_identified",
     "was_observed",
+    "without_ids",
     "wrapping",
 ]

@@ -24,6 +24,7 @@ from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
 from agenttape_core.session.positions import below, current_scope, here, register_position, register_scope
 from agenttape_core.session.recorded_errors import record_error
+from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
 from agenttape_core.session.report import Crossed, Report, ServedTool, served_not_run, why_not_run
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
 from agenttape_core.session.scopes import taking_part
@@ -46,6 +47,7 @@ __all__ = [
     "Edited",
     "ExecutedCrossing",
     "PartCrossing",
+    "RecordedRuns",
     "RefusedCrossing",
     "Report",
     "RunThroughCrossing",
@@ -97,4 +99,5 @@ __all__ = [
     "watch_crossings",
     "watching_acts",
     "why_not_run",
+    "without_ids",
 ]

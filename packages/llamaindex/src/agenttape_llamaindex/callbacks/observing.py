@@ -42,11 +42,11 @@ from agenttape_llamaindex.callbacks.calls import (
     ObservedResponses,
 )
 from agenttape_llamaindex.callbacks.leaves import hidden_leaf_of, leaf_of
-from agenttape_llamaindex.callbacks.runs import HiddenLeaf, OpenSpan, kind_of, readable
+from agenttape_llamaindex.callbacks.runs import HiddenLeaf, OpenSpan, kind_of
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.delegation import MethodRun, apart
 from agenttape_llamaindex.effects import effects_of
-from agenttape_llamaindex.run_tree import LEAVES, SPANS, Spans, span_label
+from agenttape_llamaindex.run_tree import LEAVES, SPANS, Spans, readable, span_label
 from agenttape_llamaindex.workflows import RunRecord
 
 _UNSEEN = Unseen(

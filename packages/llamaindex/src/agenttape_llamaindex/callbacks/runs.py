@@ -10,7 +10,6 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.base import BaseLLM
 from llama_index.core.tools import BaseTool
 from workflows import Workflow
-from workflows.events import Event
 
 from agenttape_core.integration import ExecutedCrossing, Leaf, Position, state_of
 from agenttape_core.integration.observing import ObservedCall, OpenRun
@@ -28,14 +27,6 @@ _AGENTS = "llama_index.core.agent."
 """The package of the workflows that are agents, which are not imported to find out."""
 _OF_FRAMEWORK = ("llamaindex.",)
 """Prefixes of the tags that the framework itself puts on spans."""
-
-
-def readable(value: Any) -> Any:
-    """Return a value as a step shows it: an event as its class and its fields."""
-    if not isinstance(value, Event):
-        return value
-    fields = value.model_dump()
-    return {"event": type(value).__name__, **fields.pop("_data", {}), **fields}
 
 
 @dataclass(slots=True)
