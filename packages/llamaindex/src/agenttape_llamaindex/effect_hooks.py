@@ -19,12 +19,13 @@ from agenttape_llamaindex.state_changes import changes_between, snapshot
 
 
 def _noting_call(real: Callable[..., Any], describe: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
-    """Wrap a method of a running context: each call of it is noted as an effect."""
+    """Wrap a method of a running context: each call of it that does not fail is noted as an effect."""
 
     @functools.wraps(real)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        done = real(self, *args, **kwargs)
         note_on_run(self, lambda: describe(*args, **kwargs))
-        return real(self, *args, **kwargs)
+        return done
 
     return method
 
