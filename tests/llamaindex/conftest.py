@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import event
-from sqlalchemy.pool import Pool
 
 from agenttape_llamaindex import TapeEventHandler
 
+from ..kit.databases import closed_databases
 from .scripted import World
 
 if TYPE_CHECKING:
@@ -35,20 +33,6 @@ def handler(tmp_path: Path) -> Iterator[TapeEventHandler]:
 
 @pytest.fixture(autouse=True)
 def _closed_databases() -> Iterator[None]:
-    """Close the connections of memories: chat engines open them, and nothing closes them.
-
-    Left to the garbage collector, a connection reports its end to the event loop of any later test.
-    """
-    opened: list[Any] = []  # held until then, so that none is collected before
-
-    def note(connection: Any, _: object) -> None:
-        opened.append(connection.driver_connection)
-
-    event.listen(Pool, "connect", note)
-    yield
-    event.remove(Pool, "connect", note)
-    if opened:
-        loop = asyncio.new_event_loop()  # the one of `asyncio.run` would take the place of pytest-asyncio's
-        for connection in opened:
-            loop.run_until_complete(connection.close())
-        loop.close()
+    """Close the connections of memories."""
+    with closed_databases():
+        yield

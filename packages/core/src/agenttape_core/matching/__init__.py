@@ -12,7 +12,15 @@ from agenttape_core.matching.address import (
     rank_name,
     task_branch,
 )
-from agenttape_core.matching.difference import ABSENT, Difference, differences, differing_leaves, spelled
+from agenttape_core.matching.difference import (
+    ABSENT,
+    Difference,
+    differences,
+    differing_key_orders,
+    differing_leaves,
+    is_identical,
+    spelled,
+)
 from agenttape_core.matching.fingerprint import Canonicaliser, CanonicalRequest, Keyed, canonical_json, recorded_request
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
 from agenttape_core.matching.nearest import Nearest, nearest
@@ -58,9 +66,11 @@ __all__ = [
     "canonical_json",
     "current_branch",
     "differences",
+    "differing_key_orders",
     "differing_leaves",
     "enter_branch",
     "ids_held",
+    "is_identical",
     "nearest",
     "new_branch",
     "places_above",

@@ -62,6 +62,25 @@ def differing_leaves(recorded: Plain, asked: Plain, path: str = "") -> Iterator[
         yield path, recorded, asked
 
 
+def is_identical(first: Plain, other: Plain) -> bool:
+    """Return True if two plain values are equal byte for byte: `1` is not `1.0`, and the order of keys counts."""
+    return json.dumps(first) == json.dumps(other)
+
+
+def differing_key_orders(
+    first: Plain, other: Plain, path: str = ""
+) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+    """Yield the path and the keys of each pair of mappings that have the same keys in another order."""
+    if isinstance(first, dict) and isinstance(other, dict):
+        if list(first) != list(other) and set(first) == set(other):
+            yield path, list(first), list(other)
+        for key in filter(other.__contains__, first):
+            yield from differing_key_orders(first[key], other[key], f"{path}.{key}" if path else key)
+    elif isinstance(first, list) and isinstance(other, list):
+        for index, (old, new) in enumerate(zip(first, other, strict=False)):
+            yield from differing_key_orders(old, new, f"{path}[{index}]")
+
+
 def _is_equal(recorded: Plain, asked: Plain) -> bool:
     """True if two leaves of one type are written alike: a NaN is equal to itself, and `-0.0` is not `0.0`."""
     return repr(recorded) == repr(asked) if isinstance(asked, float) else bool(recorded == asked)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 
-from agenttape_core.matching import ABSENT, differing_leaves
+from agenttape_core.matching import ABSENT, differing_key_orders, differing_leaves, is_identical
 from agenttape_core.matching.difference import differing_words
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Plain
@@ -54,16 +54,11 @@ def places(first: Output, other: Output, redactor: Redactor) -> list[Place]:
     found: list[Place] = []
     for aspect, values, spell in _ASPECTS:
         pair = values(first), values(other)
-        if not _same(*pair):
+        if not is_identical(*pair):
             hidden = (redactor.value(printable(side)) for side in pair)
             spelled = islice(spell(aspect, *hidden), _MAX_PLACES)
             found += [Place(aspect, *parts) for parts in spelled] or [Place(aspect, aspect, _HIDDEN, _HIDDEN)]
     return found
-
-
-def _same(first: Plain, other: Plain) -> bool:
-    """Return True if two plain values are equal byte for byte: `1` is not `1.0`, and the order of keys counts."""
-    return json.dumps(first) == json.dumps(other)
 
 
 def printable(plain: Plain) -> Plain:
@@ -155,19 +150,9 @@ def _leaves(first: Plain, other: Plain, path: str) -> Iterator[Pair]:
             yield _texts(what, old, new)
         else:
             yield what, _shown(old), _shown(new), ""
-    yield from _key_orders(first, other, path)
-
-
-def _key_orders(first: Plain, other: Plain, path: str) -> Iterator[Pair]:
-    if isinstance(first, dict) and isinstance(other, dict):
-        if list(first) != list(other) and set(first) == set(other):
-            what = f"order of keys in the {_TAG.sub('', path)}"
-            yield what, ", ".join(first)[:_MAX_VALUE], ", ".join(other)[:_MAX_VALUE], ""
-        for key in filter(other.__contains__, first):
-            yield from _key_orders(first[key], other[key], f"{path}.{key}")
-    elif isinstance(first, list) and isinstance(other, list):
-        for index, (old, new) in enumerate(zip(first, other, strict=False)):
-            yield from _key_orders(old, new, f"{path}[{index}]")
+    for at, old, new in differing_key_orders(first, other, path):
+        what = f"order of keys in the {_TAG.sub('', at)}"
+        yield what, ", ".join(old)[:_MAX_VALUE], ", ".join(new)[:_MAX_VALUE], ""
 
 
 def _texts(what: str, first: str | None, other: str | None) -> Pair:

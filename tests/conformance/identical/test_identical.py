@@ -1,0 +1,85 @@
+"""Every program of the table is the same run when it is replayed, in everything that can be seen of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agenttape_core.testing import Facts, compare_runs, record_run, replay_run
+
+from . import chains, graphs, llama, plain  # noqa: F401 - they fill the table
+from .outside import Outside
+from .pending import PENDING
+from .rows import NARROW, ROWS, Framework, Row, cells
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*(is in beta|is experimental)"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Skipping serialization of known unserializable key"),
+]
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def marked(name: str, driver: str) -> object:
+    """Return a cell of the table as a parameter of a test."""
+    reason = PENDING.get(f"{name}/{driver}")
+    marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+    return pytest.param(name, driver, id=f"{name}-{driver.replace(' ', '-')}", marks=marks)
+
+
+def recorded_run(row: Row, driver: str, world: Outside, path: Path) -> Facts:
+    """Record a program; it must end as the table says: a program that breaks proves nothing."""
+    facts = record_run(row.program(driver, world), path)
+    (result,) = facts["result"]
+    has_failed = isinstance(result, dict) and any(key.endswith("Error") for key in result if key.startswith("$"))
+    assert has_failed is row.fails, result
+    return facts
+
+
+@pytest.mark.parametrize(("name", "driver"), [marked(*cell) for cell in cells()])
+def test_the_replay_is_the_same_run(name: str, driver: str, tmp_path: Path) -> None:
+    """Each part of each replay is equal to the recording, but for those of which the table says why they cannot be."""
+    row, world = ROWS[name], Outside()
+    recorded = recorded_run(row, driver, world, tmp_path / "program.yaml")
+    world.gone = True
+    for _ in range(row.times(driver)):
+        replayed = replay_run(row.program(driver, world), tmp_path / "program.yaml")
+        found = [each for each in compare_runs(recorded, replayed) if each.part not in row.never]
+        assert found == [], "\n".join(map(str, found))
+    assert world.trespasses == []
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("seed", ["1", "2"])
+@pytest.mark.parametrize(
+    "frameworks", [("LangGraph", "LangChain", "plain Python"), ("LlamaIndex",)], ids=["LangChain", "LlamaIndex"]
+)
+def test_another_process_replays_the_same_run(frameworks: tuple[Framework, ...], seed: str, tmp_path: Path) -> None:
+    """A process with another hash seed replays each program of the table as the same run."""
+    told = [cell for cell in cells(*frameworks) if cell[1] not in NARROW and "/".join(cell) not in PENDING]
+    for name, driver in told:
+        path = tmp_path / f"{name}-{driver}.yaml"
+        facts = recorded_run(ROWS[name], driver, Outside(), path)
+        path.with_suffix(".json").write_text(json.dumps(facts), encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTTAPE_", "PYTEST_"))}
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.conformance.identical.child", str(tmp_path)],
+        cwd=ROOT,
+        env={**kept, "PYTHONHASHSEED": seed},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout.splitlines()[-1])
+    assert len(found) == len(told)
+    never = {f"{name}-{driver}": ROWS[name].never for name, driver in told}
+    differing = [f"{cell}: {text}" for cell, parts in found.items() for part, text in parts if part not in never[cell]]
+    assert differing == [], "\n".join(differing)
