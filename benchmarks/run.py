@@ -19,7 +19,15 @@ import peers
 import savers
 from measure import FULL, QUICK, Row, machine
 
-_OURS = (calls.replay_and_record, calls.growth, files.openings, files.agents, savers.threads, imports.imports)
+_OURS = (
+    calls.replay_and_record,
+    calls.growth,
+    files.openings,
+    files.agents,
+    savers.threads,
+    savers.services,
+    imports.imports,
+)
 _THEIRS = (peers.caches, peers.clients, peers.openings)
 
 

@@ -69,6 +69,67 @@ class _Theirs:
         self._closing.__exit__(*_)
 
 
+_THREADS, _TURNS, _LARGE = 100, 6, 1_000_000
+"""The threads of a service and the turns of each, and the characters of a large value."""
+
+
+def _place(thread: int) -> Any:
+    return {"configurable": {"thread_id": str(thread)}}
+
+
+def _served(saver: Any, threads: int) -> dict[str, float]:
+    """Return the least time in ms of what a service does with many short threads."""
+    graph, replies = _graph(saver, _replies(_TURNS)), range(threads)
+    question = {"messages": [HumanMessage("Plan my trip.", id="question")]}
+    return {
+        f"run {threads} threads": _least(lambda: [graph.invoke(question, _place(one)) for one in replies], 1),
+        "read the latest state of each": _least(lambda: [saver.get_tuple(_place(one)) for one in replies]),
+        "list all checkpoints": _least(lambda: list(saver.list(None))),
+        "list those of one step": _least(lambda: list(saver.list(None, filter={"step": 3}))),
+        "list the inputs": _least(lambda: list(saver.list(None, filter={"source": "input"}))),
+        "delete half of the threads": _least(lambda: [saver.delete_thread(str(one)) for one in replies[::2]], 1),
+    }
+
+
+def _large(saver: Any, steps: int) -> dict[str, float]:
+    """Return the least time in ms of running and reading a thread with a large value that does not change."""
+    builder = StateGraph(dict)
+    builder.add_node("count", lambda state: {**state, "n": state["n"] + 1})
+    builder.add_edge(START, "count")
+    builder.add_conditional_edges("count", lambda state: "count" if state["n"] < steps else END)
+    graph = builder.compile(checkpointer=saver)
+    text = " ".join(str(reply.content) for reply in _replies(_LARGE // 500))[:_LARGE]
+    return {
+        f"run {steps} steps with a value of 1 MB": _least(lambda: graph.invoke({"n": 0, "text": text}, _CONFIG), 1),
+        "read that state": _least(lambda: saver.get_tuple(_CONFIG)),
+    }
+
+
+def _least(call: Callable[[], object], rounds: int = 5) -> float:
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return min(times) * 1000
+
+
+def services(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
+    """Measure what a service does, one operation after the other, with either saver."""
+    count, steps = (_THREADS, 10) if scale is FULL else (4, 2)
+    found: dict[str, dict[str, float]] = {}
+    for name, make in (("ours", TapeSaver), ("theirs", _Theirs)):
+        with make(folder / f"{name}-many.sqlite") as saver:  # type: ignore[operator]
+            found[name] = _served(saver, count)
+        with make(folder / f"{name}-large.sqlite") as saver:  # type: ignore[operator]
+            found[name] |= _large(saver, steps)
+    for what, mine in found["ours"].items():
+        other = found["theirs"][what]
+        yield Row(
+            f"{what}: `TapeSaver`, `SqliteSaver`", f"{mine:.1f} ms, {other:.1f} ms: {mine / other:.2f}x", "≤ 1.5x"
+        )
+
+
 def threads(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
     """Measure file, run and history of a thread; the steps are those that the comparison is promised for."""
     steps = _STEPS if scale is FULL else min(scale.turns)

@@ -86,6 +86,43 @@ def test_a_copied_thread_takes_no_room_for_its_values(saver: TapeSaver, path: Pa
     }  # fmt: skip
 
 
+def test_a_series_of_deletions_is_off_the_disk(saver: TapeSaver, path: Path) -> None:
+    """Of many threads that are deleted one after the other nothing is left once the saver is closed."""
+    for number in range(12):
+        put_thread(saver, [{"messages": [AIMessage(f"Dolores{number:05}" * 20)]}], str(number))
+    for number in range(11):
+        saver.delete_thread(str(number))
+    assert [found.config["configurable"]["thread_id"] for found in saver.list(None)] == ["11"]
+    saver.delete_thread("11")
+    saver.close()
+    assert b"Dolores" not in bytes_of(path)
+
+
+def test_a_value_that_is_read_again_is_another_object(saver: TapeSaver) -> None:
+    """What is read from a saver may be changed, and is read as it was stored the next time."""
+    put_thread(saver, [{"messages": [AIMessage("as it was " * 50)], "notes": ["x" * 200]}])
+    for _ in range(2):
+        found = saver.get_tuple(place("1"))
+        assert found is not None
+        values = found.checkpoint["channel_values"]
+        assert (values["messages"][0].content, values["notes"]) == ("as it was " * 50, ["x" * 200])
+        values["messages"][0].content = "changed"
+        values["notes"].append("more")
+
+
+def test_a_listing_by_metadata_is_whole(saver: TapeSaver) -> None:
+    """Listing by metadata finds the newest first, as many as wanted, also among more than it looks at in one go."""
+    for number in range(3):
+        put_thread(saver, [{"n": step} for step in range(120)], str(number))
+    every = [found.metadata.get("step") for found in saver.list(None)]
+    steps = sorted({step for step in every if step is not None})
+    assert len(every) == 360
+    for step in (steps[0], steps[-1]):
+        found = list(saver.list(None, filter={"step": step}))
+        assert len(found) == every.count(step)
+        assert list(saver.list(None, filter={"step": step}, limit=2)) == found[:2]
+
+
 def test_what_is_deleted_is_off_the_disk(saver: TapeSaver, path: Path) -> None:
     """A deleted thread leaves none of its words in the file or beside it, and gives its room back."""
     put_thread(saver, [{"messages": [AIMessage("the empty thread is small")]}], "keep")

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata, CheckpointTuple, PendingWrite
 
 from agenttape_core import CassetteFormatError
 from agenttape_langgraph.saver.contents import Reader, Value, prepared, release, store
-from agenttape_langgraph.saver.sealing import Seal, Typed
+from agenttape_langgraph.saver.kept import Kept
+from agenttape_langgraph.saver.sealing import Content, Seal, Typed
 from agenttape_langgraph.saver.slots import read_slots, write_slots
 
 _SMALL_VALUE, _SMALL_WRITE = 128, 512
 """Values with fewer bytes are stored in the row. The next checkpoint repeats a channel's value, but not a write."""
+
+_TEXTS, _LARGE = (str, bytes), 1 << 14
+"""Values that cannot change, and the length from which on they are not prepared again at every step."""
 
 VALUES = "channel_values"
 COLUMNS = (
@@ -26,8 +30,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A checkpoint as it is stored."""
 
     id: int
@@ -45,7 +48,7 @@ class Row:
     @classmethod
     def of(cls, found: Sequence[Any]) -> Row:
         """Return the row that `COLUMNS` selected."""
-        return cls(*found)
+        return cls._make(found)
 
     def config(self, checkpoint_id: str) -> RunnableConfig:
         """Return the config of a checkpoint in the same place."""
@@ -65,12 +68,19 @@ class Saved:
     values: tuple[Value, ...] | None
 
 
-def serialised(seal: Seal, checkpoint: Mapping[str, Any], metadata: Mapping[str, Any], parent: str | None) -> Saved:
+def serialised(
+    seal: Seal, checkpoint: Mapping[str, Any], metadata: Mapping[str, Any], parent: str | None, kept: Kept
+) -> Saved:
     """Serialise a checkpoint: its frame with the names of its channels, and each value on its own."""
     body, values = dict(checkpoint), None
     if isinstance(found := checkpoint.get(VALUES), Mapping):
         body[VALUES] = list(found)
-        values = tuple(prepared(seal, seal.dumps(value), _SMALL_VALUE) for value in found.values())
+        values = tuple(
+            kept.prepared(value, lambda value: prepared(seal, seal.dumps(value), _SMALL_VALUE))
+            if type(value) in _TEXTS and len(value) >= _LARGE and not seal.encrypts
+            else prepared(seal, seal.dumps(value), _SMALL_VALUE)
+            for value in found.values()
+        )
     run_id = metadata.get("run_id")
     run = None if run_id is None else str(run_id)
     return Saved(checkpoint["id"], parent, run, seal.dumps(body), seal.dumps(dict(metadata)), values)
@@ -88,8 +98,12 @@ def namespace_of(
     return None if row is None else int(row[0])
 
 
-def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Saved) -> None:
-    """Store a checkpoint; one with the same id is replaced, and keeps its writes."""
+def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Saved) -> list[tuple[int, Typed]]:
+    """Store a checkpoint; one with the same id is replaced, and keeps its writes.
+
+    Returns:
+        The contents that it has, by their numbers.
+    """
     before = contents_of(
         connection,
         "SELECT id FROM checkpoints WHERE namespace = ? AND checkpoint_id = ?",
@@ -116,6 +130,11 @@ def save(connection: sqlite3.Connection, seal: Seal, namespace: int, saved: Save
     connection.executemany("INSERT OR IGNORE INTO uses (content, checkpoint) VALUES (?, ?)", uses)
     if before is not None:
         release(connection, before.contents)
+    return [
+        (slot.content, value.typed)
+        for slot, value in zip(slots or (), saved.values or (), strict=True)
+        if isinstance(value, Content)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +207,22 @@ def save_write(
         release(connection, before)
 
 
-def tuple_of(connection: sqlite3.Connection, reader: Reader, row: Row) -> CheckpointTuple:
-    """Return a stored checkpoint as LangGraph's tuple."""
-    return CheckpointTuple(
-        config=row.config(row.checkpoint_id),
-        checkpoint=checkpoint_of(connection, reader, row),
-        metadata=metadata_of(connection, reader, row),
-        parent_config=row.config(row.parent_id) if row.parent_id else None,
-        pending_writes=[write for _, write in writes_of(connection, reader, (row.namespace, row.checkpoint_id))],
-    )
+def tuples_of(connection: sqlite3.Connection, reader: Reader, rows: Sequence[Row]) -> list[CheckpointTuple]:
+    """Return stored checkpoints as LangGraph's tuples."""
+    places = [(row.namespace, row.checkpoint_id) for row in rows]
+    writes: dict[tuple[int, str], list[PendingWrite]] = {place: [] for place in places}
+    for place, write in _writes(connection, reader, places):
+        writes[place].append(write)
+    return [
+        CheckpointTuple(
+            config=row.config(row.checkpoint_id),
+            checkpoint=checkpoint_of(connection, reader, row),
+            metadata=metadata_of(connection, reader, row),
+            parent_config=row.config(row.parent_id) if row.parent_id else None,
+            pending_writes=writes[place],
+        )
+        for row, place in zip(rows, places, strict=True)
+    ]
 
 
 def metadata_of(connection: sqlite3.Connection, reader: Reader, row: Row) -> CheckpointMetadata:
@@ -236,14 +262,20 @@ def writes_of(
         place: The number of the namespace, and the id of the checkpoint.
         channels: The channels to return writes of; all if it is empty.
     """
-    wanted = set(channels)
+    return [(write[1], write) for _, write in _writes(connection, reader, [place], set(channels))]
+
+
+def _writes(
+    connection: sqlite3.Connection, reader: Reader, places: Sequence[tuple[int, str]], channels: Collection[str] = ()
+) -> Iterator[tuple[tuple[int, str], PendingWrite]]:
+    """Yield the pending writes of checkpoints, those of each in the order in which they are applied."""
+    marks = ",".join(["(?,?)"] * len(places))
     rows = connection.execute(
-        "SELECT task_id, channel, slot FROM writes WHERE namespace = ? AND checkpoint_id = ?"
+        f"SELECT namespace, checkpoint_id, task_id, channel, slot FROM (VALUES {marks}) AS places"  # noqa: S608 - our own words
+        " CROSS JOIN writes ON namespace = places.column1 AND checkpoint_id = places.column2"
         " ORDER BY task_path, task_id, idx",
-        place,
-    ).fetchall()
-    return [
-        (channel, (task_id, channel, reader.seal.loads(reader.only(connection, slot))))
-        for task_id, channel, slot in rows
-        if not wanted or channel in wanted
-    ]
+        [part for place in places for part in place],
+    )
+    for namespace, checkpoint_id, task_id, channel, slot in rows.fetchall():
+        if not channels or channel in channels:
+            yield (namespace, checkpoint_id), (task_id, channel, reader.seal.loads(reader.only(connection, slot)))

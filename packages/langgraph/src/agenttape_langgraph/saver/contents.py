@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agenttape_core import CassetteFormatError
+from agenttape_langgraph.saver.kept import Kept
 from agenttape_langgraph.saver.sealing import Content, Seal, Typed
 from agenttape_langgraph.saver.slots import Slot, read_slots
 
@@ -98,11 +99,13 @@ class Reader:
     Args:
         path: The file, for errors.
         seal: The seal of the serialiser.
+        kept: Values that were written or read lately; `None` within a transaction that writes.
     """
 
-    def __init__(self, path: Path | str, seal: Seal) -> None:
+    def __init__(self, path: Path | str, seal: Seal, kept: Kept | None = None) -> None:
         self.path = path
         self.seal = seal
+        self._kept = kept if not seal.encrypts else None
         self._pieces: dict[int, tuple[bytes, bytes]] = {}
         self._held = 0
 
@@ -136,11 +139,19 @@ class Reader:
             CassetteFormatError: They are damaged.
         """
         try:
-            return list(read_slots(data))
+            return read_slots(data)
         except ValueError as error:
             raise CassetteFormatError(self.path, f"a stored row is damaged: {error}") from error
 
     def _whole(self, connection: sqlite3.Connection, number: int) -> Typed:
+        found = self._kept.get(number) if self._kept is not None else None
+        if found is None:
+            found = self._read(connection, number)
+            if self._kept is not None:
+                self._kept.add(number, found)
+        return found
+
+    def _read(self, connection: sqlite3.Connection, number: int) -> Typed:
         row = connection.execute(
             "SELECT digest, kind, head, last, length, tail FROM contents WHERE id = ?", (number,)
         ).fetchone()

@@ -9,9 +9,10 @@ import sqlite3
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -26,6 +27,8 @@ MEMORY = ":memory:"
 _MAGIC = b"SQLite format 3\0"
 _THREADS = 4
 _NAP = 0.01
+_AT_ONCE, _SERIES = 3, 1.0
+"""Deletions that follow each other within this time, in seconds, are a series; the first ones are waited for."""
 
 
 class Database:
@@ -62,6 +65,8 @@ class Database:
         self._pool_lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._pool: ThreadPoolExecutor | None = None
+        self._is_tidying = False
+        self._tidied: deque[float] = deque(maxlen=_AT_ONCE)
         self._process = os.getpid()
         self._finalizer: weakref.finalize[..., Database] | None = None
         self.open()
@@ -142,6 +147,39 @@ class Database:
             finally:
                 connection.execute(f"PRAGMA busy_timeout = {self._patience * 1000:.0f}")
 
+    def tidy_soon(self) -> None:
+        """Release the space of deleted data at once, or, where much is deleted in a row, while the program goes on.
+
+        To overwrite data on the disk, the disk is flushed, which takes longer than the deletion. So the first deletions
+        of a series wait for that, and the others leave it to a thread of this database. `close` waits for the thread.
+        """
+        now = time.monotonic()
+        is_first = len(self._tidied) < _AT_ONCE or now - self._tidied[0] > _SERIES
+        self._tidied.append(now)
+        if is_first or isinstance(self.path, str):
+            self.tidy()
+            return
+        with self._lock, translated(self.path):
+            connection = self._opened()
+            if not connection.in_transaction:
+                connection.executescript("PRAGMA incremental_vacuum")
+        with self._pool_lock:
+            if self._is_tidying:
+                return  # it has not begun yet
+            self._is_tidying = True
+            self._threads().submit(self._tidy_beside)
+
+    def _tidy_beside(self) -> None:
+        """Merge the log into the file by a connection of its own, which nobody waits for."""
+        with self._pool_lock:
+            self._is_tidying = False
+        assert isinstance(self.path, Path)
+        with closing(self._connect_to(f"{self.path.as_uri()}?mode=rw", uri=True)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            connection.execute("PRAGMA busy_timeout = 0")
+            with suppress(sqlite3.OperationalError):  # somebody else is busy with the file
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     async def run(self, call: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call a function in a thread of this database, so that the event loop goes on.
 
@@ -149,11 +187,14 @@ class Database:
         """
         self._after_fork()
         with self._pool_lock:  # never held for long, unlike the lock of the connection
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="agenttape-saver")
-            pool = self._pool
+            pool = self._threads()
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(call, *args, **kwargs))
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="agenttape-saver")
+        return self._pool
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
@@ -187,7 +228,7 @@ class Database:
             self._finalizer.detach()
         _of_parent.append(self._connection)
         self._process, self._connection, self._pool = os.getpid(), None, None
-        self._lock, self._pool_lock = threading.RLock(), threading.Lock()
+        self._lock, self._pool_lock, self._is_tidying = threading.RLock(), threading.Lock(), False
         if was_open:
             self.open()
 

@@ -27,23 +27,25 @@ from agenttape_langgraph.saver import deletion
 from agenttape_langgraph.saver.checkpoints import (
     COLUMNS,
     Row,
-    metadata_of,
     namespace_of,
     save,
     save_write,
     serialised,
     serialised_writes,
-    tuple_of,
+    tuples_of,
 )
 from agenttape_langgraph.saver.contents import Reader
 from agenttape_langgraph.saver.database import Database
 from agenttape_langgraph.saver.history import delta_history
+from agenttape_langgraph.saver.kept import Kept
 from agenttape_langgraph.saver.keys import digest_key
 from agenttape_langgraph.saver.sealing import Seal
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _PAGE = 16
+_LOOKED_AT = 256
+"""Checkpoints whose metadata are compared at once."""
 
 
 class LocalSaver(BaseCheckpointSaver[str]):
@@ -58,6 +60,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=serde)
         self.database = database
         self._key: tuple[SerializerProtocol, bytes] | None = None
+        self._kept = Kept()
 
     def __enter__(self) -> Self:
         self.database.open()
@@ -82,6 +85,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
 
     def close(self) -> None:
         """Close the file. `with saver:` opens it again."""
+        self._kept = Kept()
         self.database.close()
 
     @property
@@ -94,7 +98,7 @@ class LocalSaver(BaseCheckpointSaver[str]):
         reader = self._reader()
         with self.database.reading() as connection:
             found = connection.execute(*_one(config)).fetchone()
-            return None if found is None else tuple_of(connection, reader, Row.of(found))
+            return None if found is None else tuples_of(connection, reader, [Row.of(found)])[0]
 
     def list(
         self,
@@ -117,27 +121,32 @@ class LocalSaver(BaseCheckpointSaver[str]):
         """
         reader = self._reader()
         with self.database.reading() as connection:
-            waiting = iter(connection.execute(*_many(config, before)).fetchall())
-        left = float("inf") if limit is None else limit
-        while left > 0 and (page := list(islice(waiting, _PAGE))):
-            for found in self._page(reader, [row[0] for row in page], filter or {}, left):
+            numbers = [row[0] for row in connection.execute(*_many(config, before))]
+        waiting = self._with_metadata(reader, numbers, filter) if filter else iter(numbers)
+        left = len(numbers) if limit is None else limit
+        while left > 0 and (page := [*islice(waiting, min(left, _PAGE))]):
+            for found in self._page(reader, page):
                 left -= 1
                 yield found
 
-    def _page(
-        self, reader: Reader, rows: Sequence[int], wanted: Mapping[str, Any], most: float
-    ) -> Sequence[CheckpointTuple]:
-        found: list[CheckpointTuple] = []
+    def _with_metadata(self, reader: Reader, rows: Sequence[int], wanted: Mapping[str, Any]) -> Iterator[int]:
+        """Yield the numbers of the checkpoints with metadata that have all these values."""
+        fits: dict[bytes, bool] = {}
+        for start in range(0, len(rows), _LOOKED_AT):
+            looked_at = rows[start : start + _LOOKED_AT]
+            with self.database.reading() as connection:
+                query = f"SELECT id, metadata FROM checkpoints {_in(looked_at)}"  # noqa: S608 - our own words
+                stored = dict(connection.execute(query, looked_at).fetchall())
+                for data in {*stored.values()} - fits.keys():  # those of a step are often the same in many threads
+                    found = reader.seal.loads(reader.only(connection, data))
+                    fits[data] = all(_value_at(found, key) == value for key, value in wanted.items())
+            yield from (number for number in looked_at if fits.get(stored.get(number, b"")))
+
+    def _page(self, reader: Reader, rows: Sequence[int]) -> Sequence[CheckpointTuple]:
+        """Return the checkpoints of these numbers that are still there, in this order."""
         with self.database.reading() as connection:
-            for number in rows:
-                stored = connection.execute(f"{COLUMNS} WHERE c.id = ? AND c.pruned = 0", (number,)).fetchone()
-                if stored is None or len(found) >= most:
-                    continue
-                row = Row.of(stored)
-                found_metadata: Mapping[str, Any] = metadata_of(connection, reader, row) if wanted else {}
-                if all(_value_at(found_metadata, key) == value for key, value in wanted.items()):
-                    found.append(tuple_of(connection, reader, row))
-        return found
+            stored = {row[0]: row for row in connection.execute(f"{COLUMNS} {_in(rows, 'c.')} AND c.pruned = 0", rows)}
+            return tuples_of(connection, reader, [Row.of(stored[number]) for number in rows if number in stored])
 
     def put(
         self,
@@ -150,11 +159,15 @@ class LocalSaver(BaseCheckpointSaver[str]):
         place = config["configurable"]
         thread_id, checkpoint_ns = str(place["thread_id"]), place.get("checkpoint_ns") or ""
         seal = self._seal()
-        saved = serialised(seal, checkpoint, get_checkpoint_metadata(config, metadata), place.get("checkpoint_id"))
+        own = get_checkpoint_metadata(config, metadata)
+        saved = serialised(seal, checkpoint, own, place.get("checkpoint_id"), self._kept)
         with self.database.writing() as connection:
             namespace = namespace_of(connection, thread_id, checkpoint_ns, make=True)
             assert namespace is not None
-            save(connection, seal, namespace, saved)
+            contents = save(connection, seal, namespace, saved)
+        if not seal.encrypts:  # and only now that they are committed
+            for number, value in contents:
+                self._kept.add(number, value)
         where = {"thread_id": place["thread_id"], "checkpoint_ns": checkpoint_ns, "checkpoint_id": checkpoint["id"]}
         return {"configurable": where}
 
@@ -175,14 +188,14 @@ class LocalSaver(BaseCheckpointSaver[str]):
         """Delete a thread, also from the disk."""
         with self.database.writing() as connection:
             deletion.delete_thread(connection, str(thread_id))
-        self.database.tidy()
+        self._tidy()
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs, also from the disk."""
         _are_ids(run_ids)
         with self.database.writing() as connection:
             deletion.delete_runs(connection, run_ids)
-        self.database.tidy()
+        self._tidy()
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread to another; values are stored once for both."""
@@ -201,14 +214,14 @@ class LocalSaver(BaseCheckpointSaver[str]):
         _are_ids(thread_ids)
         if strategy not in {"keep_latest", "delete"}:
             raise ConfigurationError(f"strategy={strategy!r}: expected 'keep_latest' or 'delete'")
-        reader = self._reader()
+        reader = Reader(self.path, self._seal())
         with self.database.writing() as connection:
             for thread_id in thread_ids:
                 if strategy == "delete":
                     deletion.delete_thread(connection, str(thread_id))
                 else:
                     deletion.keep_latest(connection, reader, str(thread_id))
-        self.database.tidy()
+        self._tidy()
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -292,7 +305,12 @@ class LocalSaver(BaseCheckpointSaver[str]):
         return await self.database.run(call, *args, **kwargs)
 
     def _reader(self) -> Reader:
-        return Reader(self.path, self._seal())
+        return Reader(self.path, self._seal(), self._kept)
+
+    def _tidy(self) -> None:
+        """Let deleted values go, also from the memory and the disk."""
+        self._kept = Kept()
+        self.database.tidy_soon()
 
     def _seal(self) -> Seal:
         """Return the seal of the current serialiser; LangGraph replaces it in clones (`with_allowlist`)."""
@@ -311,6 +329,11 @@ def _value_at(metadata: Mapping[str, Any], key: str) -> Any:
     name, _, rest = key.partition(".")
     inside = metadata.get(name)
     return _value_at(inside, rest) if isinstance(inside, Mapping) else None
+
+
+def _in(rows: Sequence[int], prefix: str = "") -> str:
+    """Return the condition for the rows of these numbers."""
+    return f"WHERE {prefix}id IN ({','.join('?' * len(rows))})"
 
 
 def _are_ids(ids: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from langgraph.checkpoint.serde.base import CipherProtocol, SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
@@ -26,8 +26,7 @@ _DIGEST = 20
 _SMALL = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(NamedTuple):
     """A serialised value.
 
     Args:
@@ -50,6 +49,7 @@ class Content:
         pieces: The pieces.
         digests: The digest of each piece.
         tail: The last bytes if they are few.
+        typed: The value itself.
     """
 
     kind: str
@@ -58,6 +58,7 @@ class Content:
     pieces: tuple[bytes, ...]
     digests: tuple[bytes, ...]
     tail: bytes
+    typed: Typed
 
 
 class Seal:
@@ -122,7 +123,8 @@ class Seal:
         head = parts.pop(0) if len(parts) > 1 and len(parts[0]) < _SMALL else b""
         tail = parts.pop() if len(parts) > 1 and len(parts[-1]) < _SMALL else b""
         digests = tuple(map(self.digest, parts))
-        return Content(typed.kind, self._whole(typed.kind, head, digests, tail), head, tuple(parts), digests, tail)
+        whole = self._whole(typed.kind, head, digests, tail)
+        return Content(typed.kind, whole, head, tuple(parts), digests, tail, typed)
 
     def is_whole(self, digest: bytes, kind: str, head: bytes, digests: Sequence[bytes], tail: bytes) -> bool:
         """Return true if the bytes that were read are those that were written; encryption proves that by itself."""

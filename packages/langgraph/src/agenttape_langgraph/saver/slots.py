@@ -7,8 +7,8 @@ checksum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import NamedTuple
 from zlib import crc32
 
 _MORE = 0x80
@@ -18,8 +18,7 @@ _MOST_BITS = 64
 _SUM = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """The place of a value.
 
     Args:
@@ -45,21 +44,23 @@ def _write_slot(slot: Slot) -> bytes:
     return b"".join((b"\0", _number(len(kind)), kind, _number(len(slot.data)), slot.data))
 
 
-def read_slots(data: bytes) -> Iterator[Slot]:
+def read_slots(data: bytes) -> list[Slot]:
     """Return the slots that follow one another.
 
     Raises:
         ValueError: They are damaged.
     """
     data, position = checked(data), 0
+    slots = []
     while position < len(data):
         content, position = _read_number(data, position)
         if content:
-            yield Slot(content)
+            slots.append(Slot(content))
             continue
         kind, position = _read_bytes(data, position)
         body, position = _read_bytes(data, position)
-        yield Slot(0, kind.decode(), body)
+        slots.append(Slot(0, kind.decode(), body))
+    return slots
 
 
 def summed(data: bytes) -> bytes:
@@ -73,8 +74,8 @@ def checked(data: bytes) -> bytes:
     Raises:
         ValueError: The checksum does not fit.
     """
-    content, found = data[:-_SUM], data[-_SUM:]
-    if len(data) < _SUM or crc32(content).to_bytes(_SUM) != found:
+    content = data[:-_SUM]
+    if len(data) < _SUM or crc32(content) != int.from_bytes(data[-_SUM:]):
         raise ValueError("its checksum does not fit")
     return content
 
@@ -97,6 +98,8 @@ def _number(number: int) -> bytes:
 
 
 def _read_number(data: bytes, position: int) -> tuple[int, int]:
+    if position < len(data) and data[position] < _MORE:  # nearly all of them
+        return data[position], position + 1
     number = shift = 0
     while True:
         if position >= len(data) or shift >= _MOST_BITS:

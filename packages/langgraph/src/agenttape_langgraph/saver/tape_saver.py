@@ -27,7 +27,8 @@ class TapeSaver(LocalSaver):
 
     Alone it has every method of `BaseCheckpointSaver`, sync and async. Several threads, event loops and processes may
     use it at once, and finished calls survive a crash. Values are stored once, however many checkpoints, threads and
-    copies have them, and lists that grow are stored as they grow. Deleted data is overwritten in the file.
+    copies have them, and lists that grow are stored as they grow. Deleted data is overwritten in the file:
+    at once, and in a series of deletions soon after, in a thread that `close` waits for.
 
     Around an `inner` saver it has just the methods that the inner one overrides, and the inner one's other attributes:
     the inner saver serves, and each change is made in the file, too. An error of the inner saver is raised as it is,

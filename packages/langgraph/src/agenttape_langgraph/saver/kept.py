@@ -1,0 +1,70 @@
+"""Values that were written or read lately, so that the latest state of a thread is not unpacked each time it is read.
+
+A value is kept by the number of its content. SQLite gives no number twice, so what a number stands for never changes
+once its transaction is committed. Nothing is kept of a file whose values are encrypted.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+from agenttape_langgraph.saver.sealing import Typed
+
+_MOST = 16 << 20
+"""Bytes that are kept for a saver."""
+_TEXTS = 4
+
+
+class Kept:
+    """The values that are kept for one saver. Thread-safe: a caller that does not get the lock at once goes without.
+
+    So a process that was forked while a thread of its parent held the lock does not wait for ever.
+    """
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[int, Typed] = OrderedDict()
+        self._size = 0
+        self._prepared: dict[int, tuple[str | bytes, Any]] = {}
+        self._lock = Lock()
+
+    def prepared(self, text: str | bytes, prepare: Callable[[Any], Any]) -> Any:
+        """Return what was prepared of a large text, if it was the very same object; else prepare it.
+
+        The text is held, so that no other object gets its identity.
+        """
+        found = self._prepared.get(id(text))
+        if found is None:
+            found = text, prepare(text)
+            if len(self._prepared) >= _TEXTS:
+                self._prepared = {}
+            self._prepared[id(text)] = found
+        return found[1]
+
+    def get(self, number: int) -> Typed | None:
+        """Return a value, if it is kept."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            found = self._values.get(number)
+            if found is not None:
+                self._values.move_to_end(number)
+            return found
+        finally:
+            self._lock.release()
+
+    def add(self, number: int, value: Typed) -> None:
+        """Keep a value; the least recently used ones make room for it."""
+        if len(value.data) > _MOST or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if number not in self._values:
+                self._values[number] = value
+                self._size += len(value.data)
+            while self._size > _MOST:
+                _, gone = self._values.popitem(last=False)
+                self._size -= len(gone.data)
+        finally:
+            self._lock.release()
