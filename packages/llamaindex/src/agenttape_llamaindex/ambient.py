@@ -23,6 +23,7 @@ from agenttape_llamaindex.steps import SessionSteps
 from agenttape_llamaindex.stores import STORES
 from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
 from agenttape_llamaindex.workflows.halts import halts_end_streams
+from agenttape_llamaindex.workflows.order import in_recorded_order
 
 _FAMILIES = (
     LLMS,
@@ -50,6 +51,7 @@ def integration() -> Iterator[None]:
         stack.enter_context(noting_effects())
         for name, wrap in RUNNER_METHODS.items():
             _patch(stack, CONTROL_LOOP, name, wrap)
+        _patch(stack, CONTROL_LOOP, "run", in_recorded_order)
         stack.enter_context(halts_end_streams())
         _patch(stack, sql, "time", OrderedTime)
         stack.enter_context(forking_pools())

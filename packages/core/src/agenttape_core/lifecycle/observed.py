@@ -10,7 +10,7 @@ from threading import Lock
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import CassetteLockedError, CassetteNotFoundError, SessionStateError
-from agenttape_core.lifecycle.header import finished_header
+from agenttape_core.lifecycle.header import finished_header, with_turns
 from agenttape_core.lifecycle.open_session import Opened, prepare, start
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.redaction import Rule
@@ -62,6 +62,7 @@ class Observation:
             raise _locked(path, f"process {process} is recording to this cassette")
         self._opened: Opened | None = None
         self._written: _Written | None = None
+        self._turns: list[list[str]] = []
         self._is_closed = False
         self._lock = Lock()
         self._process = os.getpid()
@@ -93,6 +94,15 @@ class Observation:
             if header.input is None and self._opened is None and self._written is None:
                 header = header.model_copy(update={"input": self._prepared.redactor.value(value)})
                 self._prepared = replace(self._prepared, header=header)
+
+    def note_turns(self, turns: Sequence[list[str]]) -> None:
+        """Keep the order in which overlapping calls of a run ended.
+
+        Args:
+            turns: Groups of addresses of calls, each in the order of the ends.
+        """
+        with self._lock:
+            self._turns += turns
 
     def run_ended(self) -> None:
         """Note that no observed run is open; the file is written if it is small, or much is new.
@@ -138,7 +148,9 @@ class Observation:
             keep: list[Interaction | Step] = list(before.records()) if before is not None else []
             header = before.header if before is not None else self._prepared.header
             volatile = header.volatile
+            header = with_turns(header, [*volatile.turns, *self._turns])
             journal.commit(finished_header(header, volatile.timings, volatile.steps), keep)
+            self._turns = []
             size = journal.size + (self._written.size if self._written is not None else 0)
             self._written = _Written(self.path, size)
         finally:
@@ -149,6 +161,7 @@ class Observation:
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), Lock()
             self._opened = self._written = None
+            self._turns = []
 
 
 class _Written:

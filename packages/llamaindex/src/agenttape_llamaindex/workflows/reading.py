@@ -143,15 +143,25 @@ def recorded_runs(cassette: str | Path) -> list[RecordedRun]:
     Raises:
         ConfigurationError: If there is none.
     """
-    runs: dict[str, _Reader] = {}
-    for record in open_cassette(cassette).records():
-        if isinstance(record, Step) and isinstance(record.data, dict) and TICK in record.data:
-            runs.setdefault(record.address, _Reader(RecordedRun(record.address))).read(record)
+    runs = runs_in(record for record in open_cassette(cassette).records() if isinstance(record, Step))
     if not runs:
         raise ConfigurationError(
             f"{cassette} has no steps of a workflow\n"
             "  observe the workflow with TapeEventHandler, or record it with runtime=TapeRuntime(...)"
         )
+    return runs
+
+
+def runs_in(steps: Iterable[Step]) -> list[RecordedRun]:
+    """Return the runs of workflows of which steps have the ticks.
+
+    Args:
+        steps: The steps of a cassette, in its order.
+    """
+    runs: dict[str, _Reader] = {}
+    for step in steps:
+        if isinstance(step.data, dict) and TICK in step.data:
+            runs.setdefault(step.address, _Reader(RecordedRun(step.address))).read(step)
     return [reader.run for reader in runs.values()]
 
 

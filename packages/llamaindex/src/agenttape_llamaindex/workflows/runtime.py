@@ -95,7 +95,7 @@ class _ListeningAdapter(BaseInternalRunAdapterDecorator):
 
     async def _received(self, tick: WorkflowTick) -> ReceivedTick:
         received = ReceivedTick(
-            self._next(), tick.type, _subject(tick), waits=_waits(tick), outside=_is_from_outside(tick)
+            self._next(), tick.type, subject_of(tick), waits=_waits(tick), outside=_is_from_outside(tick)
         )
         is_first = tick.type == "session_start"
         try:
@@ -169,7 +169,8 @@ def _plain(tick: WorkflowTick) -> dict[str, Any]:
     }
 
 
-def _subject(tick: WorkflowTick) -> str:
+def subject_of(tick: WorkflowTick) -> str:
+    """Return the subject of a tick: the step that has ended, the event that came, or else its kind."""
     if isinstance(tick, TickStepResult):
         return str(tick.step_id)
     return type(tick.event).__name__ if isinstance(tick, TickAddEvent) else tick.type

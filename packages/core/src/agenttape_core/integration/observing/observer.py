@@ -13,6 +13,7 @@ from threading import RLock, local
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
+from agenttape_core.integration.observing.order import Ended, OrderOfEnds
 from agenttape_core.integration.observing.runs import ObservedCall, OpenRun, Unrecorded
 from agenttape_core.lifecycle.observed import Observation
 from agenttape_core.matching import Position
@@ -66,6 +67,7 @@ class Observer(Generic[RunT]):
         self._must_flush = False
         self._gate = RLock()  # nothing begins between the end of the last thing and the writing of the file
         self._receiving = local()
+        self._order = OrderOfEnds()
         self._later: deque[Callable[[], None]] = deque()
         self.root = Position()
         self.open_runs: dict[Hashable, RunT] = {}
@@ -123,7 +125,9 @@ class Observer(Generic[RunT]):
             error: The error that it failed with.
         """
         lacking = self._lacking(run, answer)
-        if lacking is not None:
+        if lacking is None:
+            self._note_end(run)
+        else:
             status = "failed" if error is not None else "ended"
             self.record(run, status=status, error=error, missing=lacking.note, output=plain_value(output))
 
@@ -135,10 +139,19 @@ class Observer(Generic[RunT]):
         except Exception as error:  # noqa: BLE001 - as in `noting`
             return Unrecorded(self.could_not_record(error))
 
+    def _note_end(self, run: RunT) -> None:
+        if run.call is None:
+            return
+        around, address = run.crossing_around, run.call.crossing.position.address
+        outer = around.position.address if around is not None and around.position.address != address else ""
+        self._order.ended(run.outermost.position.address, Ended(run.began, perf_counter(), address, outer))
+
     def finished(self, run: RunT) -> None:
         """Take out a run that has ended. The cassette is written when it was the last one."""
         with self._gate:
             self.forget(run)
+            if run.above is None:
+                self._observation.note_turns(self._order.take(run.position.address))
             if not self.open_runs:
                 with self.noting():
                     self.all_ended()

@@ -1,0 +1,86 @@
+"""What a workflow made of work that ended at the same time, it makes of it again when it was only observed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.tools import FunctionTool
+
+from agenttape_core import CassetteMissError, open_cassette, use_cassette
+from agenttape_llamaindex import TapeEventHandler
+
+from .acceptance import FRAMEWORK_WARNINGS
+from .programs import Parallel
+from .scripted import Reply, ScriptedLLM, World
+
+pytestmark = FRAMEWORK_WARNINGS
+
+
+class Latency:
+    """Waits for a few milliseconds at random, so that some answers come at the same time."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    async def __call__(self) -> None:
+        """Wait."""
+        await asyncio.sleep(self._random.choice((0, 0, 0.001, 0.003)))
+
+
+async def agent(world: World, wait: Latency) -> Any:
+    """An agent that calls five tools at once."""
+
+    async def look(number: int) -> str:
+        """Look."""
+        seen = world.reach("look")
+        await wait()
+        return f"{number}: {seen}"
+
+    def script(messages: Any, _: Any) -> Reply:
+        return "done" if len(messages) > 2 else [("look", {"number": number}) for number in range(5)]
+
+    made = FunctionAgent(tools=[FunctionTool.from_defaults(async_fn=look)], llm=ScriptedLLM(world, script))
+    output: Any = await made.run("Look around")
+    return output.tool_calls
+
+
+async def fan_out(world: World, wait: Latency, parts: int = 6) -> Any:
+    """A workflow that works on parts at once, and joins them in the order in which they come."""
+    return await Parallel(ScriptedLLM(world, wait=wait), timeout=20).run(parts=parts)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("program", [agent, fan_out])
+async def test_racing_work(program: Any, seed: int, tmp_path: Path) -> None:
+    """The same results come, in the order of the observed run, whatever ended first."""
+    with TapeEventHandler(tmp_path / "seen.jsonl") as handler:
+        observed = await program(World(), Latency(seed))
+    assert handler.errors == []
+    gone = World()
+    gone.gone = True
+    with use_cassette(tmp_path / "seen.jsonl") as session:
+        assert repr(await program(gone, Latency(seed))) == repr(observed)
+    assert session.report.unused == ()
+
+
+async def test_a_changed_workflow_goes_on(tmp_path: Path) -> None:
+    """Where another result is taken up than was, the recorded order ends, and the miss says what differs."""
+    with TapeEventHandler(tmp_path / "seen.jsonl"):
+        await fan_out(World(), Latency(0))
+    with pytest.raises(CassetteMissError, match="Parallel"), use_cassette(tmp_path / "seen.jsonl"):
+        await fan_out(World(), Latency(0), parts=3)
+
+
+async def test_only_an_order_that_matters_is_kept(tmp_path: Path) -> None:
+    """Calls that follow each other, or end as they began, need no order."""
+    llm = ScriptedLLM(World())
+    with TapeEventHandler(tmp_path / "seen.jsonl"):
+        for text in ("one", "two"):
+            await llm.acomplete(text)
+        await asyncio.gather(llm.acomplete("three"), llm.acomplete("four"))
+    assert open_cassette(tmp_path / "seen.jsonl").header.volatile.turns == []
