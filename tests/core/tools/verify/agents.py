@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime as dt
 import locale
 import os
 import shutil
 import signal
 import sys
+import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +128,69 @@ def hangs() -> None:
 
 def returns_nothing() -> None:
     """Ask for nothing."""
+
+
+# -- what once was wrong with replays, each in a program of its own ---------------------------------------------
+
+
+@dataclasses.dataclass
+class Note:
+    """What is written, and when: by a clock that the class has held since it was defined."""
+
+    made: int = dataclasses.field(default_factory=time.monotonic_ns)
+
+
+class Handler:
+    """What is told apart by where it lies in memory."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+_seen: list[str] = []
+
+
+def old_defects() -> dict[str, Any]:
+    """Depend on the order of sets of objects, on who is faster, on clocks that are not frozen, on earlier runs."""
+    _seen.append("run")
+    return {
+        "handlers": " ".join(handler.name for handler in {Handler(str(number)) for number in range(12)}),
+        "made": Note().made,
+        "answers": _answered(),
+        "conversations": _conversations(),
+        "cancelled": asyncio.run(_cancelled()),
+        "seen": len(_seen),
+    }
+
+
+def _answered() -> str:
+    """Return pieces of work in the order in which they end, which is mostly that of their numbers."""
+    ended: list[str] = []
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(8):
+            pool.submit(ended.append, str(number))
+    return " ".join(ended)
+
+
+def _conversations() -> str:
+    """Return what each of several threads is told, which is what nobody was told before."""
+    told, answers = {}, iter(range(8))
+
+    def ask(number: int) -> None:
+        told[number] = next(answers)
+
+    threads = [threading.Thread(target=ask, args=[number]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return " ".join(f"{number}: {told[number]}" for number in sorted(told))
+
+
+async def _cancelled() -> str:
+    """Return which of two calls came first. The other one is cancelled."""
+    calls = {asyncio.create_task(asyncio.to_thread(str, number)): number for number in range(8)}
+    done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    for call in waiting:
+        call.cancel()
+    return " ".join(sorted(str(calls[call]) for call in done))

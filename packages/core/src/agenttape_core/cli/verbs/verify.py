@@ -11,7 +11,7 @@ import click
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_one, records_of
 from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
-from agenttape_core.tools.verify import FACTORS
+from agenttape_core.tools.verify import ALL_FACTORS
 from agenttape_core.tools.verify import verify as run_verify
 
 
@@ -20,7 +20,10 @@ from agenttape_core.tools.verify import verify as run_verify
 @click.argument("cassette", required=False, type=click.Path())
 @click.option("--times", default=5, show_default=True, help="The number of replays.")
 @click.option(
-    "--vary", multiple=True, type=click.Choice(sorted(FACTORS)), help="A factor to vary; by default all. Repeatable."
+    "--vary",
+    multiple=True,
+    type=click.Choice(sorted(ALL_FACTORS)),
+    help="A factor to vary; by default all. Repeatable.",
 )
 @click.option("--timeout", default=300.0, show_default=True, help="The time limit of one replay, in seconds.")
 def verify(
@@ -34,7 +37,7 @@ def verify(
     path = _readable(cassette) if cassette is not None else None
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text; modules are found from here
     with progress_bar(times, "replaying") as advance:
-        found = run_verify(function, path, times=times, vary=vary or FACTORS, timeout=timeout, on_replay=advance)
+        found = run_verify(function, path, times=times, vary=vary or ALL_FACTORS, timeout=timeout, on_replay=advance)
     if as_json:
         print_json(found.to_dict())
     else:

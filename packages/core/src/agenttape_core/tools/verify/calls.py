@@ -22,6 +22,11 @@ class Calls:
         self._calls: dict[BaseSession, dict[str, list[str]]] = {}
         self._branches: dict[BaseSession, dict[Any, list[str]]] = {}
 
+    def begin(self) -> None:
+        """Forget the calls of the replays before."""
+        with self._lock:
+            self._calls, self._branches = {}, {}
+
     def note(self, crossing: Crossing) -> None:
         """Note a call when it begins, where it is made."""
         request, address, branch = crossing.request, crossing.position.address, _branch()

@@ -55,20 +55,34 @@ BY_FACTOR: dict[Factor, Cause] = {
         "text was laid out for the width of the terminal",
         "give the width: argparse and rich take one",
     ),
+    "memory": Cause(
+        "memory address",
+        "the order of a set of objects, id(), or the repr of an object without one of its own says where it lies in "
+        "memory",
+        "give its class a __repr__ or use its data instead; keep objects in a list or a dict, which have an order",
+    ),
+    "schedule": Cause(
+        "schedule",
+        "small delays of calls, threads or work in pools change the result: it depends on which is faster",
+        "wait for all of them, and take their results in the order in which you started them",
+    ),
+    "earlier_replays": Cause(
+        "earlier replays in the process",
+        "a second run in one process is not the same as the first: something is kept in memory, such as a cache, a "
+        "counter, a checkpointer or an iterator of a module",
+        "make it anew in each run; or leave earlier_replays out of vary, if each run has its own process",
+    ),
 }
 
 UNFROZEN = Cause(
     "nothing varied",
     "it differs in the same environment too: the result depends on something that is not recorded",
     "look for random numbers that are not frozen (os.urandom, secrets, a generator made before the session), time "
-    "outside of the session, threads that race, and calls that no boundary tapes",
+    "outside of the session or from a clock that was bound before it (default_factory=...), threads that race, and "
+    "calls that no boundary tapes",
 )
 BY_NOISE: dict[Noise, Cause] = {
-    "address": Cause(
-        "memory address",
-        "the repr of an object without one of its own says where it lies in memory",
-        "give its class a __repr__, or use its data instead",
-    ),
+    "address": BY_FACTOR["memory"],
     "id": Cause(
         "an id that is not frozen",
         "a new id is made in each replay",

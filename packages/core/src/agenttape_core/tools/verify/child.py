@@ -9,9 +9,10 @@ import asyncio
 import inspect
 import json
 import os
+import shutil
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,31 +23,68 @@ from agenttape_core.schema import Plain
 from agenttape_core.session import value_codec, watch_crossings
 from agenttape_core.tools.verify.calls import Calls
 from agenttape_core.tools.verify.target import Target, load
+from agenttape_core.tools.verify.within import Memory, delay
 
 
 def main(job: dict[str, Any], descriptor: int) -> None:
     """Replay once, and write the output as JSON to a descriptor.
 
     Args:
-        job: `target`, `cassette`, `options`, `project` and `switch_interval`, as `agenttape_core.tools.verify.job`
-            makes it.
+        job: `target`, `cassette`, `options`, `project` and the surroundings within the process, as
+            `agenttape_core.tools.verify.job` makes it.
         descriptor: The write end of the pipe that only this process has.
     """
     os.set_inheritable(descriptor, False)
     sys.setswitchinterval(job["switch_interval"])
     confine_process(Project(Path(job["project"]), replays_only=True))
-    calls = Calls()
+    calls, memory = Calls(), Memory(job["memory"])
     watch_crossings(calls.note)
+    if job["schedule"]:
+        watch_crossings(delay(job["schedule"]))
+    memory.disturb()
     try:
         function = load(Target(*job["target"]))
     except BaseException as error:  # noqa: BLE001 - whatever the import of user code raises is reported to the parent
         report: Plain = {"unusable": f"{type(error).__name__}: {error}"}
     else:
-        report = {**_output(function, job), "sessions": calls.report(), "rules": calls.rules()}
+        earlier = []
+        for _ in range(job["earlier_replays"]):
+            with _undone(job):
+                earlier.append(_replayed(function, job, calls))
+            memory.disturb()
+        report = {**_replayed(function, job, calls), "earlier": earlier}
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     with open(descriptor, "wb") as channel:
         channel.write(json.dumps(report).encode())
+
+
+def _replayed(function: Callable[[], Any], job: dict[str, Any], calls: Calls) -> dict[str, Plain]:
+    calls.begin()
+    return {**_output(function, job), "sessions": calls.report(), "rules": calls.rules()}
+
+
+@contextmanager
+def _undone(job: dict[str, Any]) -> Iterator[None]:
+    """Keep what is printed and written inside out of the output of the replay that counts."""
+    here = Path.cwd()
+    streams = (sys.stdout, sys.stderr)
+    kept = [os.dup(stream.fileno()) for stream in streams]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for stream in streams:
+            os.dup2(nowhere, stream.fileno())
+        yield
+    finally:
+        for stream, descriptor in zip(streams, kept, strict=True):
+            stream.flush()
+            os.dup2(descriptor, stream.fileno())
+            os.close(descriptor)
+        os.close(nowhere)
+        os.chdir(here)
+        if here != Path(job["project"]):  # a folder of ours, which was empty
+            for path in here.iterdir():
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _output(function: Callable[[], Any], job: dict[str, Any]) -> dict[str, Plain]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 
 from agenttape_core.matching import ABSENT, differing_key_orders, differing_leaves, is_identical
@@ -50,7 +50,21 @@ Pair = tuple[str, str, str, Noise]
 
 
 def places(first: Output, other: Output, redactor: Redactor) -> list[Place]:
-    """Return the places where two replays differ, the ones that come first in a run first: at most a few per aspect."""
+    """Return the places where two replays differ, the ones that come first in a run first: at most a few per aspect.
+
+    To those of the other one itself come those of the replays before it in its process.
+    """
+    found = _places(first, other, redactor)
+    known = {place.what for place in found}
+    for earlier in other.earlier:
+        shown = replace(earlier, stdout=first.stdout, stderr=first.stderr, files=first.files)
+        more = [place for place in _places(first, shown, redactor) if place.what not in known]
+        known |= {place.what for place in more}
+        found += more
+    return found
+
+
+def _places(first: Output, other: Output, redactor: Redactor) -> list[Place]:
     found: list[Place] = []
     for aspect, values, spell in _ASPECTS:
         pair = values(first), values(other)

@@ -10,10 +10,24 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from agenttape_core.errors import ConfigurationError
 
-Factor = Literal["hash_seed", "time_zone", "locale", "working_directory", "switch_interval", "terminal_width"]
-"""Something around a program that must not change what it produces."""
+Factor = Literal[
+    "hash_seed",
+    "time_zone",
+    "locale",
+    "working_directory",
+    "switch_interval",
+    "terminal_width",
+    "memory",
+    "schedule",
+    "earlier_replays",
+]
+"""Something around a program, or within its process, that must not change what it produces."""
 
-FACTORS: tuple[Factor, ...] = get_args(Factor)
+ALL_FACTORS: tuple[Factor, ...] = get_args(Factor)
+FACTORS: tuple[Factor, ...] = ALL_FACTORS[:6]
+"""Those around the process."""
+WITHIN: tuple[Factor, ...] = ALL_FACTORS[6:]
+"""Those within it."""
 
 _HASH_SEEDS = range(2**32)
 _ZONES = ("UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Asia/Kathmandu", "America/New_York")
@@ -21,6 +35,8 @@ _ZONES_WITHOUT_DATABASE = ("UTC0", "LINT-14", "SST11", "NPT-5:45", "EST5EDT,M3.2
 _LOCALES = ("c.utf8", "c", "de_de.utf8", "tr_tr.utf8", "fr_fr.utf8", "ja_jp.utf8", "en_us.utf8")
 _SWITCH_INTERVALS = (0.005, 1e-6, 0.1, 1e-4, 1e-5)
 _TERMINAL_WIDTHS = (80, 200, 40, 132, 100)
+_SEEDS = range(2**32)
+_EARLIER = (0, 2, 1, 3)
 
 
 class Surroundings(NamedTuple):
@@ -33,6 +49,10 @@ class Surroundings(NamedTuple):
         working_directory: A new, empty folder, by its name; or the absolute path of the project's, which is left alone.
         switch_interval: Seconds after which a waiting thread may run; see `sys.setswitchinterval`.
         terminal_width: `COLUMNS`: characters in a line of the terminal.
+        memory: The seed of what is allocated before, and by which the garbage collector runs more or less often; 0 for
+            nothing. It decides where objects lie, and so the order of sets of objects.
+        schedule: The seed of small delays of calls, threads and work in pools; 0 for none.
+        earlier_replays: The number of replays in the same process before the one that counts.
     """
 
     hash_seed: int
@@ -41,6 +61,9 @@ class Surroundings(NamedTuple):
     working_directory: str
     switch_interval: float
     terminal_width: int
+    memory: int = 0
+    schedule: int = 0
+    earlier_replays: int = 0
 
     @property
     def environment(self) -> dict[str, str]:
@@ -63,14 +86,14 @@ def plan(times: int, choices: Mapping[Factor, Sequence[Any]]) -> list[Surroundin
 
 
 def available(vary: Collection[str], times: int) -> dict[Factor, Sequence[Any]]:
-    """Return the values that each factor can take here; of one that is not to be varied, only the first.
+    """Return the values that each factor can take here; of one around the process that is not varied, only the first.
 
     Raises:
-        ConfigurationError: If `vary` names something else than `FACTORS`.
+        ConfigurationError: If `vary` names something else than `ALL_FACTORS`.
     """
-    if isinstance(vary, str) or (unknown := sorted(set(vary) - set(FACTORS))):
+    if isinstance(vary, str) or (unknown := sorted(set(vary) - set(ALL_FACTORS))):
         found = repr(vary) if isinstance(vary, str) else ", ".join(map(repr, unknown))
-        raise ConfigurationError(f"vary: expected a collection of {', '.join(FACTORS)}; found {found}")
+        raise ConfigurationError(f"vary: expected a collection of {', '.join(ALL_FACTORS)}; found {found}")
     choices: dict[Factor, Sequence[Any]] = {
         "hash_seed": _HASH_SEEDS[:times],
         "time_zone": time_zones(),
@@ -81,7 +104,13 @@ def available(vary: Collection[str], times: int) -> dict[Factor, Sequence[Any]]:
     }
     if "working_directory" not in vary:
         choices["working_directory"] = [str(Path.cwd())]
-    return {factor: values if factor in vary else values[:1] for factor, values in choices.items()}
+    around = {factor: values if factor in vary else values[:1] for factor, values in choices.items()}
+    within: dict[Factor, Sequence[Any]] = {
+        "memory": _SEEDS[:times],
+        "schedule": _SEEDS[:times],
+        "earlier_replays": _EARLIER,
+    }
+    return {**around, **{factor: values for factor, values in within.items() if factor in vary}}
 
 
 def time_zones() -> Sequence[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -53,6 +56,9 @@ class Job:
             "options": self.options,
             "project": here,
             "switch_interval": surroundings.switch_interval,
+            "memory": surroundings.memory,
+            "schedule": surroundings.schedule,
+            "earlier_replays": surroundings.earlier_replays,
             "path": [str(Path(here, entry)) for entry in sys.path],
             "argv": sys.argv[:1],
         }
@@ -64,13 +70,28 @@ class Job:
         return {**kept, "AGENTTAPE_MODE": "none", **surroundings.environment}
 
 
+@functools.cache
+def _unshuffled() -> tuple[str, ...]:
+    """Return the command under which a process has its memory at the same addresses each time, if there is one."""
+    found = shutil.which("setarch")
+    if found is None:
+        return ()
+    # S603: where the command is depends on the system. Containers may forbid it.
+    tried = subprocess.run([found, "-R", sys.executable, "-c", ""], capture_output=True, check=False)  # noqa: S603
+    return () if tried.returncode else (found, "-R")
+
+
 def command() -> list[str]:
-    """Return the command of a child: this interpreter with its options, but for those that ignore the environment."""
+    """Return the command of a child: this interpreter with its options, but for those that ignore the environment.
+
+    Where the system can do so, all children have their memory at the same addresses, so that only what is varied on
+    purpose moves it.
+    """
     flags = [f"-X{name}" if value is True else f"-X{name}={value}" for name, value in sys._xoptions.items()]  # noqa: SLF001 - documented
     flags += [f"-W{filtered}" for filtered in sys.warnoptions]
     if sys.flags.optimize:
         flags.append(f"-{'O' * sys.flags.optimize}")
-    return [sys.executable, *flags, "-c", _PROGRAM]
+    return [*_unshuffled(), sys.executable, *flags, "-c", _PROGRAM]
 
 
 def job_for(target: Target, cassette: str | Path | None, options: Mapping[str, Any]) -> Job:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Output:
         stderr: The standard error, as text.
         files: The files in the working directory by their names: their text, or hash and size.
         rules: The redaction rules of the sessions.
+        earlier: The outputs of the replays before it in its process, without what they printed and wrote.
     """
 
     outcome: str
@@ -43,6 +44,7 @@ class Output:
     order: list[list[str]] = field(default_factory=list)
     sessions: dict[str, str] = field(default_factory=dict)
     rules: list[dict[str, Any]] = field(default_factory=list)
+    earlier: list[Output] = field(default_factory=list)
 
 
 def output_of(child: ChildResult, folder: Path | None, timeout: float) -> Output:
@@ -61,14 +63,20 @@ def output_of(child: ChildResult, folder: Path | None, timeout: float) -> Output
             f"had not ended after {timeout:g} s" if child.code is None else f"{_exit(child.code)} without a result"
         )
         return Output(outcome, failed=True, stdout=stdout, stderr=stderr, files=files)
+    said = Output("", failed=False, stdout=stdout, stderr=stderr, files=files)
+    earlier = [_output(each, replace(said, stdout="", stderr="", files={})) for each in report["earlier"]]
+    return replace(_output(report, said), earlier=earlier)
+
+
+def _output(report: dict[str, Any], said: Output) -> Output:
     sessions = report["sessions"]
     names = _names(sessions)
     return Output(
         report["outcome"],
         failed=report["failed"],
-        stdout=stdout,
-        stderr=stderr,
-        files=files,
+        stdout=said.stdout,
+        stderr=said.stderr,
+        files=said.files,
         value=report["value"],
         calls={
             f"{name}{at}": call for name, one in zip(names, sessions, strict=True) for at, call in one["calls"].items()

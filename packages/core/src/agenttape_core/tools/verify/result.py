@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from agenttape_core.errors import VerificationError
 from agenttape_core.tools.verify.cause import BY_FACTOR, Cause
-from agenttape_core.tools.verify.environment import Factor, Surroundings
+from agenttape_core.tools.verify.environment import ALL_FACTORS, Factor, Surroundings
 
 _MAX_SHOWN = 6
 
@@ -125,7 +125,7 @@ class Verification:
     def _surroundings(self) -> list[str]:
         several = [factor for factor, values in self.varied.items() if len(values) > 1]
         rows = [(BY_FACTOR[factor].name, _values(factor, self.varied[factor])) for factor in several]
-        if same := [BY_FACTOR[factor].name for factor in self.varied if factor not in several]:
+        if same := [BY_FACTOR[factor].name for factor in ALL_FACTORS if factor not in several]:
             rows.append(("not varied", ", ".join(same)))
         return _table(rows)
 

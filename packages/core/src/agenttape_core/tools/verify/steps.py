@@ -12,7 +12,7 @@ from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.session import current_session
 from agenttape_core.tools.verify.comparison import Place, places, printable
-from agenttape_core.tools.verify.environment import FACTORS, Surroundings, available, plan
+from agenttape_core.tools.verify.environment import ALL_FACTORS, Surroundings, available, plan
 from agenttape_core.tools.verify.experiments import causes_of
 from agenttape_core.tools.verify.output import Output
 from agenttape_core.tools.verify.replays import Replays
@@ -78,7 +78,7 @@ def verify(
     cassette: str | Path | None = None,
     *,
     times: int = 5,
-    vary: Collection[str] = FACTORS,
+    vary: Collection[str] = ALL_FACTORS,
     timeout: float = 300.0,
     jobs: int | None = None,
     on_replay: Callable[[], object] | None = None,
@@ -89,14 +89,16 @@ def verify(
     Compared, byte for byte: the return value, or the type and message of what was raised; standard output and error;
     which call asked what, and which recording served it; the order of the calls in each branch; the files in the
     working directory; what the sessions never asked for, missed and blocked. If the replays differ, they are repeated
-    with a single factor varied, until the one that makes the difference is found.
+    with a single factor varied, until the one that makes the difference is found. What the replays before the one that
+    counts return, raise and ask, in the same process, is compared as well.
 
     Args:
         function: What to replay: a function without arguments, or a coroutine function, that a child process can
             import; or its name, as `module:function` or `path/to/file.py:function`. A generator is read to its end.
         cassette: The cassette to open around the function; `None` if the function opens its own.
         times: How many replays are compared, at least 2.
-        vary: Which `FACTORS` are varied. Without `working_directory`, the replays work where this process does.
+        vary: Which factors are varied: `FACTORS` around the process, `WITHIN` it; by default all. Without
+            `working_directory`, the replays work where this process does.
         timeout: Seconds that one replay may take.
         jobs: How many replays run at the same time; by default one per processor, at most 4.
         on_replay: Called after each replay, to show that it goes on; from several threads. Looking for a cause takes
