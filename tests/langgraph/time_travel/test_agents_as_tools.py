@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.tools import tool
@@ -13,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
 from agenttape_core import open_cassette, use_cassette
-from agenttape_langgraph import replay_thread, time_travel
+from agenttape_langgraph import atime_travel, replay_thread, steps_of, time_travel
 
 from ..fakes import StreamingChat, World, calling
 
@@ -87,6 +88,23 @@ def test_edited_answer_inside_a_tool(world: World, path: Path) -> None:
     replayed = replay_thread(fork.cassette, chief(world))
     assert replayed.values == fork.values
     assert [crossed.name for crossed in replayed.report.ran_through] == ["ask_expert"]
+
+
+@pytest.mark.parametrize("step", [4, 5, 7])
+async def test_edited_state_inside_a_tool(world: World, path: Path, step: int) -> None:
+    """The state of an agent that a tool runs can be edited after its steps, sync and async, and it all replays."""
+    recorded(world, path)
+    before = steps_of(path)[step - 1]
+    assert before.graph == "LangGraph/tools@2[0]/ask_expert/LangGraph"
+    edit: Any = {"step": step, "state_update": {"messages": [AIMessage("NOTE")]}}
+    fork = time_travel(path, chief(world), **edit)
+    assert {crossed.kind for crossed in fork.live} == {"chat"}
+    is_asked_inside = any(crossed.address.startswith(before.graph) for crossed in fork.live)
+    assert is_asked_inside == (step != 7)  # after its last step, the agent has ended
+    again = await atime_travel(path, chief(world), **edit, to=path.with_name("again.yaml"))
+    assert [crossed.address for crossed in again.live] == [crossed.address for crossed in fork.live]
+    world.gone = True
+    assert replay_thread(fork.cassette, chief(world)).values == fork.values
 
 
 def test_another_answer_of_a_human_in_a_tool(world: World, path: Path) -> None:

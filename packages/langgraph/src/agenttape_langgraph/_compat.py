@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.runnables import RunnableSequence
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langgraph._internal._constants import CONFIG_KEY_CALL as CALL
-from langgraph._internal._constants import CONFIG_KEY_CHECKPOINT_NS, NS_END, NS_SEP, RESUME
+from langgraph._internal._constants import CONFIG_KEY_CHECKPOINT_NS, CONFIG_KEY_CHECKPOINTER, NS_END, NS_SEP, RESUME
 from langgraph._internal._constants import CONFIG_KEY_RUNTIME as RUNTIME
 from langgraph._internal._constants import CONFIG_KEY_SCRATCHPAD as SCRATCHPAD
 from langgraph._internal._constants import CONFIG_KEY_SEND as SEND
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 __all__ = [
+    "BEGINNING",
     "CALL",
     "EXECUTORS",
     "NS_END",
@@ -64,6 +65,7 @@ __all__ = [
     "pending_question",
     "route_of",
     "runner",
+    "saving_to",
     "searching_in_context",
     "store_of",
     "task_path_str",
@@ -133,6 +135,18 @@ def twin_of(value: Any, cls: Any = None, /, **changes: Any) -> Any:
     twin = object.__new__(cls if cls is not None else type(value))
     vars(twin).update(vars(value), **changes)
     return twin
+
+
+BEGINNING = (_main.Pregel, "_defaults")
+"""The class of graphs, and the name of a method that each run of one calls first, synchronous or not."""
+
+
+def saving_to(config: Any, saver: Any) -> Any:
+    """Return a config by which a graph edits its own state in a saver, also if it is a subgraph of another one.
+
+    Without the key, `update_state` looks for the subgraph of the namespace in the config among the nodes of the graph.
+    """
+    return {**config, "configurable": {**config["configurable"], CONFIG_KEY_CHECKPOINTER: saver}}
 
 
 def is_function_node(bound: Any) -> bool:

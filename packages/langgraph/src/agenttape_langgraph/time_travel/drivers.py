@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from agenttape_langgraph.time_travel.running_graphs import noting_graphs
 from agenttape_langgraph.time_travel.script import (
     Action,
     Enter,
@@ -44,7 +45,8 @@ def drive(script: Script[T]) -> T:
 def _do(action: Action, sessions: Sessions) -> Any:
     match action:
         case Invoke(graph, given, config, context):
-            return graph.invoke(given, config, context=context, durability=_DURABILITY)
+            with noting_graphs():
+                return graph.invoke(given, config, context=context, durability=_DURABILITY)
         case Update(graph, config, values, as_node):
             return graph.update_state(config, values, as_node)
         case GetState(graph, config):
@@ -77,7 +79,8 @@ async def adrive(script: Script[T]) -> T:
 async def _ado(action: Action, sessions: AsyncSessions) -> Any:
     match action:
         case Invoke(graph, given, config, context):
-            return await graph.ainvoke(given, config, context=context, durability=_DURABILITY)
+            with noting_graphs():
+                return await graph.ainvoke(given, config, context=context, durability=_DURABILITY)
         case Update(graph, config, values, as_node):
             return await graph.aupdate_state(config, values, as_node)
         case GetState(graph, config):

@@ -70,5 +70,7 @@ def _superstep_before(run: RecordedRun) -> int | None:
     nodes = [step for step in run.steps if step.graph == first.address and step.nodes != ("__start__",)]
     if not nodes:
         return None
-    before = nodes[0].superstep - 1 - (INPUT_AND_START if first.is_fresh else 0)
+    # An edit takes a superstep, too.
+    edits = sum(edit.graph == first.address and edit.superstep < nodes[0].superstep for edit in run.plan.edits)
+    before = nodes[0].superstep - 1 - edits - (INPUT_AND_START if first.is_fresh else 0)
     return before if before >= -1 else None

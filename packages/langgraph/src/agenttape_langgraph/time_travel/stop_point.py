@@ -14,12 +14,14 @@ from langgraph.errors import GraphBubbleUp
 
 from agenttape_core import Step
 from agenttape_core.integration import class_name, current_session, here
+from agenttape_langgraph.time_travel.running_graphs import running_graph
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 
     from agenttape_langgraph.time_travel.plan import Edit
+    from agenttape_langgraph.time_travel.script import Graph
 
 
 class Stopped(GraphBubbleUp):
@@ -43,6 +45,8 @@ class StoppingSaver(InMemorySaver):
         super().__init__()
         self.namespaces: dict[str, str] = {}
         """The checkpoint namespace of each run of a graph, by its address."""
+        self.graphs: dict[str, Graph] = {}
+        """The graph of each run that a checkpoint was kept of, by its address."""
         self._edits = [edit for edit in edits if not edit.at_end]
         self._on_passed = on_passed
         self._stopped_at: Edit | None = None
@@ -59,6 +63,8 @@ class StoppingSaver(InMemorySaver):
             raise Stopped
         graph = _graph()
         self.namespaces[graph] = config["configurable"].get("checkpoint_ns", "")
+        if (running := running_graph()) is not None:
+            self.graphs.setdefault(graph, running)  # the first one is of its input, before anything runs inside it
         saved = super().put(config, checkpoint, metadata, new_versions)
         place = graph, metadata.get("step")
         for edit in [edit for edit in self._edits if (edit.graph, edit.superstep) == place]:

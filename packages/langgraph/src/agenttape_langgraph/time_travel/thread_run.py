@@ -14,7 +14,7 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 from agenttape_core import Session, Step
 from agenttape_core.integration import Plain, plain_value
 from agenttape_core.integration.cassettes import Crossed
-from agenttape_langgraph._compat import twin_of
+from agenttape_langgraph._compat import saving_to, twin_of
 from agenttape_langgraph.time_travel.initial_checkpoints import copy_checkpoint
 from agenttape_langgraph.time_travel.plan import Edit, Invocation, Plan, Question, answers_readdressed
 from agenttape_langgraph.time_travel.reasked_calls import done_before
@@ -182,9 +182,13 @@ class ThreadRun:
     def _edit(self, edit: Edit, invocation: Invocation) -> Script[None]:
         """Make an edit where the graph has stopped."""
         if edit.edits_state:
-            config = self._config_of(invocation, self._saver.namespaces.get(edit.graph, ""))
+            namespace = self._saver.namespaces.get(edit.graph, "")
+            config = self._config_of(invocation, namespace)
+            graph = self._saver.graphs.get(edit.graph) if namespace else None
+            if graph is not None:
+                config = saving_to(config, self._saver)
             self._saver.release()
-            yield Update(self._graph, config, edit.update(), edit.as_node)
+            yield Update(graph or self._graph, config, edit.update(), edit.as_node)
             self._edited.append(edit)
         self._passed(edit)
 
