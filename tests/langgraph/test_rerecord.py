@@ -21,7 +21,7 @@ from agenttape_core import open_cassette, use_cassette
 from agenttape_core.testing import stable_text
 from agenttape_langgraph import tape
 
-from .fakes import CONFIG, World, calling
+from .fakes import CONFIG, PlainChat, World, calling
 from .patterns import ASKED, PATTERNS
 
 if TYPE_CHECKING:
@@ -254,3 +254,18 @@ def test_an_id_that_is_answered_is_kept(tmp_path: Path) -> None:
     assert [bool(one) for one in picked.ids] == [False, False, True]
     with use_cassette(path, mode="none", freeze=("clock",)):  # its ids are other ones
         assert run() == ["first", "replaced"]
+
+
+def test_an_answer_that_is_handed_to_another_graph(tmp_path: Path) -> None:
+    """The step of a node that hands an answer to the graph around it does not hold the id of its run."""
+
+    def ask(_: MessagesState) -> Command[str]:
+        said = PlainChat(world=SameWorld()).invoke("Who is next?")
+        return Command(goto="bob", graph=Command.PARENT, update={"messages": [said]})
+
+    ann = StateGraph(MessagesState).add_node("ask", ask).add_edge(START, "ask").compile()
+    builder = StateGraph(MessagesState).add_node("ann", ann, destinations=("bob",)).add_edge(START, "ann")
+    graph = builder.add_node("bob", lambda _: {"messages": []}).compile()
+    texts = recorded_again(tmp_path / "c.yaml", lambda: graph.invoke({"messages": [("user", "hi")]}))
+    assert_same(texts)
+    assert "id='lc_run--<run>-0'" in texts[0]

@@ -28,7 +28,7 @@ from agenttape_core import UnrecordableValueError
 from agenttape_core.integration import Session, executing, plain_value, record_step
 from agenttape_langchain.integration import ObservedRun, noting_configurable, register_follower
 from agenttape_langgraph._compat import graphs, is_internal_channel, route_of, runner
-from agenttape_langgraph.stable_ids import stable_ids
+from agenttape_langgraph.stable_ids import ids_of_runs, stable_ids
 from agenttape_langgraph.state_delta import StateDeltas
 
 if TYPE_CHECKING:
@@ -143,7 +143,8 @@ class GraphSteps:
     def _record(self, run: ObservedRun, **facts: Any) -> None:
         position = run.run.position
         if facts.get("error") is not None:
-            facts["error_ids"] = self._stable_ids.of_error(facts["error"], position.address)
+            error = facts["error"]
+            facts["error_ids"] = {**self._stable_ids.of_error(error, position.address), **ids_of_runs(error)}
         for part in ("input", "output"):
             facts[part] = self._stable_ids.replaced(facts.get(part))
         step = run.as_step(**facts)

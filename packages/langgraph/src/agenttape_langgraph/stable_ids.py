@@ -22,6 +22,8 @@ from agenttape_core.integration.cassettes import IdMap
 _TASK = "<task>"
 _ID = r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 _NOTE = re.compile(rf"During task with name '.*' and id '{_ID}'")
+_RUN = "<run>"
+_OF_RUN = re.compile(rf"lc_run--{_ID}")
 _SEGMENT = re.compile(rf":{_ID}(?=\||$)")
 
 
@@ -65,6 +67,14 @@ def interrupts_of(error: BaseException | None) -> list[Interrupt]:
     if not isinstance(error, GraphInterrupt) or not error.args or not isinstance(error.args[0], tuple | list):
         return []
     return [one for one in error.args[0] if isinstance(one, Interrupt)]
+
+
+def ids_of_runs(error: BaseException) -> dict[str, str]:
+    """Return the replacements of the ids of runs in the messages that an error hands to another graph.
+
+    LangChain names an answer after its run, whose id holds the time. For a step, which is read and never served.
+    """
+    return dict.fromkeys(_OF_RUN.findall(str(error)), _RUN) if isinstance(error, ParentCommand) else {}
 
 
 def _tasks(error: BaseException) -> Iterator[str]:
