@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import shown_path
-from agenttape_core.lifecycle.header import finished_header, with_environment, with_readings, with_turns
+from agenttape_core.lifecycle.header import (
+    finished_header,
+    with_environment,
+    with_readings,
+    with_threads,
+    with_turns,
+)
 from agenttape_core.lifecycle.open_session import Opened, Prepared, recoverable
 from agenttape_core.matching import Order, Place
 from agenttape_core.schema import Header, IndexRow, Interaction, Step, Timing
@@ -120,6 +126,7 @@ def _header(prepared: Prepared, session: Session) -> Header:
         header = with_readings(header, frozen.readings())
     if prepared.request.is_current:
         header = with_turns(header, session.turns.groups())
+        header = with_threads(header, session.strands.text())
     if derivation is not None or not session.policy.records:
         header = header.model_copy(update={"derived_from": prepared.path.name})
     if derivation is not None and (origin := derivation.origin()) is not None:

@@ -140,6 +140,11 @@ def with_readings(header: Header, readings: Mapping[str, str]) -> Header:
     return header.model_copy(update={"volatile": header.volatile.model_copy(update={"readings": dict(readings)})})
 
 
+def with_threads(header: Header, order: str) -> Header:
+    """Return a header that holds the order in which threads came to what others could see."""
+    return header.model_copy(update={"volatile": header.volatile.model_copy(update={"threads": order})})
+
+
 def finished_header(
     header: Header, timings: Mapping[int, Timing], steps: Mapping[int, StepTiming] | None = None
 ) -> Header:

@@ -239,6 +239,8 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             frozen=_frozen(prepared),
             timings=prepared.timings,
             turns=Turns(header.volatile.turns if request.is_current and not policy.replaces else ()),
+            threads=header.volatile.threads if request.is_current and not policy.replaces else "",
+            imposes_threads=derivation is None,
             root=root.child(f"process {request.process}") if request.process else root,
             began=prepared.began,
             revise=derivation.revise if derivation is not None else unchanged,

@@ -25,6 +25,7 @@ from agenttape_core.session import (
     Session,
     context_session,
     executing_of,
+    in_turns,
     owning_session,
     recording_acts,
     remembering_pools,
@@ -70,6 +71,7 @@ class Surroundings:
             lasting.callback(connected.disconnect)
         lasting.enter_context(remembering_threads())
         lasting.enter_context(remembering_pools())
+        lasting.enter_context(in_turns())
         lasting.enter_context(carrying_halts())
         self._membership = session.enter()
         around.callback(session.leave)

@@ -51,6 +51,8 @@ class Volatile(Record):
     """Groups of addresses of calls that overlapped, each in the order in which they ended."""
     readings: dict[str, Annotated[str, Field(pattern=_READINGS)]] = Field(default_factory=dict)
     """The moments at which interleaved strands read the frozen clock, by strand and package."""
+    threads: str = Field(default="", pattern=r"^(?:0(?:[.:][1-9]\d*)*(?:\*[1-9]\d*)?(?: |$))*$")
+    """The order in which threads came to what others could see: labels of strands, each with the times in a row."""
     steps: dict[int, StepTiming] = Field(default_factory=dict)
     """By the number of the step."""
     timings: dict[int, Timing] = Field(default_factory=dict)

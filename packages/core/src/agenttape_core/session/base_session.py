@@ -20,6 +20,7 @@ from agenttape_core.session.report import Crossed, Report, why_not_run
 from agenttape_core.session.scopes import takes_part
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import original
+from agenttape_core.session.taking_turns import Strands
 
 T = TypeVar("T")
 
@@ -61,6 +62,12 @@ class BaseSession:
         """True if what calls do outside the process is seen."""
         self.report = self._new_report()
         self.ledger = Ledger(setup.sink, setup.revise)
+        self.strands = Strands(
+            setup.threads,
+            imposes=setup.imposes_threads,
+            notes=setup.sink is not None,
+            tell=self._tell_disorder,
+        )
         self._setup = setup
         self._failure = FirstFailure()
         self._extensions: dict[Slot[Any], Any] = {}
@@ -86,6 +93,9 @@ class BaseSession:
             return why_not_run(source.interaction(served.number).acts)
 
         return Report(why_served)
+
+    def _tell_disorder(self, line: str) -> None:
+        self.report.add_disorder(line)  # another report, if the run so far was forgotten
 
     @property
     def mode(self) -> Mode:

@@ -57,7 +57,7 @@ class BaseCrossing:
         owner: The object whose call it is; calls that the same object makes inside are part of this one.
     """
 
-    __slots__ = ("boundary", "owner", "position", "request", "session")
+    __slots__ = ("boundary", "inside", "owner", "position", "request", "session")
 
     def __init__(
         self, session: BaseSession, boundary: Boundary, request: CanonicalRequest, position: Position, *, owner: Any
@@ -67,6 +67,8 @@ class BaseCrossing:
         self.request = request
         self.position = position
         self.owner = owner
+        self.inside = session.strands.call_here()
+        """The label for what happens inside of it; `None` outside of strands. See `strands`."""
 
 
 class AnsweredCrossing(BaseCrossing):

@@ -187,7 +187,8 @@ class ExecutedCrossing(BaseCrossing):
         self._work = current_work()
         running.append(self)
         try:
-            yield
+            with self.session.strands.inside(self.inside, leaves=self.is_real and self.boundary.kind not in ACTING):
+                yield
         except BaseException:
             self.has_ended = True
             raise

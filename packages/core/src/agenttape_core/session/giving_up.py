@@ -17,6 +17,7 @@ from typing import Any
 from weakref import ref
 
 from agenttape_core.session.cancellation import Patience, passing_time, real_timer
+from agenttape_core.session.strands import Strand, begun_here
 
 
 class Work:
@@ -30,6 +31,7 @@ class Work:
         self._pool = ref(pool)
         self._loop = ref(loop) if (loop := _loop_here()) is not None else None
         self._outer = _threads.work
+        self.strand: Strand | None = begun_here(self._pool)
         self._is_given_up = False
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.Lock()
@@ -75,17 +77,26 @@ class Work:
     def do(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Do it, in the thread of the caller."""
         before, _threads.work = _threads.work, self
+        if self.strand is not None:
+            self.strand.begin()  # it ends when its future has been told: see `strand_seams`
         try:
             return work(*args, **kwargs)
         finally:
+            if self.strand is not None:
+                self.strand.strands.gate(is_call=False)
             _threads.work = before
             self._is_given_up, self._outer = self.is_given_up, None  # work that submits itself anew makes no chain
+
+    def drop(self) -> None:
+        """Note that it will never be done."""
+        if self.strand is not None and not self.strand.has_begun:
+            self.strand.end()
 
     def watch(self, future: Any) -> None:
         """Learn from the future of the work whether it is given up."""
         if type(future) is Future:  # other classes keep their own ways
-            future.__class__ = _Awaited
             vars(future)["_agenttape_work"] = self
+            future.__class__ = _Awaited
 
 
 class _Threads(threading.local):
@@ -101,13 +112,23 @@ def current_work() -> Work | None:
 
 
 class _Awaited(Future[Any]):
-    """A future that tells its work when whoever waits for it gives it up."""
+    """A future that tells its work when whoever waits for it gives it up.
+
+    In a set, the futures of a session are in the order in which their work was submitted. `concurrent.futures` makes
+    sets of those that it is given.
+    """
 
     _agenttape_work: Work
 
+    def __hash__(self) -> int:
+        strand = self._agenttape_work.strand
+        return strand.number if strand is not None else super().__hash__()
+
     def cancel(self) -> bool:
         is_cancelled = super().cancel()
-        if not is_cancelled and not self.done():
+        if is_cancelled:
+            self._agenttape_work.drop()
+        elif not self.done():
             self._agenttape_work.give_up()
         return is_cancelled
 

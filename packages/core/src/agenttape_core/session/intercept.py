@@ -31,15 +31,18 @@ def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
     """
     assert crossing.is_served, _EXECUTED
     paced = crossing.paced()
-    if paced is not None:
-        paced.wait()
+    strands = crossing.session.strands
     try:
-        if apply is not None:
-            for effect in crossing.effects():
-                apply(effect)
-        crossing.wait_to_be_given_up()
-        return crossing.replay()
+        with strands.inside(crossing.inside, leaves=paced is not None):
+            if paced is not None:
+                paced.wait()
+            if apply is not None:
+                for effect in crossing.effects():
+                    apply(effect)
+            crossing.wait_to_be_given_up()
+            return crossing.replay()
     finally:
+        strands.gate()
         crossing.has_turned()
 
 
@@ -73,15 +76,20 @@ def serve_stream(crossing: Crossing, apply: Apply | None = None) -> Iterator[Any
     """Like `serve`, for a generator: each chunk comes when it is due, and effects where they were between chunks."""
     assert crossing.is_served, _EXECUTED
     chunks, paced = crossing.replay_chunks(), crossing.paced()
+    strands = crossing.session.strands
     try:
         for number in count():
-            if paced is not None:
-                paced.wait(number)
-            if apply is not None:
-                for effect in crossing.effects(number):
-                    apply(effect)
-            crossing.wait_to_be_given_up(number)
-            chunk = next(chunks, _DONE)
+            try:
+                with strands.inside(crossing.inside, leaves=paced is not None):
+                    if paced is not None:
+                        paced.wait(number)
+                    if apply is not None:
+                        for effect in crossing.effects(number):
+                            apply(effect)
+                    crossing.wait_to_be_given_up(number)
+                    chunk = next(chunks, _DONE)
+            finally:
+                strands.gate()
             if chunk is _DONE:
                 return
             yield chunk
@@ -125,12 +133,15 @@ def intercept(crossing: Crossing, execute: Callable[[], Any], apply: Apply | Non
     """
     if crossing.is_served:
         return serve(crossing, apply)
+    strands = crossing.session.strands
     try:
         with crossing.executing():
             value = execute()
     except (Exception, CancelledError) as error:
+        strands.gate()
         crossing.raised(error)
         raise
+    strands.gate()
     crossing.returned(value)
     return value
 
@@ -225,12 +236,14 @@ def intercept_stream(
     if crossing.is_served:
         yield from serve_stream(crossing, apply)
         return
-    stream = _Stream(crossing)
-    with stream.reading():
-        chunks = iter(execute())
+    stream, chunks = _Stream(crossing), None
     while True:
-        with stream.reading():
-            chunk = next(chunks, _DONE)
+        try:
+            with stream.reading():
+                chunks = chunks if chunks is not None else iter(execute())
+                chunk = next(chunks, _DONE)
+        finally:
+            crossing.session.strands.gate()
         if chunk is _DONE:
             break
         try:

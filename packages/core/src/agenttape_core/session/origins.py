@@ -16,6 +16,7 @@ from agenttape_core.guard.replaced import replaced
 from agenttape_core.session.executed_crossing import ExecutedCrossing, executing
 from agenttape_core.session.scopes import Origin
 from agenttape_core.session.session import SCOPES, Session
+from agenttape_core.session.strands import Strand, begun_here, being, starting
 
 _POOLS = "concurrent.futures.thread"
 
@@ -92,19 +93,20 @@ def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
         serves_a_pool = getattr(getattr(self, "_target", None), "__module__", "") == _POOLS
         origin = None if serves_a_pool else origin_here(is_work=False)
         if origin is not None:
-            _give(self, origin)
-        real(self)
+            _give(self, origin, begun_here())
+        with starting():
+            real(self)
 
     return start
 
 
-def _give(thread: Any, origin: Origin) -> None:
+def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:
     """Let a thread that is about to start begin by setting its origin, in its own context."""
     run = thread.run
 
     def run_from_origin() -> None:
         vars(thread).pop("run", None)
-        with SCOPES.beginning(origin):
+        with SCOPES.beginning(origin), being(strand):
             run()
 
     thread.run = run_from_origin

@@ -93,6 +93,7 @@ class Report:
     _drift: list[str] = field(default_factory=list)
     _blocked: list[str] = field(default_factory=list)
     _outside: dict[str, None] = field(default_factory=dict)
+    _disorder: dict[str, None] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -149,6 +150,16 @@ class Report:
         """
         return tuple(self._outside)
 
+    @property
+    def disorder(self) -> tuple[str, ...]:
+        """The recorded order of concurrent parts that could not be imposed, a line each; empty if it was."""
+        return tuple(self._disorder)
+
+    def add_disorder(self, line: str) -> None:
+        """Note that a part of the recorded order could not be imposed."""
+        with self._lock:
+            self._disorder[line] = None
+
     def add_outside(self, line: str) -> None:
         """Note a connection that no boundary covers."""
         with self._lock:
@@ -183,7 +194,8 @@ class Report:
     def __str__(self) -> str:
         parts = [f"{len(self._served)} served", f"{len(self._executed)} executed"]
         parts += [f"{len(items)} {word}" for items, word in self._exceptional() if items]
-        return "\n  ".join([", ".join(parts), *self._outside])
+        disorder = [f"the recorded order could not be imposed: {', '.join(self._disorder)}"] if self._disorder else []
+        return "\n  ".join([", ".join(parts), *self._outside, *disorder])
 
     def _exceptional(self) -> list[tuple[list[Crossed] | list[str], str]]:
         return [

@@ -94,6 +94,7 @@ class Session(BaseSession):
         self._branch = new_branch()
         enter_branch(self._branch)
         self._membership = SCOPES.enter(self)
+        self.strands.enter()
         return ref(self._membership)
 
     @contextmanager
@@ -133,6 +134,7 @@ class Session(BaseSession):
             if crossing.is_real and crossing.is_given_up:  # its thread goes on, and nobody waits for it
                 crossing.cancelled()
         self.close()
+        self.strands.leave()
         membership, self._membership, self._has_left = self._membership, None, True
         if membership is not None and SCOPES.leave(membership):
             enter_branch(self._branch_outside)
@@ -179,6 +181,7 @@ class Session(BaseSession):
         """
         if self._has_left and self.is_replay:
             self._refuse_late(boundary.kind, name)
+        self.strands.begin_call()
         frozen = self.frozen_here()
         if frozen is not None:
             frozen.progressed()
@@ -213,6 +216,7 @@ class Session(BaseSession):
         if isinstance(decision, Refuse):
             drift = self._drift(request, position, decision)
             return begun(RefusedCrossing(self, boundary, request, position, owner=owner, drift=drift))
+        self.strands.depart()
         self.report.add(executed=Crossed(boundary.kind, name, position.address, number))
         return begun(ExecutedCrossing(self, boundary, request, position, number=number, owner=owner, parent=parent))
 
@@ -304,6 +308,10 @@ class Session(BaseSession):
         """
         if SCOPES.innermost() is not None:
             return None
+        origin = SCOPES.origin()
+        if origin is not None and origin.membership.session is self:
+            begun_in: ExecutedCrossing | None = origin.crossing
+            return begun_in if begun_in is not None and not begun_in.has_ended else None
         # A request that is under way starts no threads that make others: those run beside it.
         running = [crossing for crossing in self.extension(RUNNING)[:] if crossing.boundary.kind != "http"]
         innermost = running[-1] if running else None

@@ -42,6 +42,8 @@ class Setup:
         timings: Returns the recorded times by the numbers of their interactions. Called when they are first needed,
             because most replays never need them.
         turns: The order in which concurrent calls ended, where one was recorded.
+        threads: The order in which threads came to what others could see, where it was recorded.
+        imposes_threads: Whether this run is to follow it.
         root: The position below which the run stands.
         began: When the recording began, by `time.perf_counter()`; calls and steps are timed from here.
         revise: Returns a step as it is to be kept, or `None` for one that is not kept.
@@ -62,6 +64,8 @@ class Setup:
     frozen: Frozen | None = None
     timings: Callable[[], Mapping[int, Timing]] = dict
     turns: Turns = field(default_factory=Turns)
+    threads: str = ""
+    imposes_threads: bool = False
     root: Position = field(default_factory=Position)
     began: float = field(default_factory=perf_counter)
     revise: Callable[[Step], Step | None] = _unchanged

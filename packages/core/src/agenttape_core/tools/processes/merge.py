@@ -153,8 +153,11 @@ def _header(headers: Sequence[Header]) -> Header:
         environment |= header.freeze.environment
         packages |= header.volatile.packages
     turns = [group for header in headers for group in header.volatile.turns]
+    # Threads of several processes have no order among each other, and each has labels of its own.
+    threads = first.volatile.threads if len(headers) == 1 else ""
     volatile = {
         "turns": turns,
+        "threads": threads,
         "readings": readings,
         "packages": dict(sorted(packages.items())),
         "timings": {},

@@ -1,0 +1,134 @@
+"""The order in which strands passed their gates, as text in a cassette and as a script that a replay follows.
+
+The text is a list of labels, each with the number of gates passed in a row: `0*3 0.1 0.2*2 0`. A label says where a
+strand comes from: `0` is that of the session, `0.2` the second thread or piece of work that `0` began, `0.2:1` what
+happened inside the first call of `0.2`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+ROOT = "0"
+_NESTS = re.compile(r"(?::\d+)+$")
+
+
+def parsed(text: str) -> list[tuple[str, int]]:
+    """Return what a text says, as labels with the gates passed in a row. `Volatile` has checked its form."""
+    runs = []
+    for word in text.split():
+        label, _, times = word.partition("*")
+        runs.append((label, int(times or 1)))
+    return runs
+
+
+def strand_of(label: str) -> str:
+    """Return the label of the strand itself, of one that may be inside calls of it."""
+    return _NESTS.sub("", label)
+
+
+def creator_of(label: str) -> str:
+    """Return the label under which a strand was begun; empty for that of the session."""
+    return label.rpartition(".")[0]
+
+
+class Notes:
+    """The gates that were passed in this run."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[str, int]] = []
+        self._label = ""
+        self._times = 0
+
+    def passed(self, label: str) -> None:
+        """Note that a gate was passed."""
+        if label == self._label:
+            self._times += 1
+            return
+        self._flush()
+        self._label, self._times = label, 1
+
+    def _flush(self) -> None:
+        if self._times:
+            self._runs.append((self._label, self._times))
+        self._times = 0
+
+    def text(self, left_out: set[str]) -> str:
+        """Return them as text.
+
+        Args:
+            left_out: The labels of strands that say nothing, nor does what they began.
+        """
+        self._flush()
+        self._label = ""
+        words: list[tuple[str, int]] = []
+        for label, times in self._runs:
+            if not left_out.isdisjoint(outwards(label)):
+                continue
+            if words and words[-1][0] == label:
+                times += words.pop()[1]  # noqa: PLW2901 - both in a row now
+            words.append((label, times))
+        return " ".join(label if times == 1 else f"{label}*{times}" for label, times in words)
+
+
+def outwards(label: str) -> Iterator[str]:
+    """Yield the label of the strand itself, and those of the strands that it comes from."""
+    while label:
+        label = strand_of(label)
+        yield label
+        label = creator_of(label)
+
+
+class Script:
+    """The gates that are to be passed in a replay, in order.
+
+    Args:
+        text: The recorded order.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._labels, self._times = [label for label, _ in parsed(text)], [times for _, times in parsed(text)]
+        self._head = 0
+        self._left: Counter[str] = Counter()
+        for label, times in parsed(text):
+            self._left[label] += times
+        self._strands = {strand for label in self._left for strand in outwards(label)}
+
+    @property
+    def head(self) -> str | None:
+        """The label that is next; `None` at the end."""
+        return self._labels[self._head] if self._head < len(self._labels) else None
+
+    def knows(self, label: str) -> bool:
+        """True if a strand, or something that it began, passed a gate at all."""
+        return strand_of(label) in self._strands
+
+    def has(self, label: str) -> bool:
+        """True if a label is to come."""
+        return self._left[label] > 0
+
+    def take(self, label: str) -> None:
+        """Take the next gate of a label, which need not be the first of all."""
+        at = next(at for at in self._to_come() if self._labels[at] == label)
+        self._times[at] -= 1
+        self._left[label] -= 1
+        self._skip()
+
+    def drop(self) -> None:
+        """Leave out what is next."""
+        self._left[self._labels[self._head]] -= self._times[self._head]
+        self._times[self._head] = 0
+        self._skip()
+
+    def first_of(self, labels: set[str]) -> str | None:
+        """Return the label that comes first, of some."""
+        return next((self._labels[at] for at in self._to_come() if self._labels[at] in labels), None)
+
+    def _to_come(self) -> Iterator[int]:
+        return (at for at in range(self._head, len(self._labels)) if self._times[at])
+
+    def _skip(self) -> None:
+        while self._head < len(self._labels) and not self._times[self._head]:
+            self._head += 1

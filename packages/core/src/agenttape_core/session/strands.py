@@ -1,0 +1,200 @@
+"""A strand: a sequential part of a run, and what the code of its thread says of it. See `taking_turns`."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agenttape_core.session.taking_turns import Strands
+
+NEW, RUNNING, WAITING, AWAY, BLOCKING, SLEEPING, OVER = range(7)
+
+
+class Strand:
+    """A sequential part of a run: a thread, or a piece of work of a thread pool.
+
+    Args:
+        strands: Those of its session.
+        label: Its label.
+        number: Its number among all of the session, in the order in which they were begun.
+        pool: The pool whose work it is, as a weak reference; `None` for a thread.
+    """
+
+    __slots__ = (
+        "began_calls",
+        "began_strands",
+        "is_held",
+        "is_thread",
+        "labels",
+        "native",
+        "number",
+        "outer",
+        "passed",
+        "pool",
+        "state",
+        "strands",
+        "thread",
+        "wake",
+    )
+
+    def __init__(self, strands: Strands, label: str, number: int = 0, pool: Any = None) -> None:
+        self.strands = strands
+        self.number = number
+        self.labels = [label]
+        """Its own label, and those of the calls that it is inside of."""
+        self.pool = pool
+        self.is_thread = pool is None
+        self.state = NEW
+        self.outer: Strand | None = None
+        self.thread = self.native = 0
+        self.wake = _thread.allocate_lock()
+        self.wake.acquire()
+        self.began_strands = 0
+        self.began_calls = 0
+        self.passed = False
+        """True once it has passed a gate that others could see."""
+        self.is_held = False
+
+    @property
+    def label(self) -> str:
+        """The label under which it passes gates now."""
+        return self.labels[-1]
+
+    @property
+    def has_begun(self) -> bool:
+        """True once its thread has begun, or a thread of its pool has taken it."""
+        return self.state != NEW
+
+    def begin(self) -> None:
+        """Let the caller's thread be this strand."""
+        self.outer, HERE.strand = HERE.strand, self
+        self.strands.begin(self)
+
+    def end(self) -> None:
+        """Let it be what it was."""
+        if HERE.strand is self:
+            HERE.strand = self.outer
+        self.strands.end(self)
+
+
+class _Here(threading.local):
+    strand: Strand | None = None
+    is_internal = False
+
+
+HERE = _Here()
+
+
+def current_strand() -> Strand | None:
+    """Return the strand of the caller's thread."""
+    return HERE.strand
+
+
+def begun_here(pool: Any = None) -> Strand | None:
+    """Return a strand for what the caller begins: a thread, or work for a pool; `None` outside of strands."""
+    above = HERE.strand
+    if above is None or above.strands.has_ended:
+        return None
+    strand = above.strands.fork(above, pool)
+    above.strands.gate(is_call=False)
+    return strand
+
+
+@contextmanager
+def being(strand: Strand | None) -> Iterator[None]:
+    """While inside, the caller's thread is a strand."""
+    if strand is None:
+        yield
+        return
+    strand.begin()
+    try:
+        yield
+    finally:
+        strand.end()
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """While inside, a thread is started: it is waited for, but not until it comes to a gate."""
+    before, HERE.is_internal = HERE.is_internal, True
+    with unbroken():
+        try:
+            yield
+        finally:
+            HERE.is_internal = before
+
+
+def pass_gate() -> None:
+    """Pass a gate of the caller's strand, if it is one."""
+    strand = HERE.strand
+    if strand is not None:
+        strand.strands.gate()
+
+
+@contextmanager
+def seen_by_others() -> Iterator[None]:
+    """Do inside what other threads of the session can see: they see it in this order in every replay.
+
+    For what a framework lets threads do to each other, such as calling handlers or putting parts on a stream. Not for
+    what waits for another thread.
+    """
+    strand = HERE.strand
+    if strand is None or not strand.strands.is_on:
+        yield
+        return
+    strand.strands.gate()
+    with unbroken():
+        yield
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Keep the turn inside for longer than usual."""
+    strand = HERE.strand
+    if strand is None:
+        yield
+        return
+    before, strand.is_held = strand.is_held, True
+    try:
+        yield
+    finally:
+        strand.is_held = before
+
+
+@contextmanager
+def blocking(*, timed: bool = False) -> Iterator[None]:
+    """Let others have the turn while the caller waits inside; afterwards it passes a gate.
+
+    Args:
+        timed: Whether it waits for no longer than a time.
+    """
+    strand = HERE.strand
+    if strand is None or HERE.is_internal or not strand.strands.is_on or in_loop():
+        yield
+        return
+    strand.strands.leave_turn(strand, SLEEPING if timed else BLOCKING)
+    HERE.is_internal = True
+    try:
+        yield
+    finally:
+        HERE.is_internal = False
+        strand.strands.gate(is_call=False)
+
+
+def in_loop() -> bool:
+    """Return whether an event loop runs in the caller's thread: its tasks have an order of their own."""
+    return asyncio._get_running_loop() is not None  # noqa: SLF001 - the public one raises, which is slow
+
+
+def _forget() -> None:
+    HERE.strand = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

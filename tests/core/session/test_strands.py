@@ -1,0 +1,294 @@
+"""Threads come to what others can see in the recorded order, in every replay, or the report says that they do not."""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
+from typing import Any
+
+import pytest
+
+from agenttape_core import CassetteFormatError, open_cassette, use_cassette
+from agenttape_core.integration import seen_by_others
+
+from .world import CASSETTE, call, stream
+
+REPLAYS = 20
+
+
+class Slow:
+    """A world whose answers take up to 3 ms."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.random = random.Random(seed)
+
+    def ask(self, name: str) -> str:
+        """Make a call."""
+
+        def real() -> str:
+            time.sleep(self.random.random() * 0.003)
+            return f"answer to {name}"
+
+        answer: str = call(name, real, "chat", ask=name)
+        return answer
+
+    def stream(self, name: str) -> Iterator[str]:
+        """Make a call that streams."""
+
+        def real() -> Iterator[str]:
+            for number in range(4):
+                time.sleep(self.random.random() * 0.001)
+                yield f"{name}{number}"
+
+        return stream(name, real, ask=name)
+
+
+def in_threads(one: Callable[[str], object], names: str) -> None:
+    """Do something for each name in a thread of its own."""
+    threads = [threading.Thread(target=one, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def race(world: Slow) -> object:
+    """Threads append to a list what they are answered."""
+    out: list[str] = []
+
+    def one(name: str) -> None:
+        out.append(world.ask(name))
+        out.append(world.ask(name + "!"))
+
+    in_threads(one, "abcd")
+    return out
+
+
+def completed(world: Slow) -> object:
+    """What is asked next depends on who is first."""
+    out = []
+    with ThreadPoolExecutor(8) as pool:
+        asked = {pool.submit(world.ask, name): name for name in "abcdef"}
+        for future in as_completed(asked):
+            out.append((asked[future], future.result(), world.ask(f"next after {len(out)}: {asked[future]}")))
+    return out
+
+
+def first(world: Slow) -> object:
+    """The first to end is told from the others."""
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(world.ask, name) for name in "abcd"]
+        done, others = wait(asked, return_when=FIRST_COMPLETED)
+        return [future.result() for future in done], len(others)
+
+
+def streams(world: Slow) -> object:
+    """The chunks of three streams arrive in one list."""
+    out: list[str] = []
+
+    def one(name: str) -> None:
+        for chunk in world.stream(name):
+            out.append(chunk)  # noqa: PERF402 - one after the other, as they come
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(one, "abc"))
+    return out
+
+
+def small_pool(world: Slow) -> object:
+    """A pool has fewer threads than there is work."""
+    out: list[str] = []
+
+    def one(name: str) -> None:
+        out.append(world.ask(name))
+        out.append(world.ask(name + "!"))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(one, "abcdef"))
+    return out
+
+
+def queues(world: Slow) -> object:
+    """Producers put what they are answered on a queue, and the consumer asks about it."""
+    answers: queue.Queue[str | None] = queue.Queue()
+    out = []
+
+    def produce(name: str) -> None:
+        for number in range(3):
+            answers.put(world.ask(f"{name}{number}"))
+        answers.put(None)
+
+    threads = [threading.Thread(target=produce, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    left = len(threads)
+    while left:
+        answer = answers.get()
+        if answer is None:
+            left -= 1
+        else:
+            out.append(world.ask(f"{len(out)}: {answer}"))
+    return out
+
+
+def events(world: Slow) -> object:
+    """One thread waits for the others at a barrier, an event and a condition."""
+    out: list[str] = []
+    met, turned = threading.Barrier(3), threading.Condition()
+
+    def one(name: str) -> None:
+        out.append(world.ask(name))
+        met.wait()
+        out.append(world.ask(name + "!"))
+        with turned:
+            out.append(name)
+            turned.notify_all()
+
+    def all_of_them() -> None:
+        in_threads(one, "abc")
+
+    waiting = threading.Thread(target=all_of_them)
+    waiting.start()
+    with turned:
+        while len(out) < 9:
+            turned.wait()
+    waiting.join()
+    return out
+
+
+def nested(world: Slow) -> object:
+    """A tool calls others in threads of its own."""
+    out: list[str] = []
+
+    def tool(name: str) -> str:
+        def real() -> str:
+            in_threads(lambda inner: out.append(world.ask(f"{name} {inner}")), "xy")
+            return name
+
+        answer: str = call(f"tool {name}", real, "tool", tool=name)
+        return answer
+
+    in_threads(lambda name: out.append(tool(name)), "ab")
+    return out
+
+
+PROGRAMS = [race, completed, first, streams, small_pool, queues, events, nested]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_a_race_ends_as_it_did(program: Callable[[Slow], object]) -> None:
+    """What threads do to each other comes out the same in each of 20 replays."""
+    with use_cassette("c", mode="all"):
+        recorded = program(Slow())
+    for seed in range(REPLAYS):
+        with use_cassette("c", mode="none") as session:
+            assert program(Slow(seed)) == recorded
+        assert session.report.disorder == ()
+
+
+def threads_of_file() -> str:
+    """Return the recorded order of threads."""
+    return open_cassette(CASSETTE).header.volatile.threads
+
+
+def test_a_sequential_run_has_no_order() -> None:
+    """Nothing is written where one call follows the other, whatever thread it is made in."""
+    world = Slow()
+    with use_cassette("c", mode="all"):
+        world.ask("a")
+        with ThreadPoolExecutor(1) as pool:
+            for name in "bcd":
+                pool.submit(world.ask, name).result()
+        world.ask("e")
+
+    assert threads_of_file() == ""
+
+
+def test_a_changed_program_is_not_kept_from_its_end() -> None:
+    """A replay whose threads make other calls goes on, and its report says what could not be imposed."""
+    with use_cassette("c", mode="all"):
+        race(Slow())
+
+    def changed(world: Slow) -> list[str]:
+        out: list[str] = []
+        in_threads(lambda name: out.append(world.ask(name + "!")), "dbac")
+        return out
+
+    with use_cassette("c", mode="none", unused="ignore") as session:
+        assert sorted(changed(Slow())) == [f"answer to {name}!" for name in "abcd"]
+
+    assert session.report.disorder
+    assert "the recorded order could not be imposed" in str(session.report)
+
+
+def test_a_pool_that_is_too_small_is_not_waited_for() -> None:
+    """Work that cannot begin, because all threads of its pool wait for it, is told at once, and nothing hangs."""
+
+    def pooled(world: Slow, size: int) -> set[str]:
+        met = threading.Barrier(min(size, 2))
+
+        def one(name: str) -> str:
+            met.wait()
+            return world.ask(name)
+
+        with ThreadPoolExecutor(size) as pool:
+            return set(pool.map(one, "ab"))
+
+    with use_cassette("c", mode="all"):
+        recorded = pooled(Slow(), 2)
+    with use_cassette("c", mode="none") as session:
+        assert pooled(Slow(), 1) == recorded
+
+    assert session.report.disorder
+
+
+def test_what_waits_for_another_thread_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler that waits for a thread which waits for its turn goes on in the end: it is told, and nothing hangs."""
+    from agenttape_core.session import taking_turns
+
+    monkeypatch.setattr(taking_turns, "_HELD", 0.05)
+
+    def waiting(world: Slow) -> list[str]:
+        out: list[str] = []
+
+        def other() -> None:
+            out.append(world.ask("other"))
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        with seen_by_others():
+            thread.join()
+            out.append("handled")
+        return out
+
+    with use_cassette("c", mode="all"):
+        recorded = waiting(Slow())
+    with use_cassette("c", mode="none"):
+        assert waiting(Slow()) == recorded == ["answer to other", "handled"]
+
+
+@pytest.mark.parametrize("text", ["1", "0*0", "0..1", "0 0.x", "0,1", "0.1*"])
+def test_a_mangled_order_is_refused(text: str) -> None:
+    """A file whose order of threads cannot be read is no cassette."""
+    with use_cassette("c", mode="all"):
+        race(Slow())
+    content = CASSETTE.read_text()
+    CASSETTE.write_text(content.replace(threads_of_file(), text))
+
+    with pytest.raises(CassetteFormatError, match="threads"), use_cassette("c", mode="none"):
+        pass
+
+
+def test_live_calls_are_not_held_up() -> None:
+    """Where something is executed for real, the order is that of this run, and the derived cassette has it."""
+    with use_cassette("c", mode="all"):
+        race(Slow())
+    with use_cassette("c", mode="none", live={"a"}) as session:
+        result: Any = race(Slow(2))
+
+    assert sorted(result) == sorted(f"answer to {name}{mark}" for name in "abcd" for mark in ("", "!"))
+    assert session.written is not None
