@@ -17,7 +17,7 @@ from agenttape_core.integration import seen_by_others
 
 from .world import CASSETTE, call, stream
 
-REPLAYS = 20
+REPLAYS = 10
 
 
 class Slow:
@@ -181,7 +181,7 @@ PROGRAMS = [race, completed, first, streams, small_pool, queues, events, nested]
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_race_ends_as_it_did(program: Callable[[Slow], object]) -> None:
-    """What threads do to each other comes out the same in each of 20 replays."""
+    """What threads do to each other comes out the same in each replay."""
     with use_cassette("c", mode="all"):
         recorded = program(Slow())
     for seed in range(REPLAYS):

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler
+from langchain_core.callbacks import manager as _events
 from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.language_models._utils import _normalize_messages
 from langchain_core.language_models.chat_models import _format_for_tracing
@@ -307,6 +308,9 @@ class LatestNoting:
             self._note(found.checkpoint["id"])
         return found
 
+
+EVENTS: Any = _events
+"""The module whose `handle_event` tells all handlers of a run about one event, where no event loop is involved."""
 
 RUN_ID_MODULES = ("langchain_core.callbacks.manager", "langchain_core.tracers.event_stream")
 """The modules that make run ids, by a `uuid7` that they import."""

@@ -19,6 +19,7 @@ from agenttape_core.integration import (
     enter_branch,
     forking_pools,
     here,
+    in_turn,
     register_backoff,
     register_seam,
     register_tracer,
@@ -28,6 +29,7 @@ from agenttape_core.integration import (
 from agenttape_langchain import checkpoint_ids, tracing
 from agenttape_langchain._compat import (
     BACKOFFS,
+    EVENTS,
     MODULES_WITH_RUNS,
     MODULES_WITH_STEPS,
     RUN_ID_MODULES,
@@ -64,6 +66,7 @@ def integration() -> Iterator[None]:
         _patch(stack, AsyncCallbackManager, "on_chain_start", atelling)
         for module in MODULES_WITH_STEPS:
             _patch(stack, module, "coro_with_context", _lending)
+        _patch(stack, EVENTS, "handle_event", in_turn)
         _patch(stack, langsmith, "tracing_is_enabled", tracing.enabling)
         for name in ("post", "patch"):
             _patch(stack, RunTree, name, tracing.posting)

@@ -22,6 +22,7 @@ from langgraph._internal._runnable import RunnableCallable, RunnableSeq, is_asyn
 from langgraph.func import _TaskFunction as TaskFunction
 from langgraph.pregel import _executor, _messages, _runner
 from langgraph.pregel import main as _main
+from langgraph.pregel import main as _main
 from langgraph.pregel._algo import task_path_str
 from langgraph.pregel._messages import StreamMessagesHandler
 from langgraph.pregel._tools import StreamToolCallHandler
@@ -49,6 +50,7 @@ __all__ = [
     "STREAM",
     "TASK_RUNNERS",
     "FuturesDict",
+    "PartsQueue",
     "RunnableCallable",
     "StreamProtocol",
     "TaskFunction",
@@ -203,6 +205,10 @@ FuturesDict: Any = _runner.FuturesDict
 
 runner: Any = _runner
 """The module that runs the tasks of a superstep; `_panic_or_proceed` raises their errors once all have ended."""
+
+_pregel: Any = _main
+PartsQueue: Any = _pregel.SyncQueue
+"""The queue that takes the parts of a stream, in the threads in which they arise."""
 
 EXECUTORS: tuple[Any, ...] = (_executor.BackgroundExecutor, _executor.AsyncBackgroundExecutor)
 """The executors to which a graph submits its tasks and its background work."""

@@ -6,6 +6,7 @@
 - Work that a graph submits to its pool besides its tasks, for example to save or to wait for parts of a stream, happens
   as often and as early as the schedule has it. It makes no branch.
 - LangGraph gathers the interrupts of several tasks of a subgraph from a set. They are put in the order of the tasks.
+- Threads put parts on a stream and commit what tasks wrote in turns, which a replay takes in the recorded order.
 - The writes of a task are saved in the background, while the state gives ids to messages in them that have none. They
   are saved as they were written.
 """
@@ -23,12 +24,13 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphInterrupt
 
-from agenttape_core.integration import current_branch, current_session, enter_branch, here, register_scope
+from agenttape_core.integration import current_branch, current_session, enter_branch, here, in_turn, register_scope
 from agenttape_langgraph._compat import (
     EXECUTORS,
     SAVERS_OF_WRITES,
     TASK_RUNNERS,
     FuturesDict,
+    PartsQueue,
     runner,
     task_path_str,
 )
@@ -55,6 +57,8 @@ def independent_of_schedule() -> Iterator[None]:
     with ExitStack() as undo:
         _patch(undo, FuturesDict, "__init__", _with_context)
         _patch(undo, FuturesDict, "on_done", _commit_in_branch)
+        _patch(undo, FuturesDict, "on_done", in_turn)
+        _patch(undo, PartsQueue, "put", in_turn)
         _patch(undo, runner, "_panic_or_proceed", _sorting_interrupts)
         for executor in EXECUTORS:
             _patch(undo, executor, "submit", _submit_without_branch)

@@ -36,6 +36,8 @@ how the run around it differs. A `Branch` tells concurrent work apart: `current_
 and `forking_pools` for thread pools. `RecordedRuns` finds the recorded run that an outermost run is, by its
 conversation and its input (compared `without_ids`), and an address for one that is added.
 
+**Threads.** `in_turn` and `seen_by_others` are for what a framework lets threads do to each other between calls.
+
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_reader` a reader of its
 recorded chunks in `CallPiece`s, `register_result_attribute` an attribute of its errors. `value_codec`, `plain_value`
 and `record_error` encode; `class_name` and `loaded_class` name classes without importing one.
@@ -129,6 +131,7 @@ from agenttape_core.session import (
     executing,
     forking_pools,
     here,
+    in_turn,
     intercept,
     intercept_stream,
     plain_value,
@@ -205,6 +208,7 @@ __all__ = [
     "generator",
     "here",
     "holding_in_memory",
+    "in_turn",
     "intercept",
     "intercept_stream",
     "is_alias",

@@ -34,7 +34,7 @@ from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import EMPTY, Edited, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.strand_seams import in_turns
-from agenttape_core.session.strands import pass_gate, seen_by_others
+from agenttape_core.session.strands import in_turn, seen_by_others
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
 from agenttape_core.session.turns import Turns
 
@@ -78,11 +78,11 @@ __all__ = [
     "executing_of",
     "forking_pools",
     "here",
+    "in_turn",
     "in_turns",
     "intercept",
     "intercept_stream",
     "owning_session",
-    "pass_gate",
     "plain_value",
     "record_error",
     "record_step",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import functools
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from agenttape_core.session.taking_turns import Strands
@@ -130,13 +131,6 @@ def starting() -> Iterator[None]:
             HERE.is_internal = before
 
 
-def pass_gate() -> None:
-    """Pass a gate of the caller's strand, if it is one."""
-    strand = HERE.strand
-    if strand is not None:
-        strand.strands.gate()
-
-
 @contextmanager
 def seen_by_others() -> Iterator[None]:
     """Do inside what other threads of the session can see: they see it in this order in every replay.
@@ -151,6 +145,20 @@ def seen_by_others() -> Iterator[None]:
     strand.strands.gate()
     with unbroken():
         yield
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def in_turn(function: F) -> F:
+    """Return a function of a framework whose effects other threads can see: `seen_by_others` around it."""
+
+    @functools.wraps(function)
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        with seen_by_others():
+            return function(*args, **kwargs)
+
+    return cast("F", seen)
 
 
 @contextmanager

@@ -66,7 +66,7 @@ class Strands:
         self._holder: Strand | None = None
         self._since = 0.0
         self._looks: dict[int, tuple[int, int]] = {}
-        self._asleep_since = 0.0
+        self._granted = self._asleep_since = 0.0
         self._root: Strand | None = None
         self._over: set[str] = set()
         self._silent: set[str] = set()
@@ -114,7 +114,9 @@ class Strands:
     def fork(self, above: Strand, pool: Any) -> Strand:
         """Return a strand for what a strand begins now."""
         with self._lock:
-            self._forked = True
+            if not self._forked:
+                self._forked = True
+                self._since = self._asleep_since = monotonic()
             self._number += 1
             above.began_strands += 1
             strand = Strand(self, f"{above.label}.{above.began_strands}", self._number, pool)
@@ -220,6 +222,7 @@ class Strands:
                 return
             if self._holder is strand:
                 if self._may_go_on(strand):
+                    self._since = self._asleep_since = monotonic()
                     self._passes(strand)
                     return
                 self._holder = None
@@ -251,7 +254,7 @@ class Strands:
     def _may_go_on(self, strand: Strand) -> bool:
         script = self._script
         if script is None:
-            return not self._waiting or monotonic() - self._since < _QUANTUM
+            return not self._waiting or monotonic() - self._granted < _QUANTUM
         self._drop_dead()
         head = script.head
         return head == strand.label if head is not None else not self._waiting
@@ -280,7 +283,7 @@ class Strands:
 
     def _hold(self, strand: Strand) -> None:
         self._holder, strand.state = strand, RUNNING
-        self._since = self._asleep_since = monotonic()
+        self._granted = self._since = self._asleep_since = monotonic()
         self._looks.clear()
 
     def _next(self) -> Strand | None:
