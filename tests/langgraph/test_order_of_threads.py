@@ -74,7 +74,9 @@ def map_reduce(model: SlowChat) -> Any:
         get_stream_writer()(f"end {state['name']}")
         return {"said": [said]}
 
-    graph = StateGraph(State).add_node("answer", answer).add_node("join", lambda state: {"name": str(len(state["said"]))})
+    graph = (
+        StateGraph(State).add_node("answer", answer).add_node("join", lambda state: {"name": str(len(state["said"]))})
+    )
     graph.add_conditional_edges(START, lambda state: [Send("answer", {"name": name}) for name in state["names"]])
     return graph.add_edge("answer", "join").compile(checkpointer=InMemorySaver())
 
@@ -96,8 +98,10 @@ def agents(model: SlowChat) -> Any:
     graph = StateGraph(State)
     for name, saver in (("a", None), ("b", True), ("c", None)):
         graph.add_node(name, agent(name, saver)).add_edge(START, name)
-    return graph.add_node("join", lambda _: {"name": "done"}).add_edge(["a", "b", "c"], "join").compile(
-        checkpointer=InMemorySaver()
+    return (
+        graph.add_node("join", lambda _: {"name": "done"})
+        .add_edge(["a", "b", "c"], "join")
+        .compile(checkpointer=InMemorySaver())
     )
 
 
