@@ -22,7 +22,6 @@ from langgraph._internal._runnable import RunnableCallable, RunnableSeq, is_asyn
 from langgraph.func import _TaskFunction as TaskFunction
 from langgraph.pregel import _executor, _messages, _runner
 from langgraph.pregel import main as _main
-from langgraph.pregel import main as _main
 from langgraph.pregel._algo import task_path_str
 from langgraph.pregel._messages import StreamMessagesHandler
 from langgraph.pregel._tools import StreamToolCallHandler

@@ -9,10 +9,30 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
-if TYPE_CHECKING:
-    from agenttape_core.session.taking_turns import Strands
+
+class TakingTurns(Protocol):
+    """The strands of a session, as one of them sees them: see `taking_turns`."""
+
+    is_on: bool
+    has_ended: bool
+
+    def fork(self, above: Strand, pool: Any) -> Strand:
+        """Return a strand for what a strand begins now."""
+
+    def begin(self, strand: Strand) -> None:
+        """Begin a strand in the caller's thread."""
+
+    def end(self, strand: Strand) -> None:
+        """End a strand."""
+
+    def gate(self, *, is_call: bool = True) -> None:
+        """Pass a gate of the caller's strand."""
+
+    def leave_turn(self, strand: Strand, state: int) -> None:
+        """Let others have the turn."""
+
 
 NEW, RUNNING, WAITING, AWAY, BLOCKING, SLEEPING, OVER = range(7)
 
@@ -33,6 +53,7 @@ class Strand:
         "is_held",
         "is_thread",
         "labels",
+        "met",
         "native",
         "number",
         "outer",
@@ -44,7 +65,7 @@ class Strand:
         "wake",
     )
 
-    def __init__(self, strands: Strands, label: str, number: int = 0, pool: Any = None) -> None:
+    def __init__(self, strands: TakingTurns, label: str, number: int = 0, pool: Any = None) -> None:
         self.strands = strands
         self.number = number
         self.labels = [label]
@@ -60,6 +81,8 @@ class Strand:
         self.began_calls = 0
         self.passed = False
         """True once it has passed a gate that others could see."""
+        self.met = False
+        """True if another one passed such a gate meanwhile."""
         self.is_held = False
 
     @property

@@ -214,9 +214,8 @@ class Strands:
         if strand is None:
             return
         with self._lock:
-            if is_call and not strand.passed:
-                strand.passed = True
-                self._loud.add(strand.labels[0])
+            if is_call:
+                self._is_seen(strand)
             script = self._script
             if not self.is_on or (script is not None and not script.knows(strand.label)):
                 return
@@ -264,10 +263,19 @@ class Strands:
             self._script.take(strand.label)
         if self._notes is not None:
             self._notes.passed(strand.label)
-            if not self._met and len(self._live) > 1:
-                self._met = any(
-                    other is not strand and other.state not in (NEW, BLOCKING, OVER) for other in self._live.values()
-                )
+
+    def _is_seen(self, strand: Strand) -> None:
+        """Note a gate that others could see, and whether two strands with such gates were under way at once."""
+        if not strand.passed:
+            strand.passed = True
+            self._loud.add(strand.labels[0])
+            self._met = self._met or strand.met
+        if self._met or self._notes is None:
+            return
+        for other in self._live.values():
+            if other is not strand and other.state not in (NEW, BLOCKING):
+                self._met = self._met or other.passed
+                other.met = True
 
     def _grant(self) -> None:
         """Give the turn to the next strand that waits for it, if nobody has it."""
