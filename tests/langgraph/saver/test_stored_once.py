@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from agenttape_core import ConfigurationError
 from agenttape_langgraph import TapeSaver
 
 from .threads import CONTENT, bytes_of, counts, growing, place, put_thread
@@ -84,6 +85,17 @@ def test_a_copied_thread_takes_no_room_for_its_values(saver: TapeSaver, path: Pa
     assert counts(path, *CONTENT, "checkpoints", "writes", "namespaces") == {
         **EMPTY, "checkpoints": 0, "writes": 0, "namespaces": 0,
     }  # fmt: skip
+
+
+def test_a_copy_does_not_mix_threads(saver: TapeSaver) -> None:
+    """A thread is not copied over one with checkpoints of its own, unless that is asked for."""
+    put_thread(saver, [{"n": 1}], "1")
+    put_thread(saver, [{"n": 7}, {"n": 8}], "2")  # the ids of the first checkpoints are equal
+    with pytest.raises(ConfigurationError, match="found '2' with 1 checkpoints that '1' does not have"):
+        saver.copy_thread("1", "2")
+    assert [found.checkpoint["channel_values"] for found in saver.list(place("2"))] == [{"n": 8}, {"n": 7}]
+    saver.copy_thread("1", "2", merge=True)
+    assert [found.checkpoint["channel_values"] for found in saver.list(place("2"))] == [{"n": 8}, {"n": 1}]
 
 
 def test_a_series_of_deletions_is_off_the_disk(saver: TapeSaver, path: Path) -> None:

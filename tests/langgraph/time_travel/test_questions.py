@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Interrupt, interrupt
 
+from agenttape_core import ConfigurationError, use_cassette
 from agenttape_langgraph import replay_thread, steps_of, time_travel
 from agenttape_langgraph.time_travel.plan import Question, answers_readdressed
 
@@ -52,6 +55,32 @@ def test_tool_that_asks_depends_on_the_answer(world: World, record: Record, path
     assert world.reached[before:] == ["confirm"]
     assert fork.values["log"][1] == values["log"][1]
     assert fork.values["log"][2].endswith("it: no")
+
+
+def two_questions(*_: World) -> StateGraph[Any]:
+    """Two nodes that ask at the same time."""
+    builder = StateGraph(Log)
+    for name in ("first", "second"):
+        builder.add_node(name, lambda _, name=name: {"log": [f"{name}: {interrupt(f'{name}?')}"]})  # type: ignore[misc]
+        builder.add_edge(START, name)
+    return builder
+
+
+def test_an_answer_to_one_of_several_questions_names_it(path: Path) -> None:
+    """Of parallel questions each is answered by the id that `steps_of` shows; without ids the error lists them."""
+    graph, config = two_questions().compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
+    with use_cassette(path, mode="all"):
+        asked = graph.invoke({"log": []}, config)["__interrupt__"]
+        graph.invoke(Command(resume={one.id: "yes" for one in asked}), config)
+    (step,) = (step for step in steps_of(path) if step.interrupts)
+    first, second = step.interrupts
+    with pytest.raises(ConfigurationError, match=f"step 2 asks 2 questions.*\n  {first.id}  'first\\?'\n  {second.id}"):
+        time_travel(path, two_questions().compile(), resume="no")
+    fork = time_travel(path, two_questions().compile(), resume={second.id: "no", first.id: "maybe"})
+    assert fork.values == {"log": ["first: maybe", "second: no"]}
+    part = time_travel(path, two_questions().compile(), resume={second.id: "no"})
+    assert part.values == {"log": ["second: no"]}
+    assert [one.value for one in part.interrupts] == ["first?"]
 
 
 def around(world: World) -> StateGraph[Any]:

@@ -96,6 +96,17 @@ def _named(connection: sqlite3.Connection, reader: Reader, row: Row) -> set[str]
     return set(reader.seal.loads(reader.only(connection, row.body)).get(VALUES) or ())
 
 
+def own_checkpoints(connection: sqlite3.Connection, thread_id: str, other: str) -> int:
+    """Return how many checkpoints a thread has that another one does not have in the same namespace."""
+    query = (
+        "SELECT count(*) FROM checkpoints c JOIN namespaces n ON n.id = c.namespace"
+        " WHERE n.thread_id = :it AND NOT EXISTS"
+        " (SELECT 1 FROM checkpoints o JOIN namespaces m ON m.id = o.namespace"
+        " WHERE m.thread_id = :other AND m.checkpoint_ns = n.checkpoint_ns AND o.checkpoint_id = c.checkpoint_id)"
+    )
+    return int(connection.execute(query, {"it": thread_id, "other": other}).fetchone()[0])
+
+
 def copy_thread(connection: sqlite3.Connection, source: str, target: str) -> None:
     """Copy a thread to another; contents are shared. Checkpoints of the target with the same ids are replaced."""
     if source == target:

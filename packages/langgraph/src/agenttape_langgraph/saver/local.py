@@ -197,10 +197,27 @@ class LocalSaver(BaseCheckpointSaver[str]):
             deletion.delete_runs(connection, run_ids)
         self._tidy()
 
-    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy a thread to another; values are stored once for both."""
+    def copy_thread(self, source_thread_id: str, target_thread_id: str, *, merge: bool = False) -> None:
+        """Copy a thread to another; values are stored once for both. Copying it again brings the copy up to date.
+
+        Args:
+            source_thread_id: The thread.
+            target_thread_id: The other one, which is made.
+            merge: Also add to a thread that has checkpoints of its own.
+
+        Raises:
+            ConfigurationError: The other thread has checkpoints of its own, and they are not to be merged.
+        """
+        source, target = str(source_thread_id), str(target_thread_id)
         with self.database.writing() as connection:
-            deletion.copy_thread(connection, str(source_thread_id), str(target_thread_id))
+            own = 0 if merge else deletion.own_checkpoints(connection, target, source)
+            if own:
+                raise ConfigurationError(
+                    f"copy_thread({source!r}, {target!r}): expected a new thread, found {target!r} with {own} "
+                    f"checkpoints that {source!r} does not have\n"
+                    "  copy to another thread id, delete that thread first, or mix the two: merge=True"
+                )
+            deletion.copy_thread(connection, source, target)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete all but the latest checkpoint of each namespace of threads (`keep_latest`), or all (`delete`).
@@ -287,9 +304,9 @@ class LocalSaver(BaseCheckpointSaver[str]):
         """See `delete_for_runs`."""
         await self._run(self.delete_for_runs, run_ids)
 
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str, *, merge: bool = False) -> None:
         """See `copy_thread`."""
-        await self._run(self.copy_thread, source_thread_id, target_thread_id)
+        await self._run(self.copy_thread, source_thread_id, target_thread_id, merge=merge)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """See `prune`."""

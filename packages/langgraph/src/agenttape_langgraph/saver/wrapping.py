@@ -20,6 +20,8 @@ from agenttape_core import CassetteWriteError, IncompleteCopyWarning
 from agenttape_langgraph.saver.local import LocalSaver
 
 _READS = ("get", "get_tuple", "list", "get_delta_channel_history")
+_MIRRORED = {"copy_thread": {"merge": True}}
+"""Further arguments for the saver on the file, which does what the inner one did."""
 _WRITES = ("put", "put_writes", "delete_thread", "delete_for_runs", "copy_thread", "prune")
 
 
@@ -157,15 +159,17 @@ def _writing(name: str) -> Callable[..., Any]:
     def write(self: Any, *args: Any, **kwargs: Any) -> Any:
         done = getattr(self.inner, name)(*args, **kwargs)
         copying: Copying = self.copying
-        copying.copy(lambda: getattr(copying.local, name)(*args, **kwargs))
+        copying.copy(lambda: getattr(copying.local, name)(*args, **kwargs, **_MIRRORED.get(name, {})))
         return done
 
     return write
 
 
 def _awriting(name: str) -> Callable[..., Any]:
+    plain = name.removeprefix("a")
+
     def copied(copying: Copying, args: Any, kwargs: Any) -> None:
-        copying.copy(lambda: getattr(copying.local, name.removeprefix("a"))(*args, **kwargs))
+        copying.copy(lambda: getattr(copying.local, plain)(*args, **kwargs, **_MIRRORED.get(plain, {})))
 
     async def write(self: Any, *args: Any, **kwargs: Any) -> Any:
         done = await getattr(self.inner, name)(*args, **kwargs)

@@ -198,6 +198,7 @@ def _fork_point(run: RecordedRun, request: ForkRequest) -> Edit | None:
     edits = request.state_update is not UNCHANGED
     if request.resume is not UNCHANGED:
         step = _asking(run, step)
+        _check_answers(step, request.resume)
     if edits and step is None:
         raise ConfigurationError("state_update=... needs the step after which to change the state: step=...")
     if request.as_node is not None and not edits:
@@ -209,6 +210,19 @@ def _fork_point(run: RecordedRun, request: ForkRequest) -> Edit | None:
     if not edits:
         return step.edit()
     return step.edit(edits_state=True, values=value_codec().encode(request.state_update), as_node=request.as_node)
+
+
+def _check_answers(step: RecordedStep, resume: object) -> None:
+    """Check that an answer to several questions says which it is for, as LangGraph wants it."""
+    ids = [one.id for one in step.interrupts]
+    if len(ids) <= 1 or (isinstance(resume, dict) and resume and all(key in ids for key in resume)):
+        return
+    questions = "\n".join(f"  {one.id}  {one.value!r}" for one in step.interrupts)
+    raise ConfigurationError(
+        f"resume={resume!r}: step {step.number} asks {len(ids)} questions, and each answer needs the id of its own\n"
+        f"{questions}\n"
+        f"  resume={{{', '.join(f'{one!r}: ...' for one in ids)}}}"
+    )
 
 
 def _asking(run: RecordedRun, step: RecordedStep | None) -> RecordedStep:

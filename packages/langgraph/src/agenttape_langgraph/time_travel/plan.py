@@ -76,6 +76,7 @@ class Invocation:
         failed: Whether it ended with an error.
         died_after: The superstep after which its process died; `None` if it ended.
         asked: The questions that were waiting when it began.
+        asks: The questions that it stopped to ask.
         asking: The addresses of the nodes that stopped to ask something in it, also in subgraphs.
     """
 
@@ -86,6 +87,7 @@ class Invocation:
     failed: bool = False
     died_after: int | None = None
     asked: tuple[Question, ...] = ()
+    asks: tuple[Question, ...] = ()
     asking: tuple[str, ...] = ()
 
     def given(self) -> Any:
@@ -132,7 +134,7 @@ class Invocation:
     def answering(self, resume: Any, address: str) -> Invocation:
         """Return the invocation after this one that gives the graph an answer, at an address if one is known."""
         command = value_codec().encode(Command(resume=resume))
-        return Invocation(self.number + 1, address, command, self.configurable)
+        return Invocation(self.number + 1, address, command, self.configurable, asked=self.asks)
 
     def __str__(self) -> str:
         what = "an answer" if self.is_answer else "an input" if self.is_fresh else "going on"

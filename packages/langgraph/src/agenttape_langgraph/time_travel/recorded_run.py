@@ -247,7 +247,12 @@ def _with_questions(cassette: Cassette, invocations: Sequence[Invocation]) -> tu
     questions = _questions(cassette)
     before = ["", *(invocation.address for invocation in invocations)]
     return tuple(
-        replace(invocation, asked=tuple(questions.get(last, ())), asking=_asking_nodes(cassette, invocation.address))
+        replace(
+            invocation,
+            asked=tuple(questions.get(last, ())),
+            asks=tuple(questions.get(invocation.address, ())),
+            asking=_asking_nodes(cassette, invocation.address),
+        )
         for last, invocation in zip(before, invocations, strict=False)
     )
 
