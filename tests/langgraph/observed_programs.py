@@ -260,14 +260,20 @@ def delegate_to(name: str) -> Any:
 
 def supervisor(world: World, config: Any) -> Generator[Call, Any, Any]:
     model = scripted(world, (("delegate_to_maths", {}),), (("delegate_to_law", {}),))
+
+    def hand_back(state: MessagesState) -> Any:
+        drawn = str(uuid.uuid4())
+        asked = AIMessage("back", tool_calls=[{"name": "hand_back", "args": {}, "id": drawn}])
+        return {"messages": [asked, ToolMessage("back", tool_call_id=drawn)]}
+
     lead = create_agent(model, [delegate_to("maths"), delegate_to("law")], name="lead")
     maths = create_agent(by_last(world), [weather_of(world)], name="maths")
     law = create_agent(by_last(world), [], name="law")
     builder = StateGraph(MessagesState).add_node("lead", lead, destinations=("maths", "law", END))
-    builder.add_node("maths", maths).add_node("law", law)
-    builder.add_edge(START, "lead").add_edge("maths", "lead").add_edge("law", "lead")
+    builder.add_node("maths", maths).add_node("law", law).add_node("hand_back", hand_back)
+    builder.add_edge(START, "lead").add_edge("maths", "hand_back").add_edge("hand_back", "lead").add_edge("law", "lead")
     made = builder.compile(checkpointer=InMemorySaver())
-    return (yield call(made, "invoke", UNNAMED, config))
+    return (yield call(made, "stream", UNNAMED, config, stream_mode=["values", "updates"], subgraphs=True))
 
 
 def forgetting(world: World, config: Any) -> Generator[Call, Any, Any]:
@@ -390,6 +396,20 @@ def streaming_tools(world: World, config: Any) -> Generator[Call, Any, Any]:
 
     made = create_agent(by_last(world, ("dig", {})), [dig])
     return (yield call(made, "stream", ASKED, config, stream_mode=["updates", "custom"]))
+
+
+def emitting_tools(world: World, config: Any) -> Generator[Call, Any, Any]:
+    """Tools emit parts of their output."""
+
+    @tool
+    def dig(runtime: ToolRuntime) -> str:
+        """Dig."""
+        for _ in range(2):
+            runtime.emit_output_delta(world.reach("dig"))
+        return "dug"
+
+    made = create_agent(by_last(world, ("dig", {})), [dig])
+    return (yield call(made, "stream", ASKED, config, stream_mode=["tools"]))
 
 
 def events_of_tools(world: World, config: Any) -> Generator[Call, Any, Any]:

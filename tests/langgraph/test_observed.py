@@ -63,6 +63,24 @@ def test_observed_programs(name: str, is_async: bool, world: World, tmp_path: Pa
     assert session.report.unused == ()
 
 
+@pytest.mark.parametrize("name", ["swarm", "streaming_tools", "remembering_tools", "asking_tools"])
+def test_a_handler_in_a_session(name: str, world: World, tmp_path: Path) -> None:
+    """A handler and a session record the same run, each all of it; a replay may be observed like any run."""
+
+    def drive(**config: Any) -> Any:
+        return run(PROGRAMS[name](world, {"configurable": {"thread_id": "1"}, **config}))
+
+    with TapeCallbackHandler(tmp_path / "seen.jsonl") as handler, use_cassette(tmp_path / "taped.jsonl", mode="all"):
+        recorded = drive(callbacks=[handler])
+    world.gone = True
+    with TapeCallbackHandler(tmp_path / "again.jsonl") as again, use_cassette(tmp_path / "taped.jsonl"):
+        assert drive(callbacks=[again]) == recorded
+    for path in ("seen.jsonl", "again.jsonl"):
+        with use_cassette(tmp_path / path):
+            assert renamed(drive()) == renamed(recorded)
+    assert (handler.errors, again.errors) == ([], [])
+
+
 def test_effects_that_cannot_be_written(world: World, tmp_path: Path) -> None:
     """The run goes on, the call is marked, and its replay is refused with the reason."""
 

@@ -278,7 +278,10 @@ def beginning_tool() -> BeginningTool | None:
     if frame is None:
         return None
     local = frame.f_locals
-    return BeginningTool(local["self"], local.get("tool_input"), local.get("config"), local["callback_manager"])
+    manager = local.get("callback_manager")
+    if manager is None:  # a version that names it otherwise
+        return None
+    return BeginningTool(local["self"], local.get("tool_input"), local.get("config"), manager)
 
 
 class LatestNoting:

@@ -29,7 +29,7 @@ from agenttape_langchain._compat import BeginningTool, InlineHandler, beginning_
 from agenttape_langchain.address import model_name, place_in_words, placement, run_name
 from agenttape_langchain.configurables import begun_with
 from agenttape_langchain.recorded_runs import recorded_runs
-from agenttape_langchain.state import ids_of_messages, ids_of_tasks
+from agenttape_langchain.state import ids_in_state, ids_of_tasks
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -45,8 +45,8 @@ class Run:
         tool: For a tool: its name.
         inputs: For a tool: its arguments as the model gave them, without what the framework injects.
         tool_call_id: For a tool that a model called: the id of the tool call.
-        ids_around: For a tool of an observed run: the ids of the tasks of its graphs, and of the messages in the state
-            that is injected into it.
+        ids_around: For a tool of an observed run: the ids of the tasks of its graphs, and those in the state that is
+            injected into it.
     """
 
     position: Position
@@ -205,7 +205,7 @@ class RunTree(InlineHandler):
         """
         if tool is None or not self._is_observed():
             return ()
-        return (*ids_of_tasks(metadata or {}), *ids_of_messages(tool.arguments))
+        return (*ids_of_tasks(metadata or {}), *ids_in_state(tool.arguments))
 
     def _end(self, run_id: UUID) -> Run | None:
         return self._runs.pop(run_id, None)

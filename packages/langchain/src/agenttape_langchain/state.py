@@ -1,11 +1,12 @@
-"""Ids around a tool: of the tasks of its graphs, and of the messages in the state that is injected into it."""
+"""Ids around a tool: of the tasks of its graphs, and those in the state that is injected into it."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from uuid import UUID
 
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
@@ -14,7 +15,12 @@ _STATE = "state"
 """The attribute of a runtime that holds the state; all others lead back to the graph."""
 
 
-_TASK = re.compile(r":([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=\||$)")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TASK = re.compile(rf":({_UUID.pattern})(?=\||$)")
+_LENGTH = 36
+"""The length of a UUID in characters."""
+_IN_MESSAGES = ("content", "tool_calls", "tool_call_id", "additional_kwargs")
+"""The fields of messages that may hold ids which the program has drawn."""
 
 
 def ids_of_tasks(metadata: Mapping[str, Any]) -> list[str]:
@@ -26,23 +32,34 @@ def ids_of_tasks(metadata: Mapping[str, Any]) -> list[str]:
     return _TASK.findall(str(metadata.get("langgraph_checkpoint_ns", "")))
 
 
-def ids_of_messages(value: Any) -> Iterator[str]:
-    """Yield the ids of the messages in a value, in its order; an empty text for a message without an id.
+def ids_in_state(value: Any) -> Iterator[str]:
+    """Yield the ids in a value, in its order: of messages (an empty text if one has none), and UUIDs in texts.
 
     Args:
         value: Arguments, a state, or a runtime that holds one.
     """
+    if isinstance(value, str):
+        if len(value) >= _LENGTH:
+            yield from _UUID.findall(value)
+    elif isinstance(value, UUID):
+        yield str(value)
+    else:
+        if isinstance(value, BaseMessage):
+            yield value.id or ""
+        for part in _parts(value):
+            yield from ids_in_state(part)
+
+
+def _parts(value: Any) -> Iterable[Any]:
     if isinstance(value, BaseMessage):
-        yield value.id or ""
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from ids_of_messages(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from ids_of_messages(item)
-    elif isinstance(value, BaseModel):
-        yield from ids_of_messages(dict(value))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, name, None) for name in _IN_MESSAGES]
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, BaseModel):
+        return dict(value).values()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
-        for name in [_STATE] if _STATE in names else names:
-            yield from ids_of_messages(getattr(value, name, None))
+        return [getattr(value, name, None) for name in ([_STATE] if _STATE in names else names)]
+    return ()

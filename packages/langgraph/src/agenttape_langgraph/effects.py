@@ -40,6 +40,10 @@ from agenttape_langgraph._compat import (
 from agenttape_langgraph.stable_ids import stable_ids
 from agenttape_langgraph.stores import aput_again, noting_store, put_again
 
+_EMIT = "emit_output_delta"
+"""The method of a runtime by which a tool emits a part of its output."""
+_NOTES = "agenttape_notes"
+"""An attribute of a writer of such parts: how it notes them. LangGraph may put its own writer there after a handler."""
 _INTERRUPTED = "langgraph.errors:GraphInterrupt"
 
 
@@ -78,10 +82,24 @@ def _observe(value: Any, note: NoteEffect) -> Any:
         changed = {} if value.store is None else {"store": _observe(value.store, note)}
         if getattr(value, "config", None) is not None:
             changed["config"] = _observe(value.config, note)
-        return dataclasses.replace(value, **changed) if changed else value
+        observed = dataclasses.replace(value, **changed)
+        if hasattr(value, _EMIT):
+            vars(observed)[_EMIT] = _emitting(getattr(value, _EMIT), note)
+        return observed
     if isinstance(value, BaseStore):
         return noting_store(value, lambda puts: note("store", puts))
     return value
+
+
+def _emitting(emit: Callable[[Any], None], note: NoteEffect) -> Callable[[Any], None]:
+    """Return a method that notes a part of the output, unless the writer that it goes to does."""
+
+    def noted(part: Any) -> None:
+        if note not in getattr(tool_call_writer.get(), _NOTES, ()):
+            note("delta", part)
+        emit(part)
+
+    return noted
 
 
 def _is_tool_runtime(value: Any) -> bool:
@@ -210,6 +228,7 @@ def _noting_deltas(crossing: ExecutedCrossing, note: NoteEffect) -> Iterator[Non
         return
     real = tool_call_writer.get()
     noted = _noting(lambda part: note("delta", part), real or (lambda _: None))
+    vars(noted)[_NOTES] = (note, *getattr(real, _NOTES, ()))
     tool_call_writer.set(noted)
     try:
         yield
