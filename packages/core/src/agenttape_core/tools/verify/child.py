@@ -41,7 +41,6 @@ def main(job: dict[str, Any], descriptor: int) -> None:
     watch_crossings(calls.note)
     if job["schedule"]:
         watch_crossings(delay(job["schedule"]))
-    memory.disturb()
     try:
         function = load(Target(*job["target"]))
     except BaseException as error:  # noqa: BLE001 - whatever the import of user code raises is reported to the parent
@@ -49,9 +48,10 @@ def main(job: dict[str, Any], descriptor: int) -> None:
     else:
         earlier = []
         for _ in range(job["earlier_replays"]):
+            memory.disturb()
             with _undone(job):
                 earlier.append(_replayed(function, job, calls))
-            memory.disturb()
+        memory.disturb()
         report = {**_replayed(function, job, calls), "earlier": earlier}
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

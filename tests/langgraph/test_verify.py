@@ -1,0 +1,27 @@
+"""`verify` finds old defects of replays when they are put back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agenttape_core import use_cassette, verify
+
+from . import put_back
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.process
+
+
+def test_merged_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where handlers are merged as a set, as LangChain does, ids of messages are blamed on where they lie in memory."""
+    monkeypatch.chdir(tmp_path)
+    with use_cassette("ids", mode="all"):
+        put_back.merged_handlers()
+    monkeypatch.setenv("PUT_BACK", "1")
+    found = verify(put_back.merged_handlers, "ids", times=2, vary={"memory", "earlier_replays"})
+    assert found.failure is None
+    assert {difference.cause.name for difference in found.differences} == {"memory address"}
