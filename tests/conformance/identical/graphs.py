@@ -35,7 +35,7 @@ from pydantic import BaseModel, Field
 from ...langchain.fakes import calling
 from .drivers import GRAPH, Talk
 from .outside import Chat, Outside
-from .rows import RACES, TRACEBACKS, row
+from .rows import LARGE_RACES, RACES, TRACEBACKS, row
 
 SYNC = ("invoke", "stream")
 BOTH = ("invoke", "stream", "ainvoke", "astream")
@@ -121,7 +121,7 @@ def joins(world: Outside) -> RunnableLambda[Any, Any]:
     return RunnableLambda(node, anode)
 
 
-@row("LangGraph", GRAPH, *BOTH, "astream_events v2", replays=RACES)
+@row("LangGraph", GRAPH, *BOTH, "astream_events v2", replays=LARGE_RACES)
 def map_reduce_of_subgraphs(world: Outside) -> Talk:
     """Maps with `Send` over a subgraph that has parallel nodes of its own."""
     inner = StateGraph(Found).add_node("x", asks(world, "x")).add_node("y", asks(world, "y"))
@@ -131,7 +131,7 @@ def map_reduce_of_subgraphs(world: Outside) -> Talk:
     return Talk(builder.add_edge(START, "side").compile(checkpointer=InMemorySaver()), FOUND)
 
 
-@row("LangGraph", GRAPH, replays=RACES)
+@row("LangGraph", GRAPH, replays=LARGE_RACES)
 def parallel_agents(world: Outside) -> Talk:
     """Runs three agents with tools at once, as nodes of a graph."""
 
@@ -148,7 +148,7 @@ def parallel_agents(world: Outside) -> Talk:
     return Talk(builder.compile(checkpointer=InMemorySaver()), HELLO)
 
 
-@row("LangGraph", GRAPH, *BOTH, "astream_events v2", replays=RACES)
+@row("LangGraph", GRAPH, *BOTH, "astream_events v2", replays=LARGE_RACES)
 def deferred(world: Outside) -> Talk:
     """Joins branches of different lengths in a deferred node."""
     builder = StateGraph(Found).add_node("short", asks(world, "short"))
@@ -176,7 +176,7 @@ def custom_streams(world: Outside) -> Talk:
     return Talk(create_agent(chat(world, calls), [dig], checkpointer=InMemorySaver()), HELLO)
 
 
-@row("LangGraph", GRAPH, *BOTH, replays=RACES)
+@row("LangGraph", GRAPH, *BOTH, replays=LARGE_RACES)
 def own_checkpointers(world: Outside) -> Talk:
     """Runs two subgraphs that remember, at once, in two turns of a conversation."""
     builder = StateGraph(Found)
@@ -250,7 +250,7 @@ def interrupt_in_a_tool(world: Outside) -> Talk:
     return Talk(agent, HELLO, then=answered)
 
 
-@row("LangGraph", GRAPH, *BOTH, replays=RACES, never=TRACEBACKS)
+@row("LangGraph", GRAPH, *BOTH, replays=LARGE_RACES, never=TRACEBACKS)
 def interrupts_in_parallel_tools(world: Outside) -> Talk:
     """Asks people in two tools that an agent calls at once."""
 
@@ -291,7 +291,7 @@ class Report(BaseModel):
     pages: int
 
 
-@row("LangGraph", GRAPH, replays=RACES)
+@row("LangGraph", GRAPH, replays=LARGE_RACES)
 def parallel_tools(world: Outside) -> Talk:
     """Calls three tools at once, twice, as an agent of `create_agent`."""
 
@@ -378,7 +378,7 @@ def reflection(world: Outside) -> Talk:
     return Talk(builder.add_edge("critic", "write").compile(checkpointer=InMemorySaver()), HELLO)
 
 
-@row("LangGraph", GRAPH, *BOTH, replays=RACES)
+@row("LangGraph", GRAPH, *BOTH, replays=LARGE_RACES)
 def config_handed_on(world: Outside) -> Talk:
     """Hands its config on to a graph that it calls in a node."""
     model = chat(world)
@@ -422,7 +422,7 @@ def swarm(world: Outside) -> Talk:
     return Talk(builder.compile(checkpointer=InMemorySaver()), HELLO, then=once({"messages": [("user", "More?")]}))
 
 
-@row("LangGraph", GRAPH, *BOTH, "astream_events v2", "astream_events v3")
+@row("LangGraph", GRAPH, *BOTH, "astream_events v2", "astream_events v3", replays=LARGE_RACES)
 def supervisor(world: Outside) -> Talk:
     """Leads two agents that are tools of a third, called at once."""
 
@@ -507,7 +507,7 @@ def sql_agent(world: Outside) -> Talk:
 # -- the functional API ------------------------------------------------------------------------------------------------
 
 
-@row("LangGraph", GRAPH, *SYNC, "stream_events v3", replays=RACES)
+@row("LangGraph", GRAPH, *SYNC, "stream_events v3", replays=LARGE_RACES)
 def functional(world: Outside) -> Talk:
     """Calls tasks at once, with a retry, a cache, what was kept before, an interrupt and a store."""
     model, failures = chat(world), iter([ConnectionError("first")])
@@ -552,7 +552,7 @@ def functional_as_completed(world: Outside) -> Talk:
     return Talk(flow, 4)
 
 
-@row("LangGraph", GRAPH, "ainvoke", "astream", "astream_events v2", replays=RACES)
+@row("LangGraph", GRAPH, "ainvoke", "astream", "astream_events v2", replays=LARGE_RACES)
 def functional_tasks(world: Outside) -> Talk:
     """Awaits tasks at once, each of which awaits others, and asks with the order in which they came."""
     model = chat(world)
@@ -618,7 +618,7 @@ def factories(world: Outside) -> Talk:
     return Talk(builder.compile(checkpointer=InMemorySaver()), Diary())
 
 
-@row("LangGraph", GRAPH, "invoke", "astream")
+@row("LangGraph", GRAPH, "invoke", "astream", replays=LARGE_RACES)
 def long_term_memory(world: Outside) -> Talk:
     """Keeps memories in a store with semantic search, written by a tool."""
 
@@ -666,7 +666,7 @@ def retries(world: Outside) -> Talk:
     return Talk(builder.compile(checkpointer=InMemorySaver()), FOUND)
 
 
-@row("LangGraph", GRAPH, "ainvoke", "astream", replays=RACES)
+@row("LangGraph", GRAPH, "ainvoke", "astream", replays=LARGE_RACES)
 def timeouts(world: Outside) -> Talk:
     """Gives a slow answer up and asks another model, in one node; another node has a timeout."""
     slow, quick = Slow(world=world), chat(world)

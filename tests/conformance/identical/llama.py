@@ -18,7 +18,7 @@ from agenttape_llamaindex.testing import capturing
 from ...llamaindex.programs import PROGRAMS, after_tools, documents
 from ...llamaindex.scripted import Reply, ScriptedEmbedding, ScriptedLLM
 from .outside import Outside
-from .rows import RACES, row
+from .rows import LARGE_RACES, ONCE_OR_TWICE, RACES, row
 
 
 def _run(make: Callable[[], Callable[[Capture], Any]]) -> Program:
@@ -74,7 +74,7 @@ async def agent_with_parallel_tools(world: Outside, capture: Capture) -> Any:
     return await followed(agent.run("Look around"), capture)
 
 
-@body()
+@body(LARGE_RACES)
 async def agent_with_tools_in_threads(world: Outside, capture: Capture) -> Any:
     """Calls three synchronous tools at once."""
 
@@ -136,7 +136,7 @@ async def fan_out(world: Outside, capture: Capture) -> Any:
     return await followed(FanOut(world).run(), capture)
 
 
-@body()
+@body(LARGE_RACES)
 async def workflows_at_once(world: Outside, capture: Capture) -> Any:
     """Runs two workflows at once."""
     return await asyncio.gather(*(followed(FanOut(world).run(), capture) for _ in range(2)))
@@ -157,7 +157,7 @@ async def models_at_once(world: Outside, capture: Capture) -> Any:
     return [order, await llm.acomplete(f"in this order: {order}")]
 
 
-@body()
+@body(LARGE_RACES)
 async def hand_offs_with_parallel_tools(world: Outside, capture: Capture) -> Any:
     """Hands off between agents that call tools at once, with state."""
 
@@ -185,7 +185,7 @@ async def hand_offs_with_parallel_tools(world: Outside, capture: Capture) -> Any
     return [await followed(handler, capture), await handler.ctx.store.get("state")]
 
 
-@body()
+@body(LARGE_RACES)
 async def queries_at_once(world: Outside, capture: Capture) -> Any:
     """Queries an index three times at once, with an accumulating synthesis."""
     index = VectorStoreIndex.from_documents(documents(), embed_model=ScriptedEmbedding(world))
@@ -203,4 +203,4 @@ def _program(name: str, program: Any, **options: Any) -> None:
 
 
 for _name, _each in PROGRAMS.items():
-    _program(_name, _each, replays=2)
+    _program(_name, _each, replays=ONCE_OR_TWICE)

@@ -15,7 +15,7 @@ from agenttape_core import boundary
 from agenttape_core.testing import Capture, Program
 
 from .outside import Outside
-from .rows import RACES, row
+from .rows import ONCE_OR_TWICE, RACES, row
 
 
 class Asks:
@@ -242,7 +242,7 @@ def streams_of_threads(asks: Asks, capture: Capture) -> Any:
     return [queue.get() for _ in range(queue.qsize())]
 
 
-@body(THREADS, replays=3)
+@body(THREADS, ONCE_OR_TWICE)
 def one_after_the_other(asks: Asks, capture: Capture) -> Any:
     """Asks the same question again and again, and draws times, numbers and ids."""
     now = datetime.now

@@ -15,6 +15,14 @@ Driver = Callable[[Any], Program]
 """Makes a program of what a row makes: it runs that in its own way."""
 
 
+RACES = 20
+"""How often a program is replayed whose branches run at once."""
+LARGE_RACES = 6
+"""How often one that is large, and like others."""
+ONCE_OR_TWICE = 2
+"""How often one that does one thing after the other."""
+
+
 @dataclass(frozen=True)
 class Row:
     """A program of the table.
@@ -35,13 +43,13 @@ class Row:
     framework: Framework
     make: Callable[[Outside], Any]
     drivers: Mapping[str, Driver]
-    replays: int = 3
+    replays: int = ONCE_OR_TWICE
     never: Mapping[str, str] = field(default_factory=dict)
     fails: bool = False
 
     def times(self, driver: str) -> int:
         """Return how often the program is replayed in one process by a driver."""
-        return self.replays if driver not in NARROW else min(self.replays, 4)
+        return self.replays if driver not in NARROW else (self.replays > ONCE_OR_TWICE) + 1
 
     def program(self, driver: str, world: Outside) -> Program:
         """Return the program, made anew in each run, as a user's test makes it."""
@@ -59,15 +67,12 @@ TRACEBACKS = {
 }
 """Of programs in which a served call raises."""
 
-RACES = 20
-"""How often a program is replayed whose branches run at once."""
-
 
 def row(
     framework: Framework,
     drivers: Mapping[str, Driver],
     *only: str,
-    replays: int = 3,
+    replays: int = ONCE_OR_TWICE,
     never: Mapping[str, str] | None = None,
     fails: bool = False,
 ) -> Callable[[Callable[[Outside], Any]], Callable[[Outside], Any]]:

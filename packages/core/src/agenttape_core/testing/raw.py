@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
+from itertools import chain
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -18,8 +19,14 @@ from uuid import UUID
 
 from agenttape_core.schema import Plain
 
-_TEXTS = (date, time, timedelta, Decimal, Fraction, UUID, PurePath, complex, range)
+_ATOMS = frozenset({type(None), bool, int, float, str})
+_REPR = (date, time, timedelta, Decimal, Fraction, UUID, PurePath, complex, range)
 """Types whose `repr` says all that there is to say."""
+_NAMED = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
+
+_Above = list[int]
+"""The ids of the values around one, outermost first."""
+_Spell = Callable[[Any, _Above], Plain]
 
 
 def raw(value: Any) -> Plain:
@@ -32,82 +39,115 @@ def raw(value: Any) -> Plain:
     Args:
         value: Any value. It is taken down as it is now: later changes of it change nothing.
     """
-    return _raw(value, ())
+    return _spelled(value, [])
 
 
-def _raw(value: Any, above: tuple[int, ...]) -> Plain:
-    kind = type(value)
-    if value is None or kind in {bool, int, float, str}:
-        return value
-    if id(value) in above:
-        return {"$circle": len(above) - above.index(id(value))}
-    above = (*above, id(value))
-    if kind is list:
-        return [_raw(item, above) for item in value]
-    if kind is dict and all(type(key) is str and not key.startswith("$") for key in value):
-        return {key: _raw(item, above) for key, item in value.items()}
-    return {f"${_name(kind)}": _body(value, lambda item: _raw(item, above))}
-
-
-def _body(value: Any, spell: Callable[[Any], Plain]) -> Plain:
-    if isinstance(value, enum.Enum):
-        return str(value.name)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).hex()
-    if isinstance(value, _TEXTS):
-        return repr(value)
-    if isinstance(value, type | FunctionType | BuiltinFunctionType | MethodType | ModuleType):
-        return _name(value)
-    parts = {name: spell(item) for name, item in _fields(value)}
-    if (held := _held(value, spell)) is None:
-        return parts
-    return {"items": held, **parts} if parts else held
-
-
-def _held(value: Any, spell: Callable[[Any], Plain]) -> Plain:
-    """Return what a value of a built-in type, or of a class derived from one, holds; `None` for other values."""
-    if isinstance(value, str | int | float):
-        return [str.__str__(value) if isinstance(value, str) else value + 0]
-    if isinstance(value, Mapping):
-        return [[spell(key), spell(item)] for key, item in value.items()]
-    if isinstance(value, AbstractSet):
-        return sorted((spell(item) for item in value), key=json.dumps)
-    if isinstance(value, Sequence):
-        return [spell(item) for item in value]
-    if hasattr(value, "dtype") and callable(getattr(value, "tobytes", None)):  # an array or a scalar of numpy
-        return [str(value.dtype), list(value.shape), value.tobytes().hex()]
-    return None
-
-
-def _fields(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of the fields of an object, private ones included."""
+def _spelled(value: Any, above: _Above) -> Plain:
     kind: Any = type(value)
-    if isinstance(value, BaseException):
-        yield from (("args", value.args), ("cause", value.__cause__), *sorted(vars(value).items()))
-    elif hasattr(kind, "__pydantic_fields_set__"):
-        yield from vars(value).items()
-        yield from (getattr(value, "__pydantic_extra__", None) or {}).items()
-        yield from (getattr(value, "__pydantic_private__", None) or {}).items()
-    elif dataclasses.is_dataclass(value):
-        yield from ((field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value))
-    elif _is_value(kind):
-        yield from ((name, getattr(value, name)) for name in _slots(kind) if hasattr(value, name))
-        yield from getattr(value, "__dict__", {}).items()
+    if kind in _ATOMS:
+        return value
+    key = id(value)
+    if key in above:
+        return {"$circle": len(above) - above.index(key)}
+    above.append(key)
+    try:
+        return _speller(kind)(value, above)
+    finally:
+        above.pop()
 
 
-@cache
-def _is_value(kind: type) -> bool:
-    """Return True if objects of a class are compared by what they hold."""
-    return any("__eq__" in vars(cls) for cls in kind.__mro__[:-1])
+@lru_cache(maxsize=4096)
+def _speller(kind: Any) -> _Spell:
+    """Return the way in which the values of a class are taken down."""
+    if kind is list:
+        return _items
+    tag = f"${_name(kind)}"
+    if kind is dict:
+        return lambda value, above: _dict(value, above, tag)
+    body = _body(kind)
+    return lambda value, above: {tag: body(value, above)}
 
 
-@cache
-def _slots(kind: type) -> tuple[str, ...]:
+def _body(kind: Any) -> _Spell:
+    if issubclass(kind, enum.Enum):
+        return lambda value, _: str(value.name)
+    if issubclass(kind, bytes | bytearray | memoryview):
+        return lambda value, _: bytes(value).hex()
+    if issubclass(kind, _REPR):
+        return lambda value, _: repr(value)
+    if issubclass(kind, _NAMED):
+        return lambda value, _: _name(value)
+    fields, held = _fields(kind), _held(kind)
+    if held is None:
+        return lambda value, above: {name: _spelled(item, above) for name, item in fields(value)}
+    return lambda value, above: _with_fields(held(value, above), fields(value), above)
+
+
+def _with_fields(items: Plain, fields: Any, above: _Above) -> Plain:
+    parts = {name: _spelled(item, above) for name, item in fields}
+    return {"items": items, **parts} if parts else items
+
+
+def _items(value: Any, above: _Above) -> Plain:
+    return [item if type(item) in _ATOMS else _spelled(item, above) for item in value]
+
+
+def _dict(value: Any, above: _Above, tag: str) -> Plain:
+    for key in value:
+        if type(key) is not str or key.startswith("$"):
+            return {tag: _pairs(value, above)}
+    return {key: item if type(item) in _ATOMS else _spelled(item, above) for key, item in value.items()}
+
+
+def _pairs(value: Any, above: _Above) -> Plain:
+    return [[_spelled(key, above), _spelled(item, above)] for key, item in value.items()]
+
+
+_HELD: tuple[tuple[Any, _Spell], ...] = (
+    (str, lambda value, _: [str.__str__(value)]),
+    ((int, float), lambda value, _: [value + 0]),
+    (Mapping, _pairs),
+    (AbstractSet, lambda value, above: sorted((_spelled(item, above) for item in value), key=json.dumps)),
+    (Sequence, _items),
+)
+
+
+def _held(kind: Any) -> _Spell | None:
+    """Return how to take down what values of a class hold besides their fields; `None` if they hold nothing."""
+    if hasattr(kind, "dtype") and hasattr(kind, "tobytes"):  # an array or a scalar of numpy
+        return lambda value, _: [str(value.dtype), list(value.shape), value.tobytes().hex()]
+    return next((spell for kinds, spell in _HELD if issubclass(kind, kinds)), None)
+
+
+def _fields(kind: Any) -> Callable[[Any], Any]:
+    """Return how to get the names and values of the fields of an object, private ones included."""
+    if issubclass(kind, BaseException):
+        return lambda error: [("args", error.args), ("cause", error.__cause__), *sorted(vars(error).items())]
+    if hasattr(kind, "__pydantic_fields_set__"):
+        return _fields_of_model
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind)]
+        return lambda value: [(name, getattr(value, name, None)) for name in names]
+    if not any("__eq__" in vars(cls) for cls in kind.__mro__[:-1]):  # it is compared by identity
+        return lambda _: ()
+    slots = _slots(kind)
+    return lambda value: [
+        *((name, getattr(value, name)) for name in slots if hasattr(value, name)),
+        *getattr(value, "__dict__", {}).items(),
+    ]
+
+
+def _fields_of_model(model: Any) -> Any:
+    extra, private = getattr(model, "__pydantic_extra__", None), getattr(model, "__pydantic_private__", None)
+    return chain(vars(model).items(), (extra or {}).items(), (private or {}).items())
+
+
+def _slots(kind: Any) -> list[str]:
     names: list[str] = []
     for cls in reversed(kind.__mro__):
         slots = vars(cls).get("__slots__", ())
         names += (slots,) if isinstance(slots, str) else slots
-    return tuple(name for name in dict.fromkeys(names) if name not in {"__dict__", "__weakref__"})
+    return [name for name in dict.fromkeys(names) if name not in {"__dict__", "__weakref__"}]
 
 
 def _name(thing: Any) -> str:
