@@ -35,6 +35,7 @@ class Row:
         drivers: The ways to run it, by name.
         replays: How often it is replayed in one process, by the drivers that show most.
         never: Why parts are not equal, by part, as the page says it.
+        seeded: Why the order in parts is another in a process with another hash seed, by part, as the page says it.
         fails: Whether it ends with an error.
     """
 
@@ -45,6 +46,7 @@ class Row:
     drivers: Mapping[str, Driver]
     replays: int = ONCE_OR_TWICE
     never: Mapping[str, str] = field(default_factory=dict)
+    seeded: Mapping[str, str] = field(default_factory=dict)
     fails: bool = False
 
     def times(self, driver: str) -> int:
@@ -74,6 +76,7 @@ def row(
     *only: str,
     replays: int = ONCE_OR_TWICE,
     never: Mapping[str, str] | None = None,
+    seeded: Mapping[str, str] | None = None,
     fails: bool = False,
 ) -> Callable[[Callable[[Outside], Any]], Callable[[Outside], Any]]:
     """Put a program into the table; its docstring is what the page says of it.
@@ -84,6 +87,7 @@ def row(
         only: The names of those that it can be run in, if not all.
         replays: How often it is replayed in one process.
         never: Why parts cannot be equal.
+        seeded: Why the order in parts cannot be equal in a process with another hash seed.
         fails: Whether it ends with an error.
     """
 
@@ -91,7 +95,9 @@ def row(
         words = (make.__doc__ or " ").removesuffix(".")
         says = words[0].lower() + words[1:]
         chosen = {name: drivers[name] for name in only or drivers}
-        ROWS[make.__name__] = Row(make.__name__, says, framework, make, chosen, replays, never or {}, fails)
+        ROWS[make.__name__] = Row(
+            make.__name__, says, framework, make, chosen, replays, never or {}, seeded or {}, fails
+        )
         return make
 
     return put
