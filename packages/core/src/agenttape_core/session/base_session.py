@@ -65,7 +65,7 @@ class BaseSession:
         self.strands = Strands(
             setup.threads,
             imposes=setup.imposes_threads,
-            notes=setup.sink is not None,
+            notes=setup.sink is not None and not setup.policy.offline,
             tell=self._tell_disorder,
         )
         self._setup = setup

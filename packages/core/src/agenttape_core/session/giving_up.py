@@ -25,13 +25,14 @@ class Work:
 
     Args:
         pool: The pool.
+        scope: As for `begun_here`.
     """
 
-    def __init__(self, pool: Any) -> None:
+    def __init__(self, pool: Any, scope: str = "") -> None:
         self._pool = ref(pool)
         self._loop = ref(loop) if (loop := _loop_here()) is not None else None
         self._outer = _threads.work
-        self.strand: Strand | None = begun_here(self._pool)
+        self.strand: Strand | None = begun_here(self._pool, scope)
         self._is_given_up = False
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.Lock()

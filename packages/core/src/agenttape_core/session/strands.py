@@ -18,7 +18,7 @@ class TakingTurns(Protocol):
     is_on: bool
     has_ended: bool
 
-    def fork(self, above: Strand, pool: Any) -> Strand:
+    def fork(self, above: Strand, pool: Any, scope: str) -> Strand:
         """Return a strand for what a strand begins now."""
 
     def begin(self, strand: Strand) -> None:
@@ -120,12 +120,17 @@ def current_strand() -> Strand | None:
     return HERE.strand
 
 
-def begun_here(pool: Any = None) -> Strand | None:
-    """Return a strand for what the caller begins: a thread, or work for a pool; `None` outside of strands."""
+def begun_here(pool: Any = None, scope: str = "") -> Strand | None:
+    """Return a strand for what the caller begins: a thread, or work for a pool; `None` outside of strands.
+
+    Args:
+        pool: The pool, as a weak reference.
+        scope: The sequential part of the run that begins it, where an event loop runs several in this thread.
+    """
     above = HERE.strand
     if above is None or above.strands.has_ended:
         return None
-    strand = above.strands.fork(above, pool)
+    strand = above.strands.fork(above, pool, scope)
     above.strands.gate(is_call=False)
     return strand
 
@@ -166,8 +171,11 @@ def seen_by_others() -> Iterator[None]:
         yield
         return
     strand.strands.gate()
-    with unbroken():
+    before, strand.is_held = strand.is_held, True
+    try:
         yield
+    finally:
+        strand.is_held = before
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -178,8 +186,15 @@ def in_turn(function: F) -> F:
 
     @functools.wraps(function)
     def seen(*args: Any, **kwargs: Any) -> Any:
-        with seen_by_others():
+        strand = HERE.strand
+        if strand is None or not strand.strands.is_on:
             return function(*args, **kwargs)
+        strand.strands.gate()
+        before, strand.is_held = strand.is_held, True  # as above, for what happens often
+        try:
+            return function(*args, **kwargs)
+        finally:
+            strand.is_held = before
 
     return cast("F", seen)
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 import _thread
 import sys
 import threading
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -73,6 +75,8 @@ class Strands:
         self._loud: set[str] = set()
         self._forked = False
         self._number = 0
+        self._began: Counter[str] = Counter()
+        """The strands that were begun in event loops, by the sequential part of the run that began them."""
         self._met = False
         """True if two strands were under way at the same time."""
         self._in_vain = 0
@@ -111,20 +115,27 @@ class Strands:
 
     # -- beginning and ending ----------------------------------------------------------------------------------
 
-    def fork(self, above: Strand, pool: Any) -> Strand:
-        """Return a strand for what a strand begins now."""
+    def fork(self, above: Strand, pool: Any, scope: str) -> Strand:
+        """Return a strand for what a strand begins now; see `begun_here`."""
         with self._lock:
             if not self._forked:
                 self._forked = True
                 self._since = self._asleep_since = monotonic()
             self._number += 1
-            above.began_strands += 1
-            strand = Strand(self, f"{above.label}.{above.began_strands}", self._number, pool)
+            strand = Strand(self, self._label_below(above, scope), self._number, pool)
             self._live[strand.labels[0]] = strand
             if self._holder is above and in_loop():
                 above.state = AWAY
                 self._holder = None
             return strand
+
+    def _label_below(self, above: Strand, scope: str) -> str:
+        if not scope:
+            above.began_strands += 1
+            return f"{above.label}.{above.began_strands}"
+        place = f"{above.label}.{zlib.crc32(scope.encode()) or 1}"
+        self._began[place] += 1
+        return f"{place}.{self._began[place]}"
 
     def begin(self, strand: Strand) -> None:
         """Begin a strand in the caller's thread."""
