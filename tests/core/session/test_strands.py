@@ -222,7 +222,6 @@ def test_a_changed_program_is_not_kept_from_its_end() -> None:
         assert sorted(changed(Slow())) == [f"answer to {name}!" for name in "abcd"]
 
     assert session.report.disorder
-    assert "the recorded order could not be imposed" in str(session.report)
 
 
 def test_a_pool_that_is_too_small_is_not_waited_for() -> None:

@@ -25,7 +25,7 @@ from agenttape_core.session.ports import Sink, Source
 from agenttape_core.session.positions import below, current_scope, here, register_position, register_scope
 from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
-from agenttape_core.session.report import Crossed, Report, ServedTool, served_not_run, why_not_run
+from agenttape_core.session.report import Crossed, Report, ServedTool, not_in_order, served_not_run, why_not_run
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
 from agenttape_core.session.scopes import taking_part
 from agenttape_core.session.served_crossing import ServedCrossing
@@ -82,6 +82,7 @@ __all__ = [
     "in_turns",
     "intercept",
     "intercept_stream",
+    "not_in_order",
     "owning_session",
     "plain_value",
     "record_error",

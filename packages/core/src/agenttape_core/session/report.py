@@ -71,6 +71,11 @@ def served_not_run(tools: Iterable[object]) -> str:
     return f"served, not run: {', '.join(map(str, tools))}"
 
 
+def not_in_order(disorder: Iterable[str]) -> str:
+    """Return the line that says what of the recorded order of a replay could not be imposed."""
+    return f"the recorded order could not be imposed: {', '.join(disorder)}"
+
+
 def _number(crossed: Crossed) -> int:
     return crossed.number
 
@@ -194,8 +199,7 @@ class Report:
     def __str__(self) -> str:
         parts = [f"{len(self._served)} served", f"{len(self._executed)} executed"]
         parts += [f"{len(items)} {word}" for items, word in self._exceptional() if items]
-        disorder = [f"the recorded order could not be imposed: {', '.join(self._disorder)}"] if self._disorder else []
-        return "\n  ".join([", ".join(parts), *self._outside, *disorder])
+        return "\n  ".join([", ".join(parts), *self._outside])
 
     def _exceptional(self) -> list[tuple[list[Crossed] | list[str], str]]:
         return [

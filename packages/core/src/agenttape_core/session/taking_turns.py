@@ -35,12 +35,12 @@ _HELD = 1.0
 """The same for what must not be broken, such as the handling of a callback."""
 _SETTLED = 0.1
 """Seconds for which a replay waits for a strand that comes only if another one wakes it, and all others wait."""
-_GRACE = 1.0
+_GRACE = 0.5
 """Seconds for which a replay waits for a strand that does not go on."""
 _QUANTUM = 0.0005
 """Seconds for which a strand may pass gate after gate while others wait, when recording."""
-_TRIES = 3
-"""Number of times that a replay waits in vain before it imposes no order any more."""
+_TRIES = 8
+"""Number of gates that are passed out of order before a replay imposes no order any more."""
 
 _acquire: Callable[..., bool] = vars(_thread.LockType)["acquire"]  # not one that moves the frozen clock
 
@@ -328,8 +328,12 @@ class Strands:
     # -- what cannot be as it was ------------------------------------------------------------------------------
 
     def _depart(self, label: str, why: str) -> None:
-        if ":" not in label:  # inside a call, a replay need not do what the recording did
-            self._tell(why)
+        if ":" in label:  # inside a call, a replay need not do what the recording did
+            return
+        self._tell(why)
+        self._in_vain += 1
+        if self._in_vain >= _TRIES:  # it is another program
+            self._script = None
 
     def _drop_dead(self) -> None:
         """Leave out the gates that nobody comes to any more."""
@@ -419,10 +423,7 @@ class Strands:
         if now - self._since <= limit:
             return
         strand = self._out_of_order("a thread waits for what comes later")
-        self._in_vain += 1
-        if self._in_vain >= _TRIES:
-            self._script = None
-            self._tell("the rest of the run")
+        self._script = None  # and so would others, each for as long
         if strand is not None:
             del self._waiting[strand]
             self._hold(strand)
