@@ -105,6 +105,21 @@ def test_an_added_run_replays_alone(path: Path) -> None:
     assert [crossed.rung for crossed in session.report.served] == ["exact", "exact"]
 
 
+def test_runs_without_a_thread(path: Path) -> None:
+    """Runs that their input alone tells apart keep their places, in whatever order they are added and replayed."""
+    graph = chat(World())
+    with use_cassette(path, mode="once"):
+        hello = graph.invoke(HELLO)
+    with use_cassette(path, mode="new_episodes"):
+        more = graph.invoke(MORE)
+        assert graph.invoke(HELLO) == hello
+    for order in ((HELLO, MORE), (MORE, HELLO)):
+        with use_cassette(path) as session:
+            values = [chat(GONE).invoke(given) for given in order]
+        assert sorted(values, key=str) == sorted((hello, more), key=str)
+        assert {crossed.rung for crossed in session.report.served} == {"exact"}
+
+
 def test_added_runs_can_be_forked(path: Path, tmp_path: Path) -> None:
     """An answer of an added turn, and the state between its nodes, can be edited; the derived thread replays."""
     added(path, again=False)

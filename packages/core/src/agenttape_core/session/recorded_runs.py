@@ -96,7 +96,7 @@ class RecordedRuns:
         with self._lock:
             if self._adds:
                 position.rename(self._added(position.address, begun))
-            elif begun.facts and not self._session.root.is_led_to(position.address):
+            elif not self._session.root.is_led_to(position.address):
                 recorded = self._recorded(position.address)
                 address = self._address(position.address, recorded, begun) if recorded else None
                 while recorded and address is None and position.address in self._begun:  # by one that it is of
@@ -191,14 +191,12 @@ class RecordedRuns:
         agrees = best != worst and best[:2] != (False, 0)
         if agrees:
             left = [run for run in left if marks[run.address] == best]
-        if len(left) > 1:
-            same = self._with_input(left, begun.given)
-            left = same or (left if agrees else [])
-        elif not agrees:
-            left = []
-        here = [run for run in left if run.address == address and not agrees]
+            left = (self._with_input(left, begun.given) if len(left) > 1 else []) or left
+        else:
+            here = [run for run in left if run.address == address]
+            left = self._with_input(here, begun.given) or self._with_input(left, begun.given)
         beside = [run for run in left if run.address.partition("#")[0] == address.partition("#")[0]]
-        found = here or beside or left
+        found = beside or left
         return found[0].address if found else None
 
     def _agreement(self, recorded: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[bool, int]:
