@@ -500,3 +500,14 @@ def test_a_recording_that_misses_its_framework_fails(agenttape: Agenttape, progr
     assert "at script.py:8\n" in ended.err
     assert "pip install agenttape-langchain\n" in ended.err
     assert cassettes(folder) == []
+
+
+def test_the_hash_seed_of_a_recording(program: Program, agenttape: Agenttape, folder: Path) -> None:
+    """A command that puts a set into a request replays: it starts with the seed with which it was recorded."""
+    program("tags.py", "from tools import look_up; print(look_up(' '.join({f'tag{n}' for n in range(40)})))")
+    recorded = agenttape("record", "--", "python", "tags.py")
+    (path,) = cassettes(folder)
+    seed = open_cassette(folder / "cassettes" / path).header.volatile.hash_seed
+    assert seed is not None
+    replayed = agenttape("replay", "--", "python", "tags.py")
+    assert (replayed.code, replayed.out) == (0, recorded.out), replayed.err

@@ -19,6 +19,7 @@ from agenttape_core.schema import (
     Timing,
     Volatile,
 )
+from agenttape_core.session import hash_seed
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Location, stem_of
 
@@ -110,6 +111,7 @@ def new_header(
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
             clock=(round(now, 6) if clock is None else clock) if is_timed else None,
             python=platform.python_version(),
+            hash_seed=hash_seed(),
         ),
     )
 

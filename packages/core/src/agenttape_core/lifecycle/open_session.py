@@ -242,6 +242,7 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             threads=header.volatile.threads if request.is_current and not policy.replaces else "",
             imposes_threads=derivation is None,
             root=root.child(f"process {request.process}") if request.process else root,
+            hash_seed=header.volatile.hash_seed,
             began=prepared.began,
             revise=derivation.revise if derivation is not None else unchanged,
         )

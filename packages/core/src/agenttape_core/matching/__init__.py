@@ -24,6 +24,7 @@ from agenttape_core.matching.difference import (
 from agenttape_core.matching.fingerprint import Canonicaliser, CanonicalRequest, Keyed, canonical_json, recorded_request
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
 from agenttape_core.matching.nearest import Nearest, nearest
+from agenttape_core.matching.permutation import is_permuted
 from agenttape_core.matching.recording_index import (
     STRICT,
     WAYS,
@@ -71,6 +72,7 @@ __all__ = [
     "enter_branch",
     "ids_held",
     "is_identical",
+    "is_permuted",
     "nearest",
     "new_branch",
     "places_above",

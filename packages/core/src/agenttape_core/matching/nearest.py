@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agenttape_core.matching.difference import Difference, differences, likeness
 from agenttape_core.matching.fingerprint import CanonicalRequest
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
+from agenttape_core.matching.permutation import is_permuted
 from agenttape_core.schema import IndexRow, Plain
 
 _MAX_CANDIDATES = 200
@@ -23,12 +24,14 @@ class Nearest:
         why: In which respect it is near.
         same: Whether it has the fingerprint of the call.
         found: The differences of its request from that of the call.
+        is_permuted: Whether they are only in the order of parts.
     """
 
     row: IndexRow
     why: str
     same: bool
     found: Sequence[Difference]
+    is_permuted: bool = False
 
     def lines(self) -> list[str]:
         """Return the explanation, a line each."""
@@ -48,6 +51,8 @@ class Nearest:
             ]
         if len(self.found) > _MAX_SHOWN:
             lines.append(f"          … and {len(self.found) - _MAX_SHOWN} more places")
+        if self.is_permuted:
+            lines.append("order     the same parts in another order, as those of a set have in each process")
         return lines
 
 
@@ -73,7 +78,8 @@ def nearest(
 
     def near(row: IndexRow, why: str) -> Nearest:
         found = tuple(differences(compared(row), asked))
-        return Nearest(row, why, same=row.fingerprint == request.fingerprint, found=found)
+        same = row.fingerprint == request.fingerprint
+        return Nearest(row, why, same=same, found=found, is_permuted=not same and is_permuted(compared(row), asked))
 
     same_kind = [row for row in rows if row.kind == request.kind]
     asked = ignored.stripped(request.body)

@@ -45,6 +45,8 @@ class Volatile(Record):
     clock: float | None = None
     """The frozen time at which the run began, in seconds since the epoch, if either clock is frozen."""
     python: str = ""
+    hash_seed: int | None = None
+    """The hash seed of the process, if it was given one."""
     packages: dict[str, str] = Field(default_factory=dict)
     """Versions of the distributions that shaped the recording."""
     turns: list[list[str]] = Field(default_factory=list)

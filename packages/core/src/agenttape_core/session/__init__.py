@@ -8,6 +8,8 @@ from agenttape_core.session.codecs import plain_value, register_codecs, value_co
 from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
 from agenttape_core.session.crossing import Crossing, watch_crossings
 from agenttape_core.session.executed_crossing import ExecutedCrossing, PartCrossing, executing, redacted_effects
+from agenttape_core.session.hash_seed import VARIABLE as HASH_SEED
+from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
     aintercept,
     aintercept_stream,
@@ -40,6 +42,7 @@ from agenttape_core.session.turns import Turns
 
 __all__ = [
     "EMPTY",
+    "HASH_SEED",
     "UNAVAILABLE",
     "ActsOfCall",
     "BaseSession",
@@ -77,6 +80,7 @@ __all__ = [
     "executing",
     "executing_of",
     "forking_pools",
+    "hash_seed",
     "here",
     "in_turn",
     "in_turns",

@@ -223,7 +223,16 @@ class BaseSession:
         around = differences_around(self, position.address)
         lines = [
             f"cassette  {shown_path(self.path)} ({held}, mode {self.policy.mode.value})",
-            *explanation(self.source, request, position.address, ignored, remedy, lossy=lossy, around=around),
+            *explanation(
+                self.source,
+                request,
+                position.address,
+                ignored,
+                remedy,
+                lossy=lossy,
+                around=around,
+                hash_seed=self._setup.hash_seed,
+            ),
         ]
         miss = CassetteMissError(summary, "\n".join(f"  {line}" for line in lines))
         self.report.add_failure(missed=summary)

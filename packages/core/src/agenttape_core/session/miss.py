@@ -7,8 +7,9 @@ from typing import Any
 
 from agenttape_core.engine import Refuse
 from agenttape_core.errors import CassetteError
-from agenttape_core.matching import CanonicalRequest, Ignored, nearest
+from agenttape_core.matching import CanonicalRequest, Ignored, Nearest, nearest
 from agenttape_core.schema import GAP, is_gap_of
+from agenttape_core.session.hash_seed import advice
 from agenttape_core.session.ports import Source
 from agenttape_core.session.report import Crossed
 
@@ -70,6 +71,7 @@ def explanation(
     *,
     lossy: bool,
     around: Sequence[str] = (),
+    hash_seed: int | None = None,
 ) -> list[str]:
     """Return the lines of a miss below the first.
 
@@ -81,16 +83,18 @@ def explanation(
         remedy: Returns how to record what is missing, a line each.
         lossy: Whether there is a recording, which may not be served because it is lossy.
         around: How the run around the call differs from the recorded one, a line each.
+        hash_seed: That of the recording, as far as it is known.
     """
     if lossy:
         return _to_fix(['accept what was recorded:  use_cassette(..., lossy="serve")', *remedy()[:1]])
     words = next((words for reader in _readers if (words := reader(address)) is not None), None)
+    near, unknown = _nearest(source, request, address, ignored)
     return [
         *([f"{'place':<10}{words}"] if words is not None else []),
         *(f"{'run' if number == 0 else '':<10}{line}" for number, line in enumerate(around)),
-        *_nearest(source, request, address, ignored),
+        *(near.lines() if near is not None else [unknown]),
         *_missing(source, request, address),
-        *_to_fix(remedy()),
+        *_to_fix([*(advice(hash_seed) if near is not None and near.is_permuted else []), *remedy()]),
     ]
 
 
@@ -115,12 +119,13 @@ def _to_fix(lines: Sequence[str]) -> list[str]:
     return [f"{'to fix' if number == 0 else '':<10}{line}" for number, line in enumerate(lines)]
 
 
-def _nearest(source: Source, request: CanonicalRequest, address: str, ignored: Ignored) -> list[str]:
+def _nearest(source: Source, request: CanonicalRequest, address: str, ignored: Ignored) -> tuple[Nearest | None, str]:
+    """Return the nearest recording, or else the line that says why there is none."""
     try:
         near = nearest(request, address, source.entries, lambda number: source.interaction(number).request, ignored)
     except CassetteError as error:  # a record that cannot be read must not hide the miss
-        return [f"nearest   unknown: {error}"]
-    return near.lines() if near is not None else [f"nearest   none: no {request.kind} was recorded"]
+        return None, f"nearest   unknown: {error}"
+    return near, f"nearest   none: no {request.kind} was recorded"
 
 
 def _missing(source: Source, request: CanonicalRequest, address: str) -> list[str]:

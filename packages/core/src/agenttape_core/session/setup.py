@@ -45,6 +45,7 @@ class Setup:
         threads: The order in which threads came to what others could see, where it was recorded.
         imposes_threads: Whether this run is to follow it.
         root: The position below which the run stands.
+        hash_seed: The hash seed of the process that recorded, as far as it is known.
         began: When the recording began, by `time.perf_counter()`; calls and steps are timed from here.
         revise: Returns a step as it is to be kept, or `None` for one that is not kept.
     """
@@ -67,5 +68,6 @@ class Setup:
     threads: str = ""
     imposes_threads: bool = False
     root: Position = field(default_factory=Position)
+    hash_seed: int | None = None
     began: float = field(default_factory=perf_counter)
     revise: Callable[[Step], Step | None] = _unchanged

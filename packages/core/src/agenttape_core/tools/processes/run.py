@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -17,6 +18,7 @@ from agenttape_core.lifecycle.entry_points import GROUP, HTTP_GROUP
 from agenttape_core.lifecycle.missing import FRAMEWORKS
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.redaction import new_key
+from agenttape_core.session import HASH_SEED, hash_seed
 from agenttape_core.settings import Settings, load_settings
 from agenttape_core.storage import Cassette, cassette_path, open_cassette, real_location, stem_of
 from agenttape_core.storage.lock import WriterLock, prepare_beside
@@ -109,9 +111,22 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
         run_folder = RunFolder(Path(folder))
         watched = _watched(settings, Path(config.cassette))
         run_folder.write_config(config, egress=settings.egress, watched=watched, command=command.words)
-        replays = {"AGENTTAPE_MODE": Mode.NONE.value} if config.options["mode"] == Mode.NONE.value else {}
-        code = run_child(command.words, run_folder.folder, extra=replays, apart=apart)
+        extra = {HASH_SEED: str(_hash_seed(Path(config.cassette)))}
+        if config.options["mode"] == Mode.NONE.value:
+            extra["AGENTTAPE_MODE"] = Mode.NONE.value
+        code = run_child(command.words, run_folder.folder, extra=extra, apart=apart)
         return _Finished(code, settled(run_folder), run_folder.notes(), run_folder.notes(BLOCKED))
+
+
+def _hash_seed(path: Path) -> int:
+    """Return the seed with which the processes start: the recorded one, that of this process, or a new one."""
+    with suppress(CassetteError):  # a broken one is replaced, or is an error of its own
+        for _, own in cassettes_of(path):
+            recorded = open_cassette(own).preface.volatile.hash_seed
+            if recorded is not None:
+                return recorded
+    given = hash_seed()
+    return given if given is not None else secrets.randbelow(2**32)
 
 
 def _missing(reports: Sequence[ProcessReport]) -> dict[str, str]:
