@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from llama_index.core.graph_stores.types import LabelledPropertyGraph
 from llama_index.core.storage.chat_store import sql
 
 from agenttape_core.integration import forking_pools, wrapping
@@ -16,6 +17,7 @@ from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
 from agenttape_llamaindex.limiters import LIMITERS
 from agenttape_llamaindex.llms import LLMS
 from agenttape_llamaindex.postprocessors import POSTPROCESSORS
+from agenttape_llamaindex.property_graphs import in_order
 from agenttape_llamaindex.readers import READERS
 from agenttape_llamaindex.retrievers import RETRIEVERS
 from agenttape_llamaindex.run_tree import SpanTree
@@ -54,6 +56,7 @@ def integration() -> Iterator[None]:
         _patch(stack, CONTROL_LOOP, "run", in_recorded_order)
         stack.enter_context(halts_end_streams())
         _patch(stack, sql, "time", OrderedTime)
+        _patch(stack, LabelledPropertyGraph, "get_triplets", in_order)
         stack.enter_context(forking_pools())
         yield
 
