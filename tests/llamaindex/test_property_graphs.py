@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
@@ -17,7 +18,7 @@ def test_triplets_come_as_they_were_added(tmp_path: Path) -> None:
     names = [f"city {number}" for number in range(40)]
     random.Random(0).shuffle(names)
     store.upsert_nodes([EntityNode(name=name) for name in names])
-    pairs = list(zip(names, names[1:], strict=False))
+    pairs = list(itertools.pairwise(names))
     store.upsert_relations([Relation(label="NEAR", source_id=one, target_id=other) for one, other in pairs])
     with use_cassette(tmp_path / "a.yaml", mode="all"):
         assert [(one.id, other.id) for one, _, other in store.graph.get_triplets()] == pairs
