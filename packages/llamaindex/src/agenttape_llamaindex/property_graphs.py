@@ -1,7 +1,7 @@
 """The triplets of LlamaIndex's property graph in one order, whatever the hash seed of the process.
 
-`LabelledPropertyGraph` keeps them in a set, whose order goes into prompts by way of the retrievers. The relations are in
-a dict beside it, so the order in which they were added is known.
+`LabelledPropertyGraph` keeps them in a set, whose order goes into prompts by way of the retrievers. The relations are
+in a dict beside it, so the order in which they were added is known.
 """
 
 from __future__ import annotations
