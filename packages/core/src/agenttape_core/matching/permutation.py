@@ -1,4 +1,4 @@
-"""Whether two requests are the same but for the order of their parts, as when a set was iterated."""
+"""Requests that are the same but for the order of their parts, as when a set was iterated."""
 
 from __future__ import annotations
 
