@@ -39,6 +39,7 @@ from agenttape_langchain.callback_order import MERGING, keeping_order
 from agenttape_langchain.configurables import atelling, noting, telling
 from agenttape_langchain.run_tree import current_tree
 from agenttape_langchain.tape import OTHERS, RUNNABLES
+from agenttape_langchain.told import atelling_outside, telling_outside
 
 for module in RUN_ID_MODULES:
     register_seam(module, "uuid7", "uuid", lambda frozen, _: lambda: frozen.next_uuid("uuid7", 7))
@@ -67,6 +68,8 @@ def integration() -> Iterator[None]:
         for module in MODULES_WITH_STEPS:
             _patch(stack, module, "coro_with_context", _lending)
         _patch(stack, EVENTS, "handle_event", in_turn)
+        _patch(stack, EVENTS, "handle_event", telling_outside)
+        _patch(stack, EVENTS, "ahandle_event", atelling_outside)
         _patch(stack, langsmith, "tracing_is_enabled", tracing.enabling)
         for name in ("post", "patch"):
             _patch(stack, RunTree, name, tracing.posting)

@@ -60,7 +60,8 @@ def _sleep(frozen: Frozen, real: Real) -> Callable[[float], None]:
     def sleep(seconds: float, /) -> None:
         begun = frozen.begin_wait()
         if not frozen.skips_backoff or not is_backing_off():
-            real(seconds)
+            with frozen.while_asleep():
+                real(seconds)
         if calling_module(_PASSING) != "subprocess":  # which polls, as often as the machine is slow: see `waiting`
             frozen.end_wait(begun, seconds)
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -76,6 +77,7 @@ class Frozen:
         outer: For the code of a tool: what is kept fixed around it. See `within`.
         place: For the code of a tool: the address of the call.
         is_under_way: Returns True while a call of the session is under way beside the caller. See `waiting`.
+        while_asleep: Gives the context in which a thread really sleeps, so that others know that it does.
         readings: What strands that were interleaved read in the recording, by strand and package. See `readings`.
 
     Raises:
@@ -93,6 +95,7 @@ class Frozen:
         skips_backoff: bool = False,
         outer: Frozen | None = None,
         is_under_way: Callable[[], bool] = lambda: False,
+        while_asleep: Callable[[], AbstractContextManager[None]] = nullcontext,
         readings: Mapping[str, str] | None = None,
         place: str = "",
     ) -> None:
@@ -108,6 +111,7 @@ class Frozen:
         self.calls = 0
         """The number of calls that have begun."""
         self._is_under_way = is_under_way
+        self.while_asleep = while_asleep
         self._spinning = Spinning(self.is_under_way)
         self._strands: Strands = outer._strands if outer is not None else Strands()  # noqa: SLF001 - its own class
         self._log: ReadingLog = outer._log if outer is not None else ReadingLog(readings)  # noqa: SLF001 - its own class
@@ -152,6 +156,7 @@ class Frozen:
             environment=self.environment,
             outer=self,
             is_under_way=self._is_under_way,
+            while_asleep=self.while_asleep,
             place=place,
         )
 
@@ -193,10 +198,11 @@ class Frozen:
         """Return what strands that were interleaved have read, by strand and package."""
         return self._log.made()
 
-    def prepare(self, context: Context, work: Callable[..., Any]) -> None:
-        """Count work that will run in a context as a strand of its own, begun here."""
+    def prepare(self, context: Context, work: Callable[..., Any]) -> Callable[[], None]:
+        """Count work that will run in a context as a strand of its own, begun here; call the result at its end."""
         if "clock" in self.kinds and not self._is_ticking:
-            self._strands.prepare(context, work)
+            return self._strands.prepare(context, work).set
+        return lambda: None
 
     @property
     def clock_ns(self) -> int:
@@ -219,7 +225,9 @@ class Frozen:
         if seconds <= 0:
             return
         strands, passes = self._strands, seconds + _WAKING
-        is_beside = begun.beside_call or begun.calls != self.calls or begun.switches != strands.switches
+        is_beside = (
+            strands.are_parallel or begun.beside_call or begun.calls != self.calls or begun.switches != strands.switches
+        )
         self._log.is_interleaved = self._log.is_interleaved or is_beside or self.is_under_way()
         if is_own:
             self._readings.waited(begun.strand.name, passes)

@@ -12,6 +12,8 @@ import functools
 import threading
 import weakref
 from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context, ContextVar
 from typing import Any
 
@@ -28,7 +30,7 @@ class Strand:
         outer: The strand of an enclosing session that the context was in.
     """
 
-    __slots__ = ("_begun", "_callbacks", "home", "name", "outer", "thread")
+    __slots__ = ("_begun", "_callbacks", "_latest", "home", "is_over", "name", "outer", "thread")
 
     def __init__(self, home: Strands, name: str, thread: int | None, outer: Strand | None = None) -> None:
         self.home = weakref.ref(home)
@@ -37,13 +39,20 @@ class Strand:
         self.outer = outer
         self._begun: Counter[str] = Counter()
         self._callbacks: Strand | None = None
+        self._latest: Strand | None = None
+        self.is_over: Callable[[], bool] = lambda: False
+        """Returns True once it has ended, as far as that is known."""
 
     def began(self, home: Strands, label: str, thread: int | None) -> Strand:
         """Return a strand that this one has begun."""
         with home.lock:
             self._begun[label] += 1
             count = self._begun[label]
-        return Strand(home, f"{self.name}/{label}" + (f"#{count}" if count > 1 else ""), thread, self.outer)
+        strand = Strand(home, f"{self.name}/{label}" + (f"#{count}" if count > 1 else ""), thread, self.outer)
+        if self._latest is not None and not self._latest.is_over():
+            home.are_parallel = True
+        self._latest = strand
+        return strand
 
     def callbacks(self, home: Strands) -> Strand:
         """Return the strand of what an event loop calls for this one, between its steps."""
@@ -62,6 +71,8 @@ class Strands:
         self.lock = threading.Lock()
         self.switches = 0
         """The number of times that another strand than the one before has waited or read the clock."""
+        self.are_parallel = False
+        """True if a strand has begun another one before the one before that had ended."""
         self._last = ""
         self._of_task: weakref.WeakKeyDictionary[asyncio.Task[Any], Strand] = weakref.WeakKeyDictionary()
         self._root = Strand(self, ROOT, threading.get_ident())
@@ -92,6 +103,7 @@ class Strands:
         above, thread = self._above(), threading.get_ident()
         if task is not None:
             strand = above.began(self, _name_of(task), thread)
+            strand.is_over = functools.partial(_has_ended, weakref.ref(task))
             self._of_task[task] = strand
             _strand.set(strand)
             return strand
@@ -111,24 +123,32 @@ class Strands:
                 self._last, self.switches = strand.name, self.switches + 1
         return strand
 
-    def prepare(self, context: Context, work: Any) -> None:
+    def prepare(self, context: Context, work: Any) -> threading.Event:
         """Begin the strand of work that will run in a context: threads themselves begin it in any order.
 
         Args:
             context: The context.
             work: The function.
+
+        Returns:
+            To be set when the work has ended.
         """
-        strand = self.here().began(self, _label(work), None)
-        try:
+        strand, over = self.here().began(self, _label(work), None), threading.Event()
+        strand.is_over = over.is_set
+        with suppress(RuntimeError):  # a context that is in use already, for several pieces of work
             context.run(_strand.set, strand)
-        except RuntimeError:  # a context that is in use already, for several pieces of work
-            return
+        return over
 
     def _above(self) -> Strand:
         strand = _strand.get()
         while strand is not None and strand.home() is not self:
             strand = strand.outer
         return strand if strand is not None else self._root
+
+
+def _has_ended(task: weakref.ref[asyncio.Task[Any]]) -> bool:
+    found = task()
+    return found is None or found.done()
 
 
 def _living(strand: Strand | None) -> Strand | None:

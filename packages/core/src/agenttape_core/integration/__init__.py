@@ -13,8 +13,9 @@ serves or executes it:
 The names of this module, by what they are for:
 
 **Calls.** `Boundary` names a family of calls. `current_session`, `context_session` and `executing` say where a call
-is made; `taking_part` makes a session ambient for the code inside. `intercept`, `aintercept`, `intercept_stream` and
-`aintercept_stream` serve or execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve one.
+is made; `told_outside` lets handlers of the program be outside of the call that tells them, and `taking_part` makes a
+session ambient for the code inside. `intercept`, `aintercept`, `intercept_stream` and `aintercept_stream` serve or
+execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve one.
 
 **Classes that others write.** A `Family` is an interface of the framework with its leaf methods, each a `Leaf`.
 `Family.tape` tapes one object, `wrapping` all objects while sessions are open. `plain`, `coroutine`, `generator` and
@@ -146,6 +147,7 @@ from agenttape_core.session import (
     serve,
     serve_stream,
     taking_part,
+    told_outside,
     value_codec,
     without_ids,
 )
@@ -247,6 +249,7 @@ __all__ = [
     "taking_part_here",
     "taking_part_while",
     "task_branch",
+    "told_outside",
     "value_codec",
     "warn_unless_identified",
     "was_observed",

@@ -26,6 +26,7 @@ from agenttape_core.session import (
     Source,
     Tempo,
     Turns,
+    asleep,
     call_is_under_way,
     compared_by,
     current_scope,
@@ -278,5 +279,6 @@ def _frozen(prepared: Prepared) -> Frozen | None:
         environment=Environment(freeze.environment, learns=not policy.offline),
         skips_backoff=policy.offline,
         is_under_way=call_is_under_way,
+        while_asleep=asleep,
         readings={} if policy.replaces else volatile.readings,
     )

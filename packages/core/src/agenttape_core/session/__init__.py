@@ -7,7 +7,13 @@ from agenttape_core.session.boundary import UNAVAILABLE, Boundary, RefusedCrossi
 from agenttape_core.session.codecs import plain_value, register_codecs, value_codec
 from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
 from agenttape_core.session.crossing import Crossing, watch_crossings
-from agenttape_core.session.executed_crossing import ExecutedCrossing, PartCrossing, executing, redacted_effects
+from agenttape_core.session.executed_crossing import (
+    ExecutedCrossing,
+    PartCrossing,
+    executing,
+    redacted_effects,
+    told_outside,
+)
 from agenttape_core.session.hash_seed import VARIABLE as HASH_SEED
 from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
@@ -36,7 +42,7 @@ from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import EMPTY, Edited, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.strand_seams import in_turns
-from agenttape_core.session.strands import in_turn, seen_by_others
+from agenttape_core.session.strands import asleep, in_turn, seen_by_others
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
 from agenttape_core.session.turns import Turns
 
@@ -71,6 +77,7 @@ __all__ = [
     "as_observed",
     "aserve",
     "aserve_stream",
+    "asleep",
     "below",
     "call_is_under_way",
     "compared_by",
@@ -105,6 +112,7 @@ __all__ = [
     "serve_stream",
     "served_not_run",
     "taking_part",
+    "told_outside",
     "value_codec",
     "watch_crossings",
     "watching_acts",

@@ -49,6 +49,26 @@ def swap_executing(crossing: ExecutedCrossing | None) -> ExecutedCrossing | None
     return before
 
 
+@contextmanager
+def told_outside() -> Iterator[None]:
+    """While inside, the caller is outside of the calls that are executed around it, up to the code of a tool.
+
+    For what a call tells the program while it is executed: whoever is told is part of the run, with its clock and ids.
+    """
+    inside = _executing.get()
+    around = inside
+    while around is not None and around.boundary.kind != "tool":
+        around = around.parent
+    if around is inside:
+        yield
+        return
+    _executing.set(around)
+    try:
+        yield
+    finally:
+        _executing.set(inside)
+
+
 class ExecutedCrossing(BaseCrossing):
     """A call that is executed for real.
 

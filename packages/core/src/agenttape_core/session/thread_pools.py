@@ -116,7 +116,7 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
                     context.run(enter_branch, fork)
             frozen = current()
             if frozen is not None:
-                frozen.prepare(context, args[0] if args else fn)
+                work = _then(work, frozen.prepare(context, args[0] if args else fn))
             return real(self, work, *args, **kwargs)
         origin = origin_here(is_work=True)
         if fork is None and origin is None:
@@ -125,6 +125,16 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
 
     submit.wrapped = wrapped  # type: ignore[attr-defined]
     return submit
+
+
+def _then(work: Callable[..., Any], ended: Callable[[], None]) -> Callable[..., Any]:
+    def to_the_end(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return work(*args, **kwargs)
+        finally:
+            ended()
+
+    return to_the_end
 
 
 def _fork(pool: Any, wrapped: _Wrapped) -> Branch | None:
