@@ -188,11 +188,13 @@ def chunks_of(call: Call, crossing: Crossing) -> Iterator[Any]:
 
 
 def _served(call: Call, crossing: Crossing) -> Iterator[Any]:
-    for recorded in serve_stream(crossing, call.apply):
+    def receive(recorded: Any) -> Any:
         chunk = call.unpacked(crossing, recorded)
         if call.on_chunk is not None:
             call.on_chunk(chunk)
-        yield chunk
+        return chunk
+
+    return serve_stream(crossing, call.apply, receive)
 
 
 def _recorded(call: Call, crossing: Crossing) -> Iterator[Any]:

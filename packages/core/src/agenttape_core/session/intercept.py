@@ -72,8 +72,17 @@ async def _reapply(crossing: AnsweredCrossing, apply: AsyncApply | None) -> None
             await apply(effect)
 
 
-def serve_stream(crossing: Crossing, apply: Apply | None = None) -> Iterator[Any]:
-    """Like `serve`, for a generator: each chunk comes when it is due, and effects where they were between chunks."""
+def serve_stream(
+    crossing: Crossing, apply: Apply | None = None, receive: Callable[[Any], Any] | None = None
+) -> Iterator[Any]:
+    """Like `serve`, for a generator: each chunk comes when it is due, and effects where they were between chunks.
+
+    Args:
+        crossing: The call.
+        apply: As for `serve`.
+        receive: Gets each chunk as it arrives, and returns what the reader gets. What it does is done inside of the
+            call, as a provider would do it.
+    """
     assert crossing.is_served, _EXECUTED
     chunks, paced = crossing.replay_chunks(), crossing.paced()
     strands = crossing.session.strands
@@ -88,6 +97,8 @@ def serve_stream(crossing: Crossing, apply: Apply | None = None) -> Iterator[Any
                             apply(effect)
                     crossing.wait_to_be_given_up(number)
                     chunk = next(chunks, _DONE)
+                    if receive is not None and chunk is not _DONE:
+                        chunk = receive(chunk)
             finally:
                 strands.gate()
             if chunk is _DONE:

@@ -51,6 +51,7 @@ class Strand:
         "began_calls",
         "began_strands",
         "is_held",
+        "is_out",
         "is_thread",
         "labels",
         "met",
@@ -84,6 +85,8 @@ class Strand:
         self.met = False
         """True if another one passed such a gate meanwhile."""
         self.is_held = False
+        self.is_out = False
+        """True while it makes a real call, whose code is nothing of the program."""
 
     @property
     def label(self) -> str:
@@ -176,6 +179,8 @@ def seen_by_others() -> Iterator[None]:
         yield
     finally:
         strand.is_held = before
+        if strand.is_out:
+            strand.strands.leave_turn(strand, AWAY)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -195,6 +200,8 @@ def in_turn(function: F) -> F:
             return function(*args, **kwargs)
         finally:
             strand.is_held = before
+            if strand.is_out:
+                strand.strands.leave_turn(strand, AWAY)
 
     return cast("F", seen)
 

@@ -182,11 +182,13 @@ class Strands:
             yield
             return
         strand.labels.append(call)
+        was_out, strand.is_out = strand.is_out, leaves
         if leaves:
             self.leave_turn(strand, AWAY)
         try:
             yield
         finally:
+            strand.is_out = was_out
             strand.labels.pop()
 
     def depart(self) -> None:
