@@ -106,7 +106,7 @@ def test_parts_of_the_framework_run(tmp_path: Path) -> None:
 
     recorded, replayed = record_and_replay(program, tmp_path / "fusion.yaml")
     assert replayed.value == recorded.value
-    assert replayed.multiset == recorded.multiset
+    assert replayed.log == recorded.log
     assert {item.name for item in recorded.cassette.interactions} == {"Service", "ScriptedLLM", "ScriptedEmbedding"}
 
 

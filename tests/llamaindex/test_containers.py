@@ -18,6 +18,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.selectors import LLMSingleSelector
 
 from agenttape_core import ConfigurationError, use_cassette
+from agenttape_core.testing import compare_runs
 from agenttape_llamaindex import tape
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay
@@ -118,7 +119,11 @@ def test_a_taped_whole_takes_part_where_nothing_else_does(program: Any, tmp_path
     """Its parts are recorded and served without an ambient session; values, events and spans are equal."""
     recorded, replayed = record_and_replay(program, tmp_path / "whole.yaml", ambient=False)
     assert replayed.value == recorded.value
-    assert replayed.multiset == recorded.multiset  # a streamed chat is read in a thread of its own
+    if program is index:  # a streamed chat is read in a thread: its order is kept where all of the framework takes part
+        for part, take in (("events", repr), ("spans", lambda span: repr(span[:2]))):
+            assert sorted(map(take, replayed.log[part])) == sorted(map(take, recorded.log[part]))
+    else:
+        assert compare_runs(recorded.log, replayed.log) == []
     assert all(item.parent is None for item in recorded.cassette.interactions)
 
 
