@@ -15,7 +15,7 @@ from agenttape_core.testing import Facts, compare_runs, record_run, replay_run
 from . import chains, graphs, llama, plain  # noqa: F401 - they fill the table
 from .outside import Outside
 from .pending import PENDING
-from .rows import NARROW, ROWS, Framework, Row, cells
+from .rows import LARGE_RACES, NARROW, ROWS, Framework, Row, cells
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*(is in beta|is experimental)"),
@@ -30,7 +30,8 @@ ROOT = Path(__file__).parents[3]
 def marked(name: str, driver: str) -> object:
     """Return a cell of the table as a parameter of a test."""
     reason = PENDING.get(f"{name}/{driver}")
-    marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+    often = ROWS[name].times(driver) >= LARGE_RACES  # in two replays a race may be won by chance
+    marks = [pytest.mark.xfail(reason=reason, strict=often)] if reason else []
     return pytest.param(name, driver, id=f"{name}-{driver.replace(' ', '-')}", marks=marks)
 
 
