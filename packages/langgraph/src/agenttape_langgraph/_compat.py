@@ -19,6 +19,7 @@ from langgraph._internal._constants import CONFIG_KEY_SCRATCHPAD as SCRATCHPAD
 from langgraph._internal._constants import CONFIG_KEY_SEND as SEND
 from langgraph._internal._constants import CONFIG_KEY_STREAM as STREAM
 from langgraph._internal._runnable import RunnableCallable, RunnableSeq, is_async_callable
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import _TaskFunction as TaskFunction
 from langgraph.pregel import _executor, _messages, _runner
 from langgraph.pregel import main as _main
@@ -66,6 +67,7 @@ __all__ = [
     "pending_question",
     "route_of",
     "runner",
+    "saves_in_memory",
     "saving_to",
     "searching_in_context",
     "store_of",
@@ -220,6 +222,19 @@ SAVERS_OF_WRITES = frozenset({"put_writes", "aput_writes"})
 
 graphs: Any = _main
 """The module of graphs, which makes a callback manager of the config of a run by functions that it imports."""
+
+
+def saves_in_memory(fn: Any) -> bool:
+    """Return true for what a synchronous loop submits to save something, if its saver is an `InMemorySaver`.
+
+    It is the method of the saver for the writes of a task, and for a checkpoint a method of the loop, which waits for
+    the checkpoint before.
+    """
+    owner = getattr(fn, "__self__", None)
+    if getattr(fn, "__name__", "") == "_checkpointer_put_after_previous":
+        owner = getattr(owner, "checkpointer", None)
+    return type(owner) is InMemorySaver
+
 
 _ROUTES = "branch:to:"
 _TASKS = "__pregel_tasks"

@@ -7,6 +7,8 @@
   as often and as early as the schedule has it. It makes no branch.
 - LangGraph gathers the interrupts of several tasks of a subgraph from a set. They are put in the order of the tasks.
 - Threads put parts on a stream and commit what tasks wrote in turns, which a replay takes in the recorded order.
+- Where checkpoints are kept in memory, they are saved at once: in the background, those of a graph and of a subgraph
+  would be saved in an order of their own.
 - The writes of a task are saved in the background, while the state gives ids to messages in them that have none. They
   are saved as they were written.
 """
@@ -17,6 +19,7 @@ import functools
 import operator
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
@@ -32,6 +35,7 @@ from agenttape_langgraph._compat import (
     FuturesDict,
     PartsQueue,
     runner,
+    saves_in_memory,
     task_path_str,
 )
 from agenttape_langgraph.stable_ids import interrupts_of
@@ -133,11 +137,24 @@ def _submit_without_branch(real: Callable[..., Any]) -> Callable[..., Any]:
             args = (args[0], _as_written(args[1]), *args[2:])
         enter_branch(None)
         try:
+            if isinstance(self, EXECUTORS[0]) and saves_in_memory(fn):
+                return _done(self, fn, *args)
             return real(self, fn, *args, **kwargs)
         finally:
             enter_branch(branch)
 
     return submit
+
+
+def _done(executor: Any, fn: Callable[..., Any], *args: Any) -> Future[Any]:
+    """Return a future of work that is done at once; the executor raises its error at its end."""
+    future: Future[Any] = Future()
+    try:
+        future.set_result(copy_context().run(fn, *args))
+    except Exception as error:  # noqa: BLE001 - it is the outcome of the work
+        future.set_exception(error)
+        executor.tasks[future] = (False, True)
+    return future
 
 
 def _as_written(value: Any) -> Any:
