@@ -209,7 +209,7 @@ def test_verify(command: Any, folder: Path) -> None:
         "same": False,
         "failure": None,
     }
-    assert command("verify", "agent.py:gone", "v").code == 2
+    assert command("verify", "agent.py:gone", "v", "--times", 2).code == 2
 
 
 @pytest.mark.process
