@@ -16,7 +16,6 @@ from langchain_core.language_models import BaseChatModel, BaseLLM
 from langchain_core.language_models._utils import _normalize_messages
 from langchain_core.language_models.chat_models import _format_for_tracing
 from langchain_core.runnables import base as _runnables
-from langchain_core.runnables import branch as _branch
 from langchain_core.runnables import fallbacks as _fallbacks
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import base as _tools
@@ -87,6 +86,15 @@ def enclosing_run_id() -> UUID | None:
     """
     config = var_child_runnable_config.get()
     return getattr(config.get("callbacks"), "parent_run_id", None) if config else None
+
+
+def config_of_caller() -> dict[str, Any]:
+    """Return the config of which the caller of `CallbackManager.configure` makes a callback manager; empty without one.
+
+    All functions of LangChain and LangGraph that do so have it in a variable `config`, and pass only a part of it on.
+    """
+    config = sys._getframe(2).f_locals.get("config")
+    return config if isinstance(config, dict) else {}
 
 
 def current_config() -> RunnableConfig | None:
@@ -341,9 +349,6 @@ MODULES_WITH_STEPS = tuple(
     module for module in (_runnables, _fallbacks, _tools) if hasattr(module, "coro_with_context")
 )
 """The modules that call `coro_with_context`, which makes a task of a step that its caller awaits at once."""
-
-MODULES_WITH_RUNS = (_runnables, _branch, _fallbacks)
-"""The modules of runnables that make callback managers of configs, by functions that they import."""
 
 BACKOFFS = {
     "langchain_core.runnables.retry": ("_invoke", "_ainvoke", "_batch", "_abatch"),

@@ -26,11 +26,10 @@ from agenttape_core.integration import (
     task_branch,
     wrapping,
 )
-from agenttape_langchain import checkpoint_ids, tracing
+from agenttape_langchain import checkpoint_ids, configured_chains, tracing
 from agenttape_langchain._compat import (
     BACKOFFS,
     EVENTS,
-    MODULES_WITH_RUNS,
     MODULES_WITH_STEPS,
     RUN_ID_MODULES,
     hook_handler,
@@ -47,6 +46,7 @@ checkpoint_ids.register()
 for module, functions in BACKOFFS.items():
     register_backoff(module, functions)
 register_tracer(tracing.hosts)
+configured_chains.follow()
 
 
 @contextmanager
@@ -60,9 +60,10 @@ def integration() -> Iterator[None]:
         _patch(stack, ContextThreadPoolExecutor, "map", lambda _: ThreadPoolExecutor.map)
         for manager in MERGING:
             _patch(stack, manager, "merge", keeping_order)
-        for module in MODULES_WITH_RUNS:
-            for name in ("get_callback_manager_for_config", "get_async_callback_manager_for_config"):
-                _patch(stack, module, name, noting)
+        for manager in (CallbackManager, AsyncCallbackManager):
+            configure: Any = vars(manager)["configure"]
+            manager.configure = classmethod(noting(configure.__func__))  # type: ignore[assignment]
+            stack.callback(setattr, manager, "configure", configure)
         _patch(stack, CallbackManager, "on_chain_start", telling)
         _patch(stack, AsyncCallbackManager, "on_chain_start", atelling)
         for module in MODULES_WITH_STEPS:

@@ -15,6 +15,7 @@ from uuid import UUID
 from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
 
 from agenttape_core.integration import current_session
+from agenttape_langchain._compat import config_of_caller
 
 _KEY = "__agenttape_configurable__"
 _OF_FRAMEWORKS = ("__", "checkpoint_")
@@ -28,18 +29,18 @@ def begun_with() -> Mapping[str, Any]:
 
 
 def noting(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function that makes the callback manager of a run, of its config."""
+    """Wrap the function of `CallbackManager.configure`, which makes the callback manager of a run."""
 
     @functools.wraps(real)
-    def get_callback_manager(config: Any, *args: Any, **kwargs: Any) -> Any:
-        manager = real(config, *args, **kwargs)
+    def configure(cls: type, *args: Any, **kwargs: Any) -> Any:
+        manager = real(cls, *args, **kwargs)
         if manager.parent_run_id is None and current_session() is not None:
-            given = of_config(config)
+            given = of_config(config_of_caller())
             if given:
                 setattr(manager, _KEY, given)
         return manager
 
-    return get_callback_manager
+    return configure
 
 
 def of_config(config: Mapping[str, Any]) -> dict[str, Any]:

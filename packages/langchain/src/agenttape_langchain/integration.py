@@ -3,7 +3,6 @@
 from agenttape_langchain._compat import current_config, in_config
 from agenttape_langchain.bindings import tape_within
 from agenttape_langchain.callbacks.runs import ObservedRun
-from agenttape_langchain.configurables import noting as noting_configurable
 from agenttape_langchain.effects import (
     Effects,
     NoteEffect,
@@ -32,7 +31,6 @@ __all__ = [
     "current_config",
     "in_config",
     "method_body",
-    "noting_configurable",
     "noting_effects",
     "register_effects",
     "register_follower",

@@ -56,7 +56,6 @@ __all__ = [
     "TaskFunction",
     "context_of",
     "graph_of",
-    "graphs",
     "inside_of",
     "is_async_callable",
     "is_function_node",
@@ -219,9 +218,6 @@ TASK_RUNNERS = frozenset({"run_with_retry", "arun_with_retry"})
 
 SAVERS_OF_WRITES = frozenset({"put_writes", "aput_writes"})
 """The methods of savers that a loop submits with a config, the writes, the id and the path of a task."""
-
-graphs: Any = _main
-"""The module of graphs, which makes a callback manager of the config of a run by functions that it imports."""
 
 
 def saves_in_memory(fn: Any) -> bool:

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core import UnrecordableValueError
 from agenttape_core.integration import Session, executing, plain_value, record_step
-from agenttape_langchain.integration import ObservedRun, noting_configurable, register_follower
-from agenttape_langgraph._compat import graphs, is_internal_channel, route_of, runner
+from agenttape_langchain.integration import ObservedRun, register_follower
+from agenttape_langgraph._compat import is_internal_channel, route_of, runner
 from agenttape_langgraph.stable_ids import ids_of_runs, stable_ids
 from agenttape_langgraph.state_delta import StateDeltas
 
@@ -191,12 +191,8 @@ def _is_sent(path: Any) -> bool:
 
 @contextmanager
 def tracking_tasks() -> Iterator[None]:
-    """Keep track of the task of a graph that code runs in, and of the configs that graphs begin with, while inside."""
+    """Keep track of the task of a graph that code runs in, while inside."""
     with ExitStack() as undo:
-        for name in ("get_callback_manager_for_config", "get_async_callback_manager_for_config"):
-            real = getattr(graphs, name)
-            setattr(graphs, name, noting_configurable(real))
-            undo.callback(setattr, graphs, name, real)
         for name, wrap in (("run_with_retry", _running), ("arun_with_retry", _arunning)):
             real = getattr(runner, name)
             setattr(runner, name, functools.wraps(real)(wrap(real)))
