@@ -26,6 +26,8 @@ from workflows.runtime.control_loop.runner import _ControlLoopRunner
 from workflows.runtime.types.results import StepWorkerStateContextVar
 from workflows.runtime.types.ticks import TickWakeup
 
+from agenttape_core.integration import FuturesInOrder
+
 _ID = len("-00000000-0000-4000-8000-000000000000")
 
 
@@ -215,6 +217,11 @@ def scheduled(runner: Any) -> list[tuple[float, int, Any]]:
     """Return the heap of ticks that a control loop has scheduled: moment, number, tick."""
     heap: list[tuple[float, int, Any]] = runner.scheduled_wakeups
     return heap
+
+
+def keep_workers_in_order(runner: Any) -> None:
+    """Let a control loop look at its workers in the order in which they began: it keeps them in a set."""
+    runner.worker_tasks = FuturesInOrder(runner.worker_tasks)
 
 
 def is_retry(tick: Any) -> bool:

@@ -15,14 +15,22 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatResponse
 
-from agenttape_core.integration import Crossing, ExecutedCrossing, Outcome, PartCrossing, ServedCrossing, executing
+from agenttape_core.integration import (
+    Crossing,
+    ExecutedCrossing,
+    Outcome,
+    PartCrossing,
+    ServedCrossing,
+    awaited,
+    executing,
+)
 
 DELEGATED_BY = "delegated_by"
 """The key under which the metadata of an interaction list the methods that have delegated."""
@@ -160,6 +168,10 @@ class LeafCall:
             if self.run is not None:
                 self.run.crossing.raised(error)
             raise
+
+    def awaiting(self) -> AbstractContextManager[None]:
+        """Await the method inside; where another one has taken the call over, that one is awaited."""
+        return nullcontext() if self.crossing.is_served else awaited(self.crossing)
 
     def answered(self, response: Any) -> None:
         """Note a response of the method."""

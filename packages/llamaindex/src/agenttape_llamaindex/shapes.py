@@ -75,7 +75,7 @@ def coroutine(real: Callable[..., Any], describe: Describe, leaf: Method) -> Cal
         running = running_call(crossing, name)
         if running is None:
             return sort.converted(await aserve(crossing))
-        with running.calling():
+        with running.awaiting(), running.calling():
             response = await call.real()
         running.returned(response)
         return response
@@ -116,7 +116,7 @@ def async_stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> 
         running = running_call(crossing, name)
         if running is None:
             return await aserved(crossing, sort)
-        with running.calling():
+        with running.awaiting(), running.calling():
             responses = await call.real()
         return _afollowed(running, responses, sort)
 
@@ -137,6 +137,8 @@ async def aserved(crossing: Crossing, sort: Sort) -> AsyncGenerator[Any, None]:
     """Return an async stream; see `served`."""
     if _raised_at_once(crossing):
         await aserve(crossing)
+    with crossing.in_turn() as turn:  # as its method is awaited, before there is a stream
+        await turn.comes()
     return cast("AsyncGenerator[Any, None]", achunks_of(_recording(crossing, sort), crossing))
 
 

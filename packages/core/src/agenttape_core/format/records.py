@@ -82,7 +82,9 @@ def version_of(header: Header, records: Iterable[dict[str, Any]]) -> int:
         records: The records as they are stored, but for their assets.
     """
     volatile = header.volatile
-    kept = volatile.turns or volatile.readings or volatile.threads or volatile.hash_seed is not None
+    kept = (
+        volatile.turns or volatile.schedule or volatile.readings or volatile.threads or volatile.hash_seed is not None
+    )
     since_second = header.ignore or header.origin is not None or kept
     return FORMAT_VERSION if since_second or any(map(_is_of_second, records)) else _FIRST
 

@@ -10,8 +10,8 @@ from agenttape_core.lifecycle.header import (
     finished_header,
     with_environment,
     with_readings,
+    with_schedule,
     with_threads,
-    with_turns,
 )
 from agenttape_core.lifecycle.open_session import Opened, Prepared, recoverable
 from agenttape_core.matching import Order, Place
@@ -125,7 +125,7 @@ def _header(prepared: Prepared, session: Session) -> Header:
     if frozen is not None:
         header = with_readings(header, frozen.readings())
     if prepared.request.is_current:
-        header = with_turns(header, session.turns.groups())
+        header = with_schedule(header, session.schedule.groups())
         header = with_threads(header, session.strands.text())
     if derivation is not None or not session.policy.records:
         header = header.model_copy(update={"derived_from": prepared.path.name})

@@ -15,6 +15,7 @@ from agenttape_core.schema import (
     Freeze,
     Header,
     Redaction,
+    Scheduled,
     StepTiming,
     Timing,
     Volatile,
@@ -133,8 +134,14 @@ def with_environment(header: Header, learned: Mapping[str, str | None], redactor
 
 
 def with_turns(header: Header, turns: list[list[str]]) -> Header:
-    """Return a header that holds the order in which concurrent calls ended."""
+    """Return a header that holds the order in which concurrent calls ended that were observed."""
     return header.model_copy(update={"volatile": header.volatile.model_copy(update={"turns": turns})})
+
+
+def with_schedule(header: Header, schedule: list[Scheduled]) -> Header:
+    """Return a header that holds the order of what event loops waited for."""
+    update = {"turns": [], "schedule": schedule}
+    return header.model_copy(update={"volatile": header.volatile.model_copy(update=update)})
 
 
 def with_readings(header: Header, readings: Mapping[str, str]) -> Header:

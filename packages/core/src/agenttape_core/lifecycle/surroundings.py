@@ -25,6 +25,7 @@ from agenttape_core.session import (
     Session,
     context_session,
     executing_of,
+    following_loops,
     in_turns,
     owning_session,
     recording_acts,
@@ -71,6 +72,7 @@ class Surroundings:
             lasting.callback(connected.disconnect)
         lasting.enter_context(remembering_threads())
         lasting.enter_context(remembering_pools())
+        lasting.enter_context(following_loops())
         lasting.enter_context(in_turns())
         lasting.enter_context(carrying_halts())
         self._membership = session.enter()

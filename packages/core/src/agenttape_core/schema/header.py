@@ -8,6 +8,7 @@ from pydantic import Field
 
 from agenttape_core.schema.interaction import Timing
 from agenttape_core.schema.record import Record
+from agenttape_core.schema.schedule import Scheduled, of_ends
 from agenttape_core.schema.step import StepTiming
 
 FORMAT_VERSION = 2
@@ -50,7 +51,9 @@ class Volatile(Record):
     packages: dict[str, str] = Field(default_factory=dict)
     """Versions of the distributions that shaped the recording."""
     turns: list[list[str]] = Field(default_factory=list)
-    """Groups of addresses of calls that overlapped, each in the order in which they ended."""
+    """Groups of addresses of calls that overlapped, each in the order in which they ended: of observed runs."""
+    schedule: list[Scheduled] = Field(default_factory=list)
+    """The order of all that event loops waited for, where a replay would have another one without it."""
     readings: dict[str, Annotated[str, Field(pattern=_READINGS)]] = Field(default_factory=dict)
     """The moments at which interleaved strands read the frozen clock, by strand and package."""
     threads: str = Field(default="", pattern=r"^(?:0(?:[.:][1-9]\d*)*(?:\*[1-9]\d*)?(?: |$))*$")
@@ -59,6 +62,10 @@ class Volatile(Record):
     """By the number of the step."""
     timings: dict[int, Timing] = Field(default_factory=dict)
     """By interaction number."""
+
+    def scheduled(self) -> list[Scheduled]:
+        """Return the order of what event loops waited for, however the cassette keeps it."""
+        return [*map(of_ends, self.turns), *self.schedule]
 
 
 class Header(Record):

@@ -14,6 +14,7 @@ from agenttape_core.session.executed_crossing import (
     redacted_effects,
     told_outside,
 )
+from agenttape_core.session.futures_in_order import FuturesInOrder
 from agenttape_core.session.hash_seed import VARIABLE as HASH_SEED
 from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
@@ -21,11 +22,13 @@ from agenttape_core.session.intercept import (
     aintercept_stream,
     aserve,
     aserve_stream,
+    awaited,
     intercept,
     intercept_stream,
     serve,
     serve_stream,
 )
+from agenttape_core.session.loops import following_loops
 from agenttape_core.session.miss import register_address_reader, register_run_reader
 from agenttape_core.session.origins import executing_of, owning_session, remembering_threads
 from agenttape_core.session.pacing import Tempo
@@ -44,7 +47,6 @@ from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.strand_seams import in_turns
 from agenttape_core.session.strands import asleep, in_turn, seen_by_others
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
-from agenttape_core.session.turns import Turns
 
 __all__ = [
     "EMPTY",
@@ -57,6 +59,7 @@ __all__ = [
     "Crossing",
     "Edited",
     "ExecutedCrossing",
+    "FuturesInOrder",
     "PartCrossing",
     "RecordedRuns",
     "RefusedCrossing",
@@ -71,13 +74,13 @@ __all__ = [
     "Source",
     "StepEvent",
     "Tempo",
-    "Turns",
     "aintercept",
     "aintercept_stream",
     "as_observed",
     "aserve",
     "aserve_stream",
     "asleep",
+    "awaited",
     "below",
     "call_is_under_way",
     "compared_by",
@@ -86,6 +89,7 @@ __all__ = [
     "current_session",
     "executing",
     "executing_of",
+    "following_loops",
     "forking_pools",
     "hash_seed",
     "here",

@@ -17,6 +17,7 @@ from agenttape_core.session.failure import FirstFailure
 from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.miss import differences_around, explanation
 from agenttape_core.session.report import Crossed, Report, why_not_run
+from agenttape_core.session.schedule import Schedule
 from agenttape_core.session.scopes import takes_part
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import original
@@ -45,6 +46,9 @@ class BaseSession:
         setup: All that it is made of.
     """
 
+    schedule: Schedule
+    """The order of what event loops wait for."""
+
     def __init__(self, setup: Setup) -> None:
         self.path: Path | str = setup.path
         self.policy: Policy = setup.policy
@@ -56,7 +60,6 @@ class BaseSession:
         self.pace = setup.pace
         self.frozen = setup.frozen
         self.tracing = setup.tracing
-        self.turns = setup.turns
         self.began = setup.began
         self.watches_acts = False
         """True if what calls do outside the process is seen."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn
 
@@ -10,6 +11,7 @@ from agenttape_core.errors import DriftError
 from agenttape_core.matching import CanonicalRequest, Position
 from agenttape_core.schema import Usage
 from agenttape_core.session.base_session import BaseSession
+from agenttape_core.session.schedule import NO_TURN, Turn
 
 UNAVAILABLE = "The tool is not available."
 """The error that a model reads of a tool that has no recording: words of ours would bias what it does next."""
@@ -79,10 +81,6 @@ class AnsweredCrossing(BaseCrossing):
     is_served: ClassVar[Literal[True]] = True
     """True if the call is answered without being executed."""
 
-    def has_turned(self) -> None:
-        """Note that the call is answered."""
-        self.session.turns.passed(self.position.address)
-
     @property
     def was_cancelled(self) -> bool:
         """True if the recorded call was cancelled before it ended."""
@@ -148,8 +146,9 @@ class RefusedCrossing(AnsweredCrossing):
     def paced(self) -> None:
         """Return at once: no time was recorded."""
 
-    async def await_turn(self) -> None:
-        """Return at once: the call has no place in the recorded order of answers."""
+    def in_turn(self) -> AbstractContextManager[Turn]:
+        """Return a turn that has come: the call has no place in the recorded order."""
+        return nullcontext(NO_TURN)
 
     def replay(self) -> Any:
         """Return the error result of the boundary, or raise a `DriftError`."""

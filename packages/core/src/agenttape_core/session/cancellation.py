@@ -17,6 +17,8 @@ from time import monotonic
 from typing import Any
 from weakref import WeakSet
 
+from agenttape_core.session.handles import ACTIVE, Looking, timers_of_ours
+
 _GRACE = 1.0
 """Seconds for which a call waits to be cancelled beyond those of the recording: a slower machine."""
 _QUIET = 0.02
@@ -66,10 +68,11 @@ async def until_cancelled(patience: Patience, *, passes_time: bool) -> None:
     """
     loop = asyncio.get_running_loop()
     if passes_time and isinstance(loop, asyncio.BaseEventLoop):  # others keep their timers to themselves
-        await _LoopClock.of(loop).wait(patience)
+        await LoopClock.of(loop).wait(patience)
         return
     given_up = loop.create_future()
-    timer = loop.call_later(patience.longest, _resolve, given_up)
+    with timers_of_ours():
+        timer = loop.call_later(patience.longest, _resolve, given_up)
     try:
         await given_up
     finally:
@@ -90,17 +93,18 @@ def passing_time(loop: asyncio.AbstractEventLoop, patience: Patience, pool: Any)
         return
     waiter = _Waiter(patience, pool=pool)
     with suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(lambda: _LoopClock.of(loop).begin(waiter))
+        loop.call_soon_threadsafe(lambda: LoopClock.of(loop).begin(waiter))
     try:
         yield
     finally:
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(lambda: _LoopClock.of(loop).end(waiter))
+            loop.call_soon_threadsafe(lambda: LoopClock.of(loop).end(waiter))
 
 
 def real_timer(loop: asyncio.AbstractEventLoop, seconds: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
     """Set a timer of ours that no clock passes to. It comes early where the clock passes on to one of the program's."""
-    timer = loop.call_later(seconds, callback)
+    with timers_of_ours():
+        timer = loop.call_later(seconds, callback)
     _real_timers.add(timer)
     return timer
 
@@ -128,7 +132,7 @@ class _Waiter:
         return self.given_up is not None and self.given_up.done()
 
 
-class _LoopClock:
+class LoopClock(Looking):
     """The clock of an event loop, ahead of the real one by what calls did not wait for. It stays with its loop.
 
     Args:
@@ -144,7 +148,7 @@ class _LoopClock:
         self._active_at = self._quiet_since = 0.0
 
     @classmethod
-    def of(cls, loop: asyncio.BaseEventLoop) -> _LoopClock:
+    def of(cls, loop: asyncio.BaseEventLoop) -> LoopClock:
         """Return the clock of a loop, put in the place of its own at first."""
         clock = vars(loop).get("time")
         if not isinstance(clock, cls):
@@ -181,7 +185,8 @@ class _LoopClock:
     def _look_again(self, pause: float = 0.0) -> None:
         self._is_looking = True
         if pause:
-            self._loop.call_later(pause, self._look)
+            with timers_of_ours():
+                self._loop.call_later(pause, self._look)
         else:
             self._loop.call_soon(self._look)
 
@@ -191,7 +196,8 @@ class _LoopClock:
         if not self._waiters:
             return
         now, is_alone, pause = monotonic(), self._is_alone(), 0.0
-        if self._loop._ready:  # noqa: SLF001 - no public name tells whether anything is ready
+        # No public name tells whether anything is ready.
+        if self._loop._ready or any(line.is_conducting for line in ACTIVE.get(self._loop, ())):  # noqa: SLF001
             self._active_at = self._quiet_since = now
         elif not is_alone and now - self._active_at < _BUSY and self._is_busy():
             self._quiet_since = now
@@ -218,8 +224,12 @@ class _LoopClock:
         """Pass to a moment, if somebody waits for so long."""
         if all(moment > waiter.limit for waiter in self._waiters):
             return False
-        self._ahead += max(0.0, moment - self())
+        self.pass_to(moment)
         return True
+
+    def pass_to(self, moment: float) -> None:
+        """Pass to a moment, if it has not come yet."""
+        self._ahead += max(0.0, moment - self())
 
     def _gives_up(self, *, at_once: bool) -> bool:
         """End the waits that last too long; true if there are others.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from secrets import token_hex
 from threading import Lock
 from time import perf_counter, time
@@ -22,8 +21,9 @@ from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.boundary import BaseCrossing, Boundary
 from agenttape_core.session.codecs import plain_metadata, plain_tags
 from agenttape_core.session.giving_up import Work, current_work
+from agenttape_core.session.handles import EXECUTING
 from agenttape_core.session.recorded_errors import record_error
-from agenttape_core.session.turns import Ended
+from agenttape_core.session.schedule import NO_TURN, Turn
 
 Failure: TypeAlias = Exception | CancelledError
 """An exception that is an outcome. One that ends the program is none."""
@@ -34,18 +34,17 @@ _KEEPING = Lock()
 ACTING = frozenset({"tool", "call"})
 """The kinds of calls whose own acts are recorded: those whose code belongs to the program."""
 
-_executing: ContextVar[ExecutedCrossing | None] = ContextVar("agenttape_executing", default=None)
-
 
 def executing() -> ExecutedCrossing | None:
     """Return the innermost boundary that is being executed for real around this call."""
-    return _executing.get()
+    found: ExecutedCrossing | None = EXECUTING.get()
+    return found
 
 
 def swap_executing(crossing: ExecutedCrossing | None) -> ExecutedCrossing | None:
     """Make a crossing the innermost one that is being executed in this context, and return the one that was."""
-    before = _executing.get()
-    _executing.set(crossing)
+    before = executing()
+    EXECUTING.set(crossing)
     return before
 
 
@@ -55,18 +54,18 @@ def told_outside() -> Iterator[None]:
 
     For what a call tells the program while it is executed: whoever is told is part of the run, with its clock and ids.
     """
-    inside = _executing.get()
+    inside = EXECUTING.get()
     around = inside
     while around is not None and around.boundary.kind != "tool":
         around = around.parent
     if around is inside:
         yield
         return
-    _executing.set(around)
+    EXECUTING.set(around)
     try:
         yield
     finally:
-        _executing.set(inside)
+        EXECUTING.set(inside)
 
 
 class ExecutedCrossing(BaseCrossing):
@@ -89,6 +88,7 @@ class ExecutedCrossing(BaseCrossing):
         "_effects",
         "_given_up",
         "_is_kept",
+        "_is_run_again",
         "_offsets",
         "_work",
         "_world",
@@ -98,6 +98,7 @@ class ExecutedCrossing(BaseCrossing):
         "error_ids",
         "fidelity_note",
         "has_ended",
+        "has_made_calls",
         "metadata",
         "moment",
         "nonce",
@@ -157,6 +158,9 @@ class ExecutedCrossing(BaseCrossing):
         self._work: Work | None = None
         self._given_up: int | None = None
         self._is_kept = False
+        self._is_run_again = False
+        self.has_made_calls = False
+        """True once a call inside has ended that is recorded."""
         self._acts = ActsOfCall()
         self._began = perf_counter()
         self._began_at = time()
@@ -330,8 +334,24 @@ class ExecutedCrossing(BaseCrossing):
         plain = IdMap(list(self.error_ids), list(self.error_ids.values())).value(record.model_dump())
         return RecordedError.model_validate(self.session.redactor.value(plain))
 
-    async def await_turn(self) -> None:
-        """Return at once: only what was recorded before has a place in the order of answers."""
+    def in_turn(self) -> AbstractContextManager[Turn]:
+        """Give an awaited call its place among all that its event loop waits for, while inside."""
+        return self.session.schedule.turn(self, self.position.address, is_executed=True)
+
+    @property
+    def is_of_program(self) -> bool:
+        """True if a replay may run its code: that of a tool."""
+        return self.boundary.kind == "tool"
+
+    @property
+    def is_run_again(self) -> bool:
+        """True once the call has ended and a replay will run its code, as it only made calls that are recorded."""
+        return self._is_run_again
+
+    @property
+    def is_run_now(self) -> bool:
+        """True if its code is run in a replay, and that of all calls around it."""
+        return not any(crossing.is_real for crossing in self._outwards())
 
     def _record(self, outcome: Outcome) -> None:
         part = self.settle(outcome) if self.settle is not None else None
@@ -346,9 +366,11 @@ class ExecutedCrossing(BaseCrossing):
         if was_kept:
             return
         outcome, now = self._whole(outcome), perf_counter()
-        ended = Ended(self._began, now, self.position.address, outcome.status == "cancelled")
-        self.session.turns.ended(ended, inside=self._number_around())
-        self.session.ledger.keep(self._interaction(outcome), self._timing(now), self.position.order)
+        interaction = self._interaction(outcome)
+        self._is_run_again = self.is_of_program and self.has_made_calls and interaction.acts == []
+        if self.parent is not None:
+            self.parent.has_made_calls = True
+        self.session.ledger.keep(interaction, self._timing(now), self.position.order)
 
     def _number_around(self) -> int | None:
         return self.parent.number if self.parent is not None else None
@@ -431,6 +453,10 @@ class PartCrossing(ExecutedCrossing):
         """
         assert self.outcome is not None
         return self.outcome, [offset + (self._began - began) * 1000 for offset in self._offsets], self._effects
+
+    def in_turn(self) -> AbstractContextManager[Turn]:
+        """Return a turn that has come: the whole call has one."""
+        return nullcontext(NO_TURN)
 
     @property
     def acted(self) -> ActsOfCall:

@@ -32,6 +32,10 @@ class Work:
         self._pool = ref(pool)
         self._loop = ref(loop) if (loop := _loop_here()) is not None else None
         self._outer = _threads.work
+        self.line: Any = _awaiting.line
+        """The line of the event loop that waits for its result: see `schedule`."""
+        self.number: int = self.line.makes_job() if self.line is not None else 0
+        """Its number among those that the loop waits for."""
         self.strand: Strand | None = begun_here(self._pool, scope)
         self._is_given_up = False
         self._listeners: list[Callable[[], None]] = []
@@ -98,6 +102,27 @@ class Work:
         if type(future) is Future:  # other classes keep their own ways
             vars(future)["_agenttape_work"] = self
             future.__class__ = _Awaited
+
+
+class _Awaiting(threading.local):
+    line: Any = None
+
+
+_awaiting = _Awaiting()
+
+
+@contextmanager
+def awaited_by_loop(line: Any) -> Iterator[None]:
+    """Note that an event loop waits for the work that is submitted inside.
+
+    Args:
+        line: The line of the loop: see `schedule`.
+    """
+    _awaiting.line = line
+    try:
+        yield
+    finally:
+        _awaiting.line = None
 
 
 class _Threads(threading.local):

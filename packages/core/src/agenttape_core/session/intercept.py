@@ -13,6 +13,8 @@ from agenttape_core.schema import Plain, Usage
 from agenttape_core.session.boundary import AnsweredCrossing
 from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.executed_crossing import ExecutedCrossing, Failure
+from agenttape_core.session.handles import answering
+from agenttape_core.session.schedule import Turn
 
 Ended = Literal["exhausted", "closed", "raised"]
 Apply = Callable[[Any], object]
@@ -43,27 +45,34 @@ def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
             return crossing.replay()
     finally:
         strands.gate()
-        crossing.has_turned()
 
 
 async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
     """Like `serve`, for a coroutine. One that was cancelled waits until it is cancelled again."""
     assert crossing.is_served, _EXECUTED
     paced = crossing.paced()
-    try:
+    with crossing.in_turn() as turn:
         if crossing.was_cancelled:  # as this one may be from here on
             await _reapply(crossing, apply)
         if paced is not None:
-            await paced.await_()
-        await crossing.await_turn()
-        await crossing.await_to_be_given_up()
+            with answering():
+                await paced.await_()
         if crossing.was_cancelled:
-            await crossing.await_cancellation()
+            await _cancelled(crossing, turn)
         else:
+            await turn.comes()
+            await crossing.await_to_be_given_up()
             await _reapply(crossing, apply)
         return crossing.replay()
-    finally:
-        crossing.has_turned()
+
+
+async def _cancelled(crossing: AnsweredCrossing, turn: Turn) -> None:
+    try:
+        with answering():
+            await crossing.await_cancellation()
+    except CancelledError:
+        await turn.was_cancelled()
+        raise
 
 
 async def _reapply(crossing: AnsweredCrossing, apply: AsyncApply | None) -> None:
@@ -86,50 +95,47 @@ def serve_stream(
     assert crossing.is_served, _EXECUTED
     chunks, paced = crossing.replay_chunks(), crossing.paced()
     strands = crossing.session.strands
-    try:
-        for number in count():
-            try:
-                with strands.inside(crossing.inside, leaves=paced is not None):
-                    if paced is not None:
-                        paced.wait(number)
-                    if apply is not None:
-                        for effect in crossing.effects(number):
-                            apply(effect)
-                    crossing.wait_to_be_given_up(number)
-                    chunk = next(chunks, _DONE)
-                    if receive is not None and chunk is not _DONE:
-                        chunk = receive(chunk)
-            finally:
-                strands.gate()
-            if chunk is _DONE:
-                return
-            yield chunk
-    finally:
-        crossing.has_turned()
+    for number in count():
+        try:
+            with strands.inside(crossing.inside, leaves=paced is not None):
+                if paced is not None:
+                    paced.wait(number)
+                if apply is not None:
+                    for effect in crossing.effects(number):
+                        apply(effect)
+                crossing.wait_to_be_given_up(number)
+                chunk = next(chunks, _DONE)
+                if receive is not None and chunk is not _DONE:
+                    chunk = receive(chunk)
+        finally:
+            strands.gate()
+        if chunk is _DONE:
+            return
+        yield chunk
 
 
 async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> AsyncGenerator[Any, None]:
     """Like `serve_stream`, for an async generator. A stream that was cut short waits at its end to be cut again."""
     assert crossing.is_served, _EXECUTED
     chunks, paced = crossing.replay_chunks(), crossing.paced()
-    try:
+    with crossing.in_turn() as turn:
         for number in count():
             if paced is not None:
-                await paced.await_(number)
+                with answering():
+                    await paced.await_(number)
+            is_left = crossing.is_left_after(number)
+            if not is_left:
+                await turn.comes()
             if apply is not None:
                 for effect in crossing.effects(number):
                     await apply(effect)
             await crossing.await_to_be_given_up(number)
-            if crossing.is_left_after(number):
-                await crossing.await_turn()
-                await crossing.await_cancellation()
+            if is_left:
+                await _cancelled(crossing, turn)
             chunk = next(chunks, _DONE)
             if chunk is _DONE:
                 break
             yield chunk
-        await crossing.await_turn()
-    finally:
-        crossing.has_turned()
 
 
 def intercept(crossing: Crossing, execute: Callable[[], Any], apply: Apply | None = None) -> Any:
@@ -162,18 +168,20 @@ async def aintercept(crossing: Crossing, execute: Callable[[], Awaitable[Any]], 
     if crossing.is_served:
         return await aserve(crossing, apply)
     try:
-        with crossing.executing():
+        with awaited(crossing), crossing.executing():
             value = await execute()
-    except CancelledError as error:
+    except (Exception, CancelledError) as error:
         crossing.raised(error)
         raise
-    except Exception as error:
-        await crossing.await_turn()
-        crossing.raised(error)
-        raise
-    await crossing.await_turn()
     crossing.returned(value)
     return value
+
+
+@contextmanager
+def awaited(crossing: ExecutedCrossing) -> Iterator[None]:
+    """Await the real code of a call inside, at its place among all that its event loop waits for."""
+    with crossing.in_turn() as turn, _coming(turn):
+        yield
 
 
 class _Stream:
@@ -281,19 +289,33 @@ async def aintercept_stream(
     stream = _Stream(crossing)
     with stream.reading():
         chunks = aiter(execute())
-    while True:
-        with stream.reading():
-            chunk = await anext(chunks, _DONE)
-        if chunk is _DONE:
-            break
-        try:
-            stream.arrived(chunk)
-            yield chunk
-        except BaseException:
-            stream.close()
-            with crossing.executing():
-                if (close := getattr(chunks, "aclose", None)) is not None:
-                    await close()
-            raise
-    await crossing.await_turn()
+    with crossing.in_turn() as turn:
+        while True:
+            with _coming(turn), stream.reading():
+                chunk = await anext(chunks, _DONE)
+            if chunk is _DONE:
+                break
+            try:
+                stream.arrived(chunk)
+                yield chunk
+            except BaseException:
+                stream.close()
+                with crossing.executing():
+                    if (close := getattr(chunks, "aclose", None)) is not None:
+                        await close()
+                raise
     stream.exhaust()
+
+
+@contextmanager
+def _coming(turn: Turn) -> Iterator[None]:
+    """Await something of a call inside. What is cancelled has not come."""
+    turn.waits()
+    try:
+        yield
+    except CancelledError:
+        raise
+    except Exception:
+        turn.came()
+        raise
+    turn.came()

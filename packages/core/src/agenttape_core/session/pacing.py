@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 
 from agenttape_core.schema import Timing
+from agenttape_core.session.handles import timers_of_ours
 
 
 class Waiter:
@@ -25,7 +26,8 @@ class Waiter:
         """Wait in this task, until it is cancelled. `asyncio.sleep` would move the frozen clock."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
-        timer = loop.call_later(seconds, woken.set_result, None)
+        with timers_of_ours():
+            timer = loop.call_later(seconds, woken.set_result, None)
         try:
             await woken
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 from agenttape_core.freeze import Frozen
@@ -10,6 +11,7 @@ from agenttape_core.schema import Outcome
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.executed_crossing import ExecutedCrossing
+from agenttape_core.session.schedule import NO_TURN, Turn
 
 
 class RunThroughCrossing(ExecutedCrossing):
@@ -48,9 +50,19 @@ class RunThroughCrossing(ExecutedCrossing):
         self.found = found
         super().__init__(session, boundary, request, position, number=number, owner=owner, parent=parent)
 
-    async def await_turn(self) -> None:
-        """Wait until those concurrent calls are answered that were answered before this one in the recording."""
-        await self.session.turns.wait(self.position.address, self.session.seconds_of(self.found.number))
+    def in_turn(self) -> AbstractContextManager[Turn]:
+        """Return a turn that has come: the call ends when its code does."""
+        return nullcontext(NO_TURN)
+
+    @property
+    def is_of_program(self) -> bool:
+        """True: a replay runs its code."""
+        return True
+
+    @property
+    def is_run_again(self) -> bool:
+        """True: it was run through, and will be."""
+        return True
 
     def _new_world(self, frozen: Frozen) -> Frozen:
         """Begin at the moment that was recorded, with the ids that were recorded."""
@@ -66,9 +78,8 @@ class RunThroughCrossing(ExecutedCrossing):
         return self._own_world()
 
     def _keep(self, outcome: Outcome) -> None:
-        """Note what came of it now, if that is not what was recorded, and let concurrent calls have their turn."""
+        """Note what came of it now, if that is not what was recorded."""
         self.has_ended = True
-        self.session.turns.passed(self.position.address)
         ledger, number = self.session.ledger, self.found.number
         recorded = self.session.source.interaction(number)
         now = self._interaction(self._whole(outcome))

@@ -48,6 +48,13 @@ class Membership(Generic[S]):
         self.outer = outer
         self._home = _here()
 
+    def innermost(self) -> S | None:
+        """Return the innermost session that is open."""
+        membership: Membership[S] | None = self
+        while membership is not None and membership.session.closed:
+            membership = membership.outer
+        return membership.session if membership is not None else None
+
     @property
     def is_outlived(self) -> bool:
         """True for what a replay has started that runs on after its end; not for the context that the replay was in."""
@@ -86,7 +93,8 @@ class Scopes(Generic[S]):
     """The sessions of this process. Thread-safe."""
 
     def __init__(self) -> None:
-        self._current: ContextVar[Membership[S] | None] = ContextVar("agenttape_session", default=None)
+        self.variable: ContextVar[Membership[S] | None] = ContextVar("agenttape_session", default=None)
+        """The membership of each context."""
         self._origin: ContextVar[Origin | None] = ContextVar("agenttape_origin", default=None)
         self._open: list[S] = []
         self._outlived: WeakSet[Membership[S]] = WeakSet()
@@ -94,14 +102,12 @@ class Scopes(Generic[S]):
 
     def membership(self) -> Membership[S] | None:
         """Return what this context holds."""
-        return self._current.get()
+        return self.variable.get()
 
     def innermost(self) -> S | None:
         """Return the innermost open session of this context, without looking at other threads."""
-        membership = self._current.get()
-        while membership is not None and membership.session.closed:
-            membership = membership.outer
-        return membership.session if membership is not None else None
+        membership = self.variable.get()
+        return membership.innermost() if membership is not None else None
 
     def current(self) -> S | None:
         """Return the session in force here.
@@ -110,7 +116,7 @@ class Scopes(Generic[S]):
         or the last replay that was opened. A replay that has ended is in force for what it has started, unless another
         one can serve that.
         """
-        membership = self._current.get()
+        membership = self.variable.get()
         if membership is not None and not membership.session.closed:
             return membership.session
         if membership is None and not self._open and not self._outlived:
@@ -123,7 +129,7 @@ class Scopes(Generic[S]):
 
         It may be a replay that has ended.
         """
-        found = _first(self._current.get())
+        found = _first(self.variable.get())
         origin = self._origin.get()
         if found is None and origin is not None:
             found = _first(origin.membership)
@@ -132,7 +138,7 @@ class Scopes(Generic[S]):
         if all(session.is_replay for session in self._open):
             return None  # nothing can be executed by mistake
         # A thread may serve all that come, one replay after the other. A task or a piece of work is of one of them.
-        is_thread = origin is not None and not origin.is_work and _first(self._current.get()) is None
+        is_thread = origin is not None and not origin.is_work and _first(self.variable.get()) is None
         return None if is_thread and len(self._open) == 1 else found
 
     def _of_process(self) -> S | None:
@@ -143,30 +149,30 @@ class Scopes(Generic[S]):
 
     def enter(self, session: S) -> Membership[S]:
         """Open a session, make it the current one of this context, and return its membership."""
-        outer = self._current.get()
+        outer = self.variable.get()
         while outer is not None and outer.session.closed and not outer.is_outlived:
             outer = outer.outer
         membership = Membership(session, outer)
         with self._lock:
             self._open.append(session)
-        self._current.set(membership)
+        self.variable.set(membership)
         return membership
 
     def leave(self, membership: Membership[S]) -> bool:
         """Undo `enter`, also from another context than the one that entered; whether this context had it as current."""
         with self._lock:
             self._open.remove(membership.session)
-        mine = self._current.get() is membership
+        mine = self.variable.get() is membership
         if mine:
-            self._current.set(membership.outer)
+            self.variable.set(membership.outer)
         if membership.session.is_replay:
             self._outlived.add(membership)
         return mine
 
     def swap(self, membership: Membership[S] | None) -> Membership[S] | None:
         """Give this context another membership, and return the one that was."""
-        before = self._current.get()
-        self._current.set(membership)
+        before = self.variable.get()
+        self.variable.set(membership)
         return before
 
     def origin(self) -> Origin | None:
@@ -192,6 +198,9 @@ def _first(membership: Membership[S] | None) -> S | None:
         membership = membership.outer
     return None
 
+
+SCOPES: Scopes[Any] = Scopes()
+"""The sessions of this process."""
 
 _ambient_for: ContextVar[tuple[object, ...]] = ContextVar("agenttape_ambient_for", default=())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from agenttape_core.errors import DriftError, counted
@@ -15,6 +16,7 @@ from agenttape_core.session.cancellation import Patience, until_cancelled
 from agenttape_core.session.giving_up import auntil_given_up, until_given_up
 from agenttape_core.session.pacing import Paced
 from agenttape_core.session.recorded_errors import rebuild_error
+from agenttape_core.session.schedule import Turn
 from agenttape_core.session.under_way import under_way
 
 _NO_IDS = IdMap((), ())
@@ -53,10 +55,19 @@ class ServedCrossing(AnsweredCrossing):
         pace = self.session.pace
         return Paced(pace, self.found.number) if pace is not None else None
 
-    async def await_turn(self) -> None:
-        """Wait until those concurrent calls are answered that were answered before this one in the recording."""
-        with under_way(self.session):
-            await self.session.turns.wait(self.position.address, self.session.seconds_of(self.found.number))
+    @contextmanager
+    def in_turn(self) -> Iterator[Turn]:
+        """Give the call its place among all that its event loop waits for, while inside."""
+        address = self.session.source.interaction(self.found.number).address  # not where it is made in this run
+        with self.session.schedule.turn(self, address, is_executed=False, during=self._under_way) as turn:
+            yield turn
+
+    def _under_way(self) -> AbstractContextManager[None]:
+        return under_way(self.session)
+
+    def seconds(self) -> float:
+        """Return how long the recorded call took."""
+        return self.session.seconds_of(self.found.number)
 
     @property
     def was_cancelled(self) -> bool:
@@ -75,7 +86,6 @@ class ServedCrossing(AnsweredCrossing):
     async def await_cancellation(self) -> None:
         """Wait until the call is cancelled as the recorded one was. Return if that does not happen."""
         session = self.session
-        session.turns.held(self.position.address)
         with under_way(session):
             await until_cancelled(self._patience(), passes_time=session.pace is None)
 

@@ -40,6 +40,8 @@ from agenttape_core.session.miss import refusal_reason, unused_explanation
 from agenttape_core.session.ports import Source
 from agenttape_core.session.report import Crossed
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
+from agenttape_core.session.schedule import Schedule
+from agenttape_core.session.scopes import SCOPES as _SCOPES
 from agenttape_core.session.scopes import Membership, Scopes
 from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.served_writes import ServedWrite, note_served_write, served_write_on
@@ -59,6 +61,8 @@ class Session(BaseSession):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
+        self.schedule = Schedule(setup.scheduled, self, is_kept=setup.sink is not None and setup.is_current)
+        """The order of what event loops wait for."""
         self._membership: Membership[Session] | None = None
         self._has_left = False
         self.written: Path | str | None = None
@@ -127,6 +131,7 @@ class Session(BaseSession):
     def leave(self) -> None:
         """End the session: streams that are not read to their end are cut, then nothing more is served or executed."""
         self.was_cut = bool(self._unfinished)
+        self.schedule.close()
         for close in list(self._unfinished):
             with suppress(AgentTapeError):  # latched where it was raised
                 close()
@@ -388,7 +393,7 @@ class Session(BaseSession):
     def forget(self) -> None:
         """Forget what has happened: it is with the sink, and an observer never looks at it again."""
         self.ledger.forget()
-        self.turns.forget()
+        self.schedule.forget()
         self.report = self._new_report()
 
     # -- the end -----------------------------------------------------------------------------------------------
@@ -431,7 +436,7 @@ class Session(BaseSession):
         return UnusedInteractionsError("\n  ".join([f"{problem} were never asked for", *lines]))
 
 
-SCOPES: Scopes[Session] = Scopes()
+SCOPES: Scopes[Session] = _SCOPES
 """The sessions of this process."""
 
 

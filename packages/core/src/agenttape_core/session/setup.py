@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -11,10 +11,9 @@ from agenttape_core.engine import Policy
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import NOTHING, Ignored, Position
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import Step, Timing
+from agenttape_core.schema import Scheduled, Step, Timing
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
-from agenttape_core.session.turns import Turns
 
 
 def _unchanged(step: Step) -> Step | None:
@@ -41,7 +40,8 @@ class Setup:
         frozen: The clock, ids and random numbers kept fixed for the session; `None` if nothing is.
         timings: Returns the recorded times by the numbers of their interactions. Called when they are first needed,
             because most replays never need them.
-        turns: The order in which concurrent calls ended, where one was recorded.
+        scheduled: The order of what event loops waited for, where one was recorded.
+        is_current: Whether a context enters the session, so that loops can be followed.
         threads: The order in which threads came to what others could see, where it was recorded.
         imposes_threads: Whether this run is to follow it.
         root: The position below which the run stands.
@@ -64,7 +64,8 @@ class Setup:
     tapes_http: Callable[[str], bool] | None = None
     frozen: Frozen | None = None
     timings: Callable[[], Mapping[int, Timing]] = dict
-    turns: Turns = field(default_factory=Turns)
+    scheduled: Sequence[Scheduled] = ()
+    is_current: bool = True
     threads: str = ""
     imposes_threads: bool = False
     root: Position = field(default_factory=Position)

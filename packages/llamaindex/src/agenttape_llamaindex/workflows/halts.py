@@ -18,8 +18,8 @@ from pydantic import PrivateAttr
 from workflows.events import StopEvent
 
 from agenttape_core import AgentTapeHalt
-from agenttape_core.integration import current_session, register_seam
-from agenttape_llamaindex._compat import CONTROL_LOOP, OUTER_CONTEXT, forget_run
+from agenttape_core.integration import register_seam
+from agenttape_llamaindex._compat import CONTROL_LOOP, OUTER_CONTEXT, forget_run, keep_workers_in_order
 
 
 class RunHalted(StopEvent):
@@ -33,9 +33,7 @@ def ending_streams(real: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(real)
     async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        session = current_session()
-        if session is not None:
-            session.turns.keep()  # steps get events in the order in which others ended
+        keep_workers_in_order(self)
         try:
             return await real(self, *args, **kwargs)
         except AgentTapeHalt as halt:

@@ -152,11 +152,12 @@ def _header(headers: Sequence[Header]) -> Header:
         readings |= header.volatile.readings
         environment |= header.freeze.environment
         packages |= header.volatile.packages
-    turns = [group for header in headers for group in header.volatile.turns]
+    schedule = [group for header in headers for group in header.volatile.scheduled()]
     # Threads of several processes have no order among each other, and each has labels of its own.
     threads = first.volatile.threads if len(headers) == 1 else ""
     volatile = {
-        "turns": turns,
+        "turns": [],
+        "schedule": schedule,
         "threads": threads,
         "readings": readings,
         "packages": dict(sorted(packages.items())),

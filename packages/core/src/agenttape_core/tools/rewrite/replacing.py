@@ -43,6 +43,7 @@ class Replacing:
             "packages": gone({name: redact.text(version) for name, version in volatile.packages.items()}),
             "turns": gone(volatile.turns),
             "readings": gone(volatile.readings),
+            "schedule": [group.model_copy(update={"calls": gone(group.calls)}) for group in volatile.schedule],
         }
         fields = {
             "name": gone(header.name),

@@ -58,7 +58,7 @@ class Scan:
         """
         text = self._redactor.text
         after = plain_header(self._replacing.header(header))
-        for key in ("turns", "readings"):
+        for key in ("turns", "schedule", "readings"):
             after["volatile"][key] = changed_strings(after["volatile"][key], text)
         after = self._looked({**after, "name": text(header.name)})
         yield from (Leak("header", *place) for place in differing(plain_header(header), after))

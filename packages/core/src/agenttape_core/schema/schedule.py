@@ -1,0 +1,107 @@
+"""The order in which an event loop went on with what it had waited for, as a text that people can read.
+
+A program in an event loop does the same again if all that reaches it from outside does so at the same point of its own
+steps: the end of an awaited call, a chunk of a stream, a timer, the result of a thread. A *delivery* is one of these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from pydantic import Field, field_validator, model_validator
+
+from agenttape_core.schema.record import Record
+
+Sender = Literal["call", "cancelled", "timer", "job"]
+"""The origin of a delivery: an awaited call that answered or was cancelled, a timer of the program, or a thread that
+works for the loop."""
+
+_SENDERS: dict[str, Sender] = {"": "call", "c": "cancelled", "t": "timer", "x": "job"}
+_LETTERS = {sender: letter for letter, sender in _SENDERS.items()}
+_TOKEN = re.compile(r"([ctx]?)(0|[1-9]\d{0,8})(=|\+(?:0|[1-9]\d{0,8}))?(?:\*([1-9]\d{0,8}))?", re.ASCII)
+_MOST = 10_000_000
+_SHOWN = 40
+
+
+class Delivery(NamedTuple):
+    """Something from outside that reached the program.
+
+    Args:
+        sender: Its origin.
+        which: The place of the call among those of its group; the number of timers, or of jobs, that were made after
+            this one and before the delivery.
+        after: The number of steps that the program made since the delivery before it; `None` if the program had
+            nothing else to do.
+        at_once: Whether the call answered without letting the loop go on.
+    """
+
+    sender: Sender
+    which: int
+    after: int | None = None
+    at_once: bool = False
+
+    def __str__(self) -> str:
+        when = "=" if self.at_once else "" if self.after is None else f"+{self.after}"
+        return f"{_LETTERS[self.sender]}{self.which}{when}"
+
+
+class Scheduled(Record):
+    """Calls that overlapped in an event loop, and the order of all that was delivered meanwhile."""
+
+    calls: list[str]
+    """The addresses of the calls, in the order in which they began."""
+    order: str = Field(max_length=_MOST)
+    """The deliveries. `0` is the call that began first, `c0` its end if it was cancelled; `t0` is the youngest timer,
+    `x0` the youngest job of a thread. `0+2` came after two steps of the program, `0=` at once, `0*3` three times."""
+
+    @field_validator("order")
+    @classmethod
+    def _is_readable(cls, order: str) -> str:
+        parsed(order)
+        return order
+
+    @model_validator(mode="after")
+    def _knows_its_calls(self) -> Scheduled:
+        for delivery in parsed(self.order):
+            if delivery.sender in {"call", "cancelled"} and delivery.which >= len(self.calls):
+                raise ValueError(f"`order` names call {delivery.which} of {len(self.calls)}; the first one is 0")
+        return self
+
+    def deliveries(self) -> list[Delivery]:
+        """Return the deliveries in their order."""
+        return parsed(self.order)
+
+
+def parsed(order: str) -> list[Delivery]:
+    """Read the deliveries of a text.
+
+    Raises:
+        ValueError: If it is none that `written` writes.
+    """
+    found: list[Delivery] = []
+    for token in order.split(" ") if order else ():
+        match = _TOKEN.fullmatch(token)
+        if match is None:
+            raise ValueError(f"`order` has a delivery that cannot be read: {token[:_SHOWN]!r}")
+        letter, which, when, times = match.groups()
+        count = int(times or 1)
+        if len(found) + count > _MOST:
+            raise ValueError(f"`order` has more than {_MOST} deliveries")
+        after = int(when[1:]) if when and when != "=" else None
+        found += [Delivery(_SENDERS[letter], int(which), after, when == "=")] * count
+    return found
+
+
+def written(deliveries: Iterable[Delivery]) -> str:
+    """Write deliveries as a text."""
+    runs = ((str(delivery), len(list(equal))) for delivery, equal in groupby(deliveries))
+    return " ".join(text if times == 1 else f"{text}*{times}" for text, times in runs)
+
+
+def of_ends(addresses: Sequence[str]) -> Scheduled:
+    """Return the schedule of calls of which only the order of their ends is known, as older cassettes have it."""
+    order = written(Delivery("call", place) for place in range(len(addresses)))
+    return Scheduled(calls=list(addresses), order=order)

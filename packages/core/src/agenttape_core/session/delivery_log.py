@@ -1,0 +1,217 @@
+"""The deliveries of one event loop while a session records, and what of their order is worth keeping."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from agenttape_core.schema import Delivery, Scheduled, written
+from agenttape_core.session.handles import PROGRAM
+
+
+class Logged:
+    """An awaited call, as far as its order is concerned.
+
+    Args:
+        address: Where its recording stands.
+        crossing: The call.
+    """
+
+    __slots__ = ("address", "crossing", "is_executed")
+
+    def __init__(self, address: str, crossing: Any, *, is_executed: bool) -> None:
+        self.address = address
+        self.crossing = crossing
+        self.is_executed = is_executed
+
+
+class _Event(NamedTuple):
+    what: Literal["waits", "came", "at once", "cancelled", "timer", "job"]
+    call: Any = None
+    which: int = 0
+    is_idle: bool = False
+
+
+class _Steps:
+    """Steps in a row of one owner."""
+
+    __slots__ = ("count", "owner")
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self.count = 1
+
+
+_Entry: TypeAlias = "_Event | _Steps"
+
+
+class DeliveryLog:
+    """The events of a loop since something was awaited from outside, until nothing was."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+
+    def step(self, owner: Any) -> None:
+        """Note a step of the program, or of a call whose code belongs to it."""
+        last = self._entries[-1] if self._entries else None
+        if type(last) is _Steps and last.owner is owner:
+            last.count += 1
+        else:
+            self._entries.append(_Steps(owner))
+
+    def waits(self, call: Logged) -> None:
+        """Note that a call is awaited, or the next chunk of its stream."""
+        self._entries.append(_Event("waits", call))
+
+    def came(self, call: Logged, *, at_once: bool, is_idle: bool) -> None:
+        """Note that its answer came, or the next chunk of its stream, or its end.
+
+        Args:
+            call: The call.
+            at_once: Whether the loop did not go on meanwhile.
+            is_idle: Whether the program had nothing else to do.
+        """
+        self._entries.append(_Event("at once" if at_once else "came", call, is_idle=is_idle))
+
+    def cancelled(self, call: Logged, *, is_idle: bool) -> None:
+        """Note that a call, or a stream, ended while it was awaited, as it was cancelled; see `came`."""
+        self._entries.append(_Event("cancelled", call, is_idle=is_idle))
+
+    def timer(self, age: int, *, is_idle: bool) -> None:
+        """Note that a timer of the program was due.
+
+        Args:
+            age: The number of timers that were set after it.
+            is_idle: Whether the program had nothing else to do.
+        """
+        self._entries.append(_Event("timer", which=age, is_idle=is_idle))
+
+    def job(self, age: int, *, is_idle: bool) -> None:
+        """Note that a thread that works for the loop has put something into it; see `timer`."""
+        self._entries.append(_Event("job", which=age, is_idle=is_idle))
+
+    def close(self) -> Scheduled | None:
+        """Begin anew, and return the order of what happened; `None` if a replay has the same without being told."""
+        entries, self._entries = self._entries, []
+        return _Folding(entries).scheduled()
+
+
+def _is_of_program(crossing: Any) -> bool:
+    """Return whether a replay runs the code of a call: that of it and of all calls around it."""
+    while crossing is not None:
+        if not crossing.is_run_again:
+            return False
+        crossing = crossing.parent
+    return True
+
+
+class _Folding:
+    """Entries on their way to deliveries: without what a replay does not do, as it serves the calls around it.
+
+    Without a schedule, a replay delivers when the program has nothing else to do, in the order in which it began to
+    wait. Only what differs from that is kept.
+    """
+
+    def __init__(self, entries: Iterable[_Entry]) -> None:
+        self._entries = [entry for entry in entries if _happens_again(entry)]
+        self._calls: dict[int, tuple[int, str]] = {}
+        self._waiting: deque[Logged] = deque()
+        self._last: dict[int, int] = {}
+        """The place of the last answer or chunk of each call, and that of the last post of a thread, as of call 0."""
+        for place, entry in enumerate(self._entries):
+            if type(entry) is _Event and entry.what in {"came", "job"}:
+                self._last[id(entry.call) if entry.call is not None else 0] = place
+        self._last_cancelled = {
+            id(entry.call): place
+            for place, entry in enumerate(self._entries)
+            if type(entry) is _Event and entry.what == "cancelled"
+        }
+        self._is_told = False
+        """True if a replay must be told the order."""
+
+    def scheduled(self) -> Scheduled | None:
+        if not any(
+            type(entry) is _Event and entry.call is not None and entry.call.is_executed for entry in self._entries
+        ):
+            return None
+        deliveries = list(self._deliveries())
+        if not (self._is_told or self._may_shift(deliveries)) or not self._calls:
+            return None
+        return Scheduled(calls=[address for _, address in self._calls.values()], order=written(deliveries))
+
+    def _may_shift(self, deliveries: list[Delivery]) -> bool:
+        """Return whether timers may fire in another order in a replay, where calls take no time."""
+        timers = sum(delivery.sender == "timer" for delivery in deliveries)
+        return timers > 1 and any(delivery.sender == "call" and not delivery.at_once for delivery in deliveries)
+
+    def _deliveries(self) -> Iterator[Delivery]:
+        steps = 0
+        for place, entry in enumerate(self._entries):
+            if isinstance(entry, _Steps):
+                steps += entry.count
+            elif entry.what == "waits":
+                self._waiting.append(entry.call)
+            elif entry.what == "at once":
+                self._stop_waiting(entry.call)
+                self._is_told |= bool(self._waiting) or not entry.is_idle
+                yield Delivery("call", self._number(entry.call), at_once=True)
+            else:
+                yield self._delivery(entry, place, steps)
+                steps = 0
+
+    def _delivery(self, entry: _Event, place: int, steps: int) -> Delivery:
+        after = None if entry.is_idle else steps
+        if entry.what == "came":
+            self._is_told |= not entry.is_idle or self._waiting[0] is not entry.call or self._last.get(0, -1) > place
+            self._stop_waiting(entry.call)
+            return Delivery("call", self._number(entry.call), after)
+        if entry.what == "cancelled":  # others are cancelled in the order in which they began
+            last = self._last_cancelled
+            self._is_told |= any(last.get(id(call), -1) > place for call in self._begun_before(entry.call))
+            self._stop_waiting(entry.call)
+            return Delivery("cancelled", self._number(entry.call), after)
+        self._is_told |= any(self._last.get(id(call), -1) > place for call in self._waiting)
+        return Delivery("timer" if entry.what == "timer" else "job", entry.which, after)
+
+    def _begun_before(self, call: Logged) -> Iterator[Logged]:
+        return takewhile(lambda other: other is not call, self._waiting)
+
+    def _stop_waiting(self, call: Logged) -> None:
+        if call in self._waiting:
+            self._waiting.remove(call)
+
+    def _number(self, call: Logged) -> int:
+        found, _ = self._calls.setdefault(id(call), (len(self._calls), call.address))
+        return found
+
+
+def _happens_again(entry: _Entry) -> bool:
+    if isinstance(entry, _Steps):
+        return entry.owner is PROGRAM or _is_of_program(entry.owner)
+    if entry.call is None:
+        return True
+    crossing = entry.call.crossing
+    around = getattr(crossing, "parent", None)
+    return _is_of_program(around) and not (entry.call.is_executed and crossing.is_run_again)
+
+
+def merged(groups: Iterable[Scheduled]) -> list[Scheduled]:
+    """Return groups, with those in a row in one in which every call answered at once: they need no order."""
+    together: list[Scheduled] = []
+    for group in groups:
+        if together and _is_at_once(group) and _is_at_once(together[-1]):
+            together.append(_joined(together.pop(), group))
+        else:
+            together.append(group)
+    return together
+
+
+def _joined(first: Scheduled, second: Scheduled) -> Scheduled:
+    shifted = [delivery._replace(which=delivery.which + len(first.calls)) for delivery in second.deliveries()]
+    return Scheduled(calls=[*first.calls, *second.calls], order=written([*first.deliveries(), *shifted]))
+
+
+def _is_at_once(group: Scheduled) -> bool:
+    return all(delivery.at_once for delivery in group.deliveries())

@@ -1,0 +1,136 @@
+"""The owners of the callbacks of an event loop: the program of a session, a call of it, or nobody we know.
+
+A callback of a loop, its *handle*, runs in a context of its own, and what a session notes in the context of its program
+tells them apart. Where the context says that a call executes, the callback belongs to the outside; so do those that
+watch sockets, and those that other threads have put there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from asyncio.transports import BaseTransport
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from agenttape_core.session.scopes import SCOPES
+
+EXECUTING: ContextVar[Any] = ContextVar("agenttape_executing", default=None)
+"""The innermost boundary that is executed in a context."""
+ANSWERING: ContextVar[bool] = ContextVar("agenttape_answering", default=False)
+"""True in a context whose call waits to be answered from its recording."""
+
+ACTIVE: dict[Any, list[Any]] = {}
+"""The lines (see `schedule`) that wait for something, by their loops."""
+
+PROGRAM: Final = object()
+"""The owner of a handle that is a step of the program."""
+
+
+class Posted:
+    """A callback that another thread has put into a loop.
+
+    Args:
+        callback: It.
+        work: The work of a thread pool that the other thread did; `None` if it did none that is known.
+        is_result: Whether it hands over the result of the work.
+    """
+
+    __slots__ = ("callback", "is_let_through", "is_result", "work")
+
+    def __init__(self, callback: Callable[..., Any], work: Any, *, is_result: bool) -> None:
+        self.is_result = is_result
+        self.callback = callback
+        self.work = work
+        self.is_let_through = False
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it."""
+        return self.callback(*args)
+
+    def __repr__(self) -> str:
+        return repr(self.callback)
+
+
+class _Ours(threading.local):
+    now: bool = False
+
+
+_ours = _Ours()
+
+
+@contextmanager
+def timers_of_ours() -> Iterator[None]:
+    """While inside, the timers that this thread sets are not the program's."""
+    before, _ours.now = _ours.now, True
+    try:
+        yield
+    finally:
+        _ours.now = before
+
+
+def are_timers_ours() -> bool:
+    """Return True inside `timers_of_ours`."""
+    return _ours.now
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """While inside, the callbacks of this task are no steps of the program: it waits for an answer."""
+    before = ANSWERING.get()
+    ANSWERING.set(True)
+    try:
+        yield
+    finally:
+        ANSWERING.set(before)  # no token: an abandoned coroutine is closed in the context of its collector
+
+
+class Looking:
+    """The base of objects of ours whose methods a loop calls to see how it stands: a loop with no others is idle."""
+
+    __slots__ = ()
+
+
+def owner_of(handle: Any, session: object) -> Any:
+    """Return the owner of a handle: `PROGRAM`, the crossing that executes, or `None` if it is not of a session.
+
+    Args:
+        handle: The handle, of one of Python's own loops.
+        session: The session.
+    """
+    context = handle._context  # noqa: SLF001 - in Python 3.11 no public name tells it
+    membership = context.get(SCOPES.variable)
+    if membership is None or membership.innermost() is not session or (context.get(ANSWERING)):
+        return None
+    callback = handle._callback  # noqa: SLF001 - no public name tells it
+    if type(callback) is Posted:
+        return None
+    bound = getattr(callback, "__self__", None)
+    if bound is handle._loop or isinstance(bound, BaseTransport | Looking):  # noqa: SLF001
+        return None
+    crossing = context.get(EXECUTING)
+    return PROGRAM if crossing is None or crossing.session is not session else crossing
+
+
+def is_idle(loop: Any) -> bool:
+    """Return True if a loop has no callback to call but those of `Looking` objects."""
+    return not any(
+        not handle._cancelled and not isinstance(getattr(handle._callback, "__self__", None), Looking)  # noqa: SLF001
+        for handle in tuple(loop._ready)  # noqa: SLF001 - no public name tells it; other threads add to it
+    )
+
+
+def has_steps(loop: Any, session: object) -> bool:
+    """Return True if a loop has steps of a session's program to make, or of calls whose code is the program's."""
+    for handle in tuple(loop._ready):  # noqa: SLF001
+        owner = None if handle._cancelled else owner_of(handle, session)  # noqa: SLF001
+        if owner is PROGRAM or (owner is not None and owner.is_of_program):
+            return True
+    return False
+
+
+def runs_handles(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return True for the loops of Python itself, whose handles can be followed."""
+    return isinstance(loop, asyncio.BaseEventLoop) and hasattr(loop, "_ready")

@@ -1,0 +1,127 @@
+"""The seams by which sessions follow Python's own event loops, in place while any session is open.
+
+A loop calls each of its callbacks through `Handle._run`, a method written in Python; so its steps can be counted, and a
+callback can be held until its turn. Other loops (uvloop) have callbacks of their own: there, the order of answers is
+kept, and the number of steps between them is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from asyncio import events
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agenttape_core.session import futures_in_order
+from agenttape_core.session.futures_in_order import number
+from agenttape_core.session.giving_up import awaited_by_loop, current_work
+from agenttape_core.session.handles import ACTIVE, EXECUTING, Posted, are_timers_ours
+from agenttape_core.session.line import Line
+from agenttape_core.session.scopes import SCOPES
+
+_Loop = asyncio.BaseEventLoop
+_real_run = events.Handle._run  # noqa: SLF001 - the loop calls it, and nothing that is public
+_real_timer = events.TimerHandle.__init__
+_real_post = _Loop.call_soon_threadsafe
+_real_in_executor = _Loop.run_in_executor
+_real_create = _Loop.create_task
+
+
+def _run(self: Any) -> None:
+    lines = ACTIVE.get(self._loop)
+    if lines is None:
+        _real_run(self)
+    else:
+        now = tuple(lines)
+        if any([line.holds(self) for line in now]):  # noqa: C419 - each line has to see it
+            owners: list[Any] = []
+        else:
+            owners = [line.owner_of(self) for line in now]
+            _real_run(self)
+        for line, owner in zip(now, owners, strict=False):
+            line.has_run(self, owner)
+    lines = ACTIVE.get(self._loop)
+    if lines is not None:
+        for line in tuple(lines):
+            line.advance()
+
+
+def line_of_program(context: Any, loop: Any) -> Line | None:
+    """Return the line of a loop in the session of a context; `None` inside of what executes outside of the program."""
+    membership = SCOPES.variable.get() if context is None else context.get(SCOPES.variable)
+    session = membership.innermost() if membership is not None else None
+    if session is None:
+        return None
+    crossing = EXECUTING.get() if context is None else context.get(EXECUTING)
+    if crossing is not None and crossing.session is session and not crossing.is_run_now:
+        return None
+    line: Line | None = session.schedule.line(loop)
+    return line
+
+
+def _timer(self: Any, *args: Any, **kwargs: Any) -> None:
+    _real_timer(self, *args, **kwargs)
+    if not are_timers_ours():
+        line = line_of_program(self._context, self._loop)
+        if line is not None:
+            line.makes_timer(self)
+
+
+def _post(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
+    result_of = _work_of(args)  # the work may have ended before anybody waits for it: then this is the loop's thread
+    if result_of is not None or getattr(self, "_thread_id", None) not in (None, threading.get_ident()):
+        callback = Posted(callback, result_of or current_work(), is_result=result_of is not None)
+    return _real_post(self, callback, *args, context=context)
+
+
+def _work_of(args: tuple[Any, ...]) -> Any:
+    """Return the work whose result a thread hands over: `_chain_future` passes the future of the work along."""
+    source = args[1] if len(args) > 1 else None
+    return getattr(source, "_agenttape_work", None)
+
+
+def _in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
+    line = line_of_program(None, self)
+    if line is None:
+        return _real_in_executor(self, executor, func, *args)
+    with awaited_by_loop(line):
+        return number(_real_in_executor(self, executor, func, *args))
+
+
+def _create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return number(_real_create(self, *args, **kwargs))
+
+
+_SEAMS: tuple[tuple[type, str, Any, Any], ...] = (
+    (events.Handle, "_run", _real_run, _run),
+    (events.TimerHandle, "__init__", _real_timer, _timer),
+    (_Loop, "call_soon_threadsafe", _real_post, _post),
+    (_Loop, "run_in_executor", _real_in_executor, _in_executor),
+    (_Loop, "create_task", _real_create, _create_task),
+)
+_lock = threading.Lock()
+_uses: list[None] = []
+
+
+@contextmanager
+def following_loops() -> Iterator[None]:
+    """Follow the event loops of the process while inside."""
+    with _lock:
+        _uses.append(None)
+        if len(_uses) == 1:
+            futures_in_order.swap_in()
+            for owner, name, real, seam in _SEAMS:
+                if vars(owner)[name] is real:
+                    setattr(owner, name, seam)
+    try:
+        yield
+    finally:
+        with _lock:
+            _uses.pop()
+            if not _uses:
+                futures_in_order.swap_out()
+                for owner, name, real, seam in _SEAMS:
+                    if vars(owner)[name] is seam:
+                        setattr(owner, name, real)

@@ -1,0 +1,213 @@
+"""The schedules of the event loops of a session: recorded, and kept again in a replay.
+
+A program in a loop does the same again if all that it waits for from outside comes at the same point of its own steps.
+While a session records, each loop has a log of what came when: see `delivery_log`. In a replay, a call that is served
+waits until it is its turn. Where a schedule was recorded, that is after as many steps of the program as then; timers of
+the program and posts of threads have their turns, too. Otherwise, and where the program has changed, it is when the
+loop has nothing else to do, in the order in which calls began to wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary, ref
+
+from agenttape_core.schema import Scheduled, Sender
+from agenttape_core.session.delivery_log import Logged, merged
+from agenttape_core.session.handles import answering
+from agenttape_core.session.line import Line, Script
+
+
+class Turn(Protocol):
+    """The place of one awaited call among all that its event loop waits for."""
+
+    def waits(self) -> None:
+        """Note that the call is awaited now, or the next chunk of its stream."""
+
+    def came(self) -> None:
+        """Note that the answer has come, the chunk, or the end of the stream."""
+
+    async def comes(self) -> None:
+        """Wait for the moment at which the answer came in the recording, the chunk, or the end of the stream."""
+
+    async def was_cancelled(self) -> None:
+        """Wait for the moment at which the call, which has been cancelled, ended in the recording."""
+
+
+class _NoTurn:
+    """The turn of a call that runs by itself: nothing of it comes from outside."""
+
+    def waits(self) -> None: ...
+
+    def came(self) -> None: ...
+
+    async def comes(self) -> None: ...
+
+    async def was_cancelled(self) -> None: ...
+
+
+NO_TURN: Turn = _NoTurn()
+
+
+class Schedule:
+    """The schedules of all loops of one session. Thread-safe; what belongs to one loop is used in its thread.
+
+    Args:
+        recorded: What a recording knows of them.
+        session: The session.
+        is_kept: Whether the order of what is executed is recorded.
+    """
+
+    def __init__(self, recorded: Iterable[Scheduled], session: Any, *, is_kept: bool) -> None:
+        self._recorded = list(recorded)
+        self._session = ref(session)
+        self._lines: WeakKeyDictionary[Any, Line] = WeakKeyDictionary()
+        self._groups: list[Scheduled] = []
+        self._of_address: dict[str, Scheduled] = {}
+        at_once: dict[str, list[bool]] = {}
+        for group in self._recorded:
+            for address in group.calls:
+                self._of_address.setdefault(address, group)
+            for delivery in group.deliveries():
+                if delivery.sender == "call":
+                    at_once.setdefault(group.calls[delivery.which], []).append(delivery.at_once)
+        self._at_once = {address: iter(flags) for address, flags in at_once.items()}
+        self.is_kept = is_kept
+        self.is_over = False
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def turn(
+        self,
+        crossing: Any,
+        address: str,
+        *,
+        is_executed: bool,
+        during: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> Iterator[Turn]:
+        """Give an awaited call its turn while inside.
+
+        Args:
+            crossing: The call.
+            address: Where its recording stands, or will stand.
+            is_executed: Whether it is executed for real.
+            during: Returns a context that holds while the call waits.
+        """
+        line = self.line()
+        if line is None or (is_executed and not self.is_kept):
+            yield NO_TURN
+            return
+        turn = _LineTurn(
+            line, Logged(address, crossing, is_executed=is_executed), self._at_once.get(address, iter(())), during
+        )
+        line.begin(address)
+        try:
+            yield turn
+        finally:
+            turn.end()
+
+    def line(self, loop: Any = None) -> Line | None:
+        """Return the line of a loop, by default of the one that runs in this thread; `None` if none does."""
+        if loop is None:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                return None
+        session = self._session()
+        if self.is_over or session is None:
+            return None
+        found = self._lines.get(loop)
+        if found is None:
+            with self._lock:
+                found = self._lines.setdefault(loop, Line(loop, self, session))
+        return found
+
+    def script_of(self, address: str) -> Script | None:
+        """Return the script of the group that a recording belongs to."""
+        group = self._of_address.get(address)
+        script = Script(group) if group is not None else None
+        return script if script is not None and script.deliveries else None
+
+    def keep(self, group: Scheduled | None) -> None:
+        """Keep what was recorded of a loop."""
+        if group is not None:
+            with self._lock:
+                self._groups.append(group)
+
+    def forget(self) -> None:
+        """Forget what was recorded so far: it is with the sink."""
+        with self._lock:
+            self._groups.clear()
+
+    def note(self, what: str) -> None:
+        """Note that the recorded order could not be kept, and why."""
+        session = self._session()
+        if session is not None:
+            session.report.add_disorder(what)
+
+    def close(self) -> None:
+        """End all lines, and let all go on that wait."""
+        self.is_over = True
+        with self._lock:
+            lines = list(self._lines.values())
+        for line in lines:
+            line.close()
+
+    def groups(self) -> list[Scheduled]:
+        """Return what was recorded, after what was recorded before and still holds."""
+        own = merged(self._groups)
+        mine = {address for group in own for address in group.calls}
+        return [group for group in self._recorded if mine.isdisjoint(group.calls)] + own
+
+
+class _LineTurn:
+    """The turn of a call in a loop.
+
+    Args:
+        line: The line of the loop.
+        call: The call.
+        at_once: For each chunk and for the end, whether it came at once in the recording.
+        during: Returns a context that holds while the call waits.
+    """
+
+    def __init__(
+        self, line: Line, call: Logged, at_once: Iterator[bool], during: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._line = line
+        self._during = during
+        self._call = call
+        self._at_once = at_once
+        self._since: int | None = None
+
+    def waits(self) -> None:
+        self._since = self._line.waits(self._call)
+
+    def came(self) -> None:
+        if self._since is not None:
+            self._line.came(self._call, self._since)
+            self._since = None
+
+    async def comes(self) -> None:
+        self.waits()
+        if not next(self._at_once, False):
+            await self._comes("call")
+        self.came()
+
+    async def was_cancelled(self) -> None:
+        if self._line.knows_end_of(self._call):
+            self.waits()
+            await self._comes("cancelled")
+
+    async def _comes(self, sender: Sender) -> None:
+        with answering(), self._during():
+            await self._line.comes(self._call, sender)
+
+    def end(self) -> None:
+        """End it."""
+        if self._since is not None:
+            self._line.cancelled(self._call)
+        self._line.end(self._call.address)

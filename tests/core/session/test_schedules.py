@@ -1,0 +1,415 @@
+"""What an event loop waits for comes in a replay when it came in the recording: between the same steps."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import CassetteFormatError, boundary, open_cassette, use_cassette
+from agenttape_core.schema import Delivery, Scheduled, of_ends, written
+from agenttape_core.schema.schedule import parsed
+
+LATENCIES = (None, 0, 0, 0.001, 0.002, 0.003)
+"""Seconds; `None` answers without letting the loop go on. Few and short, so that calls end at the same time."""
+
+
+class Service:
+    """The outside: it answers after random times, and in a replay it is gone."""
+
+    def __init__(self, seed: int) -> None:
+        self.gone = False
+        self.random = random.Random(seed)
+
+    async def wait(self) -> None:
+        """Wait for a random time."""
+        assert not self.gone, "was reached"
+        seconds = self.random.choice(LATENCIES)
+        if seconds is not None:
+            await asyncio.sleep(seconds)
+
+    @property
+    def ask(self) -> Callable[[str], Awaitable[str]]:
+        """Answers."""
+
+        @boundary
+        async def ask(question: str) -> str:
+            await self.wait()
+            return f"{question}!"
+
+        return ask
+
+    @property
+    def words(self) -> Callable[[str], AsyncIterator[str]]:
+        """Answers in words."""
+
+        @boundary
+        async def words(question: str) -> AsyncIterator[str]:
+            for number in range(4):
+                await self.wait()
+                yield f"{question}{number}"
+
+        return words
+
+    def work(self, name: str) -> str:
+        """Work in a thread for a random time, in the replay too."""
+        time.sleep(self.random.choice((0, 0.001, 0.002)))
+        return name
+
+
+Program = Callable[[Service], Awaitable[Any]]
+
+
+async def asking(service: Service, name: str, log: list[str]) -> None:
+    """Ask three times."""
+    for turn in range(3):
+        answer = await service.ask(f"{name}{turn}")
+        log.append(answer)
+
+
+async def race(service: Service) -> Any:
+    """Note who answers first."""
+    return [await task for task in asyncio.as_completed([service.ask(name) for name in "abcde"])]
+
+
+async def shared_state(service: Service) -> Any:
+    """Write to one list from several tasks, which give way to each other."""
+    log: list[str] = []
+
+    async def one(name: str) -> None:
+        for turn in range(3):
+            log.append(f"{name}{turn} asks")
+            log.append(await service.ask(f"{name}{turn}"))
+            await asyncio.sleep(0)
+            log.append(f"{name}{turn} goes on")
+
+    await asyncio.gather(*map(one, "abcd"))
+    return log
+
+
+async def first_completed(service: Service) -> Any:
+    """Ask something that depends on who was first."""
+    tasks, log = {asyncio.ensure_future(service.ask(name)) for name in "abcdef"}, []
+    while tasks:
+        done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        log.append([task.result() for task in done])
+        log.append(await service.ask(f"then {log[-1]}"))  # type: ignore[arg-type]
+    return log
+
+
+async def streams(service: Service) -> Any:
+    """Read streams side by side; leave one early."""
+    log: list[str] = []
+
+    async def one(name: str) -> None:
+        async for word in service.words(name):
+            log.append(word)
+            await asyncio.sleep(0)
+            if word == "b2":
+                break
+        log.append(await service.ask(name))
+
+    await asyncio.gather(*map(one, "abc"))
+    return log
+
+
+async def queue(service: Service) -> Any:
+    """Produce and consume."""
+    items: asyncio.Queue[str | None] = asyncio.Queue()
+    log: list[str | None] = []
+
+    async def produce(name: str) -> None:
+        for number in range(3):
+            await items.put(await service.ask(f"{name}{number}"))
+        await items.put(None)
+
+    async def consume() -> None:
+        while log.count(None) < 3:
+            log.append(item := await items.get())
+            if item is not None:
+                log.append(await service.ask(f"consumed {item}"))
+
+    await asyncio.gather(consume(), *map(produce, "xyz"))
+    return log
+
+
+async def sleeps(service: Service) -> Any:
+    """Sleep in some tasks while others ask."""
+    log: list[str] = []
+
+    async def sleep(name: str, seconds: float) -> None:
+        for turn in range(3):
+            await asyncio.sleep(seconds)
+            log.append(f"{name}{turn}")
+
+    await asyncio.gather(sleep("s", 0.002), sleep("t", 0.0015), asking(service, "a", log), asking(service, "b", log))
+    return log
+
+
+async def threads(service: Service) -> Any:
+    """Work in threads while others ask."""
+    log: list[str] = []
+
+    async def work(name: str) -> None:
+        for turn in range(3):
+            name_again = await asyncio.to_thread(service.work, f"{name}{turn}")
+            log.append(name_again)
+
+    await asyncio.gather(work("s"), work("t"), asking(service, "a", log), asking(service, "b", log))
+    return log
+
+
+async def posts(service: Service) -> Any:
+    """Let a thread speak to the loop while it works."""
+    log: list[str] = []
+    loop = asyncio.get_running_loop()
+
+    def work() -> None:
+        for number in range(3):
+            service.work("")
+            loop.call_soon_threadsafe(log.append, f"posted {number}")
+
+    await asyncio.gather(asyncio.to_thread(work), asking(service, "a", log), asking(service, "b", log))
+    return log
+
+
+async def group(service: Service) -> Any:
+    """Lose calls because a sibling fails."""
+    log: list[str] = []
+
+    async def one(name: str) -> None:
+        try:
+            log.append(await service.ask(name))
+            log.append(await service.ask(f"{name} again"))
+        except asyncio.CancelledError:
+            log.append(f"{name} was cancelled")
+            raise
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for name in "abcd":
+                tasks.create_task(one(name))
+            log.append(await service.ask("me"))
+            raise ValueError
+    except* ValueError:
+        log.append("failed")
+    return log
+
+
+async def timeouts(service: Service) -> Any:
+    """Give up some calls."""
+    log: list[str] = []
+
+    async def one(name: str) -> None:
+        try:
+            async with asyncio.timeout(0.0025):
+                log.append(await service.ask(name))
+        except TimeoutError:
+            log.append(f"{name} was late")
+            log.append(await service.ask(f"{name} again"))
+
+    await asyncio.gather(*map(one, "abcd"))
+    return log
+
+
+PROGRAMS = (race, shared_state, first_completed, streams, queue, sleeps, threads, posts, group, timeouts)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_a_replay_goes_as_the_recording_went(program: Program, tmp_path: Path) -> None:
+    """All that tasks note of each other is in the recorded order, in each of several recordings and replays."""
+    for seed in range(4):
+        service, path = Service(seed), tmp_path / f"{seed}.yaml"
+        with use_cassette(path, mode="once"):
+            recorded = asyncio.run(program(service))  # type: ignore[arg-type]
+        service.gone = True
+        for _ in range(3):
+            with use_cassette(path) as session:
+                assert asyncio.run(program(service)) == recorded  # type: ignore[arg-type]
+            assert session.report.disorder == ()
+
+
+async def answering_in(order: str, among: str) -> list[str]:
+    """Ask in one order, be answered in another one, and return the order in which answers came."""
+    came: list[str] = []
+    turns = {name: asyncio.Event() for name in order}
+
+    @boundary
+    async def ask(name: str) -> str:
+        if among:
+            await asyncio.sleep(0)
+            await turns[name].wait()
+            after = among.index(name) + 1
+            if after < len(among):
+                turns[among[after]].set()
+        return name
+
+    async def one(name: str) -> None:
+        came.append(await ask(name))
+
+    if among:
+        turns[among[0]].set()
+    await asyncio.gather(*map(one, order))
+    return came
+
+
+def recorded_in(path: Path, order: str, among: str) -> list[Scheduled]:
+    """Record calls that are answered in some order, and return the schedule that is kept."""
+    with use_cassette(path, mode="once"):
+        assert asyncio.run(answering_in(order, among)) == list(among)
+    return open_cassette(path).header.volatile.schedule
+
+
+def test_the_order_is_a_volatile_fact(tmp_path: Path) -> None:
+    """It stands in the header beside the times; the records do not depend on it."""
+    (one,) = recorded_in(tmp_path / "one.yaml", "abc", "cba")
+    (two,) = recorded_in(tmp_path / "two.yaml", "abc", "bca")
+    assert one != two
+    assert list(open_cassette(tmp_path / "one.yaml").records()) == list(open_cassette(tmp_path / "two.yaml").records())
+
+
+def test_calls_one_after_the_other_need_no_schedule(tmp_path: Path) -> None:
+    """A replay delivers calls one by one without being told, so the file says nothing of it."""
+
+    @boundary
+    async def ask(name: str) -> str:
+        await asyncio.sleep(0)
+        return name
+
+    async def program() -> list[str]:
+        return [await ask(name) for name in "abc"]
+
+    with use_cassette(tmp_path / "row.yaml", mode="once"):
+        asyncio.run(program())
+    assert "schedule" not in (tmp_path / "row.yaml").read_text()
+
+
+def test_siblings_that_change_places_are_answered_by_their_recordings(tmp_path: Path) -> None:
+    """The order belongs to the recordings that are served, wherever the calls stand in this run."""
+    recorded_in(tmp_path / "c.yaml", "abc", "cba")
+    for order in ("abc", "cab", "bca"):
+        with use_cassette(tmp_path / "c.yaml"):
+            assert asyncio.run(answering_in(order, "")) == list("cba")
+
+
+def test_a_call_that_is_no_longer_made_is_passed_over(tmp_path: Path) -> None:
+    """A changed program goes on at once, and the report says that the order was not the recorded one."""
+    recorded_in(tmp_path / "c.yaml", "abc", "cba")
+    with use_cassette(tmp_path / "c.yaml", unused="ignore", match_on="request") as session:
+        assert asyncio.run(answering_in("ab", "")) == list("ba")
+    assert "something was not awaited that was awaited in the recording" in session.report.disorder
+
+
+def test_a_program_that_polls_is_answered(tmp_path: Path) -> None:
+    """One that makes steps until an answer comes gets it after as many steps."""
+
+    async def program(service: Service) -> int:
+        task, steps = asyncio.ensure_future(service.ask("a")), 0
+        while not task.done():
+            await asyncio.sleep(0)
+            steps += 1
+        return steps
+
+    service = Service(5)
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = asyncio.run(program(service))
+    service.gone = True
+    with use_cassette(tmp_path / "c.yaml"):
+        assert asyncio.run(program(service)) == recorded
+
+
+def test_a_session_may_begin_and_end_in_a_running_loop(tmp_path: Path) -> None:
+    """Sessions one after the other, and one inside the other, keep their own order."""
+
+    async def main(mode: str) -> list[Any]:
+        results = []
+        for name in ("one", "two"):
+            with use_cassette(tmp_path / f"{name}.yaml", mode=mode):
+                results.append(await answering_in("abc", "cba" if mode == "once" else ""))
+                with use_cassette(tmp_path / f"{name} inside.yaml", mode=mode):
+                    results.append(await answering_in("abc", "bca" if mode == "once" else ""))
+        return results
+
+    recorded = asyncio.run(main("once"))
+    assert asyncio.run(main("none")) == recorded
+
+
+def test_loops_of_one_session_keep_their_own_order(tmp_path: Path) -> None:
+    """A session may see several loops, one after the other."""
+
+    def program(service: Service) -> list[Any]:
+        return [asyncio.run(way(service)) for way in (shared_state, queue, shared_state, streams)]  # type: ignore[arg-type]
+
+    service = Service(1)
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = program(service)
+    service.gone = True
+    with use_cassette(tmp_path / "c.yaml"):
+        assert program(service) == recorded
+
+
+def test_what_outlives_a_replay_goes_on(tmp_path: Path) -> None:
+    """A call that still waits when its session ends is not left waiting for ever."""
+    recorded_in(tmp_path / "c.yaml", "abc", "cba")
+
+    async def main() -> str:
+        with use_cassette(tmp_path / "c.yaml", unused="ignore"):
+            task = asyncio.ensure_future(answering_in("abc", ""))
+            for _ in range(2):  # now all three wait, and this task goes on
+                await asyncio.sleep(0)
+        return "".join(await asyncio.wait_for(task, 10))
+
+    assert sorted(asyncio.run(main())) == list("abc")
+
+
+def test_deliveries_are_written_as_a_text() -> None:
+    """The text says all of it, and reads back."""
+    deliveries = [
+        Delivery("call", 0),
+        Delivery("call", 0),
+        Delivery("call", 1, after=2),
+        Delivery("call", 2, at_once=True),
+        Delivery("timer", 0, after=0),
+        Delivery("job", 1),
+        Delivery("cancelled", 2),
+    ]
+    assert written(deliveries) == "0*2 1+2 2= t0+0 x1 c2"
+    assert parsed(written(deliveries)) == deliveries
+
+
+@pytest.mark.parametrize(
+    ("order", "problem"),
+    [
+        ("0 1 q", "cannot be read: 'q'"),
+        ("0  1", "cannot be read: ''"),
+        ("2", "names call 2 of 2"),
+        ("0*99999999", "more"),
+    ],
+)
+def test_a_malformed_order_is_refused(order: str, problem: str, tmp_path: Path) -> None:
+    """An order that cannot be read is an error of the file."""
+    recorded_in(tmp_path / "c.yaml", "ab", "ba")
+    text = (tmp_path / "c.yaml").read_text()
+    (recorded,) = open_cassette(tmp_path / "c.yaml").header.volatile.schedule
+    assert recorded.order in text
+    (tmp_path / "c.yaml").write_text(text.replace(recorded.order, order))
+    with pytest.raises(CassetteFormatError, match=problem):
+        open_cassette(tmp_path / "c.yaml").header  # noqa: B018 - reading it is the test
+
+
+def test_the_turns_of_older_cassettes_are_kept(tmp_path: Path) -> None:
+    """A file that knows only the order in which calls ended is replayed in that order."""
+    (group,) = recorded_in(tmp_path / "c.yaml", "abc", "cba")
+    text = (tmp_path / "c.yaml").read_text()
+    ends = [group.calls[delivery.which] for delivery in group.deliveries()]
+    begin, end = text.index("  schedule:"), text.index("  timings:")
+    turns = "  turns:\n  - " + "\n    ".join(f"- {address}" for address in ends) + "\n"
+    (tmp_path / "old.yaml").write_text(text[:begin] + turns + text[end:])
+    assert open_cassette(tmp_path / "old.yaml").header.volatile.scheduled() == [of_ends(ends)]
+    with use_cassette(tmp_path / "old.yaml"):
+        assert asyncio.run(answering_in("abc", "")) == list("cba")
