@@ -1,0 +1,111 @@
+"""Parallel work of workflows and agents is taken up in the recorded order, and streams its events in that order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.tools import FunctionTool
+from workflows import Context, Workflow, step
+from workflows.events import Event, StartEvent, StopEvent
+
+from agenttape_core import use_cassette
+
+from .scripted import ScriptedLLM, World
+
+Waits = Callable[[], Awaitable[None]]
+
+
+def told(event: Event) -> tuple[str, str]:
+    """Return what an event says."""
+    return type(event).__name__, repr(event.model_dump())
+
+
+async def agent(world: World, wait: Waits) -> Any:
+    """An agent that calls five tools at once, twice."""
+
+    async def look(n: int) -> str:
+        """Look at a number."""
+        await wait()
+        return f"seen {n}"
+
+    def script(messages: Any, tools: Any) -> Any:
+        seen = [str(message.content) for message in messages if message.role.value == "tool"]
+        return " ".join(seen) if len(seen) >= 10 else [("look", {"n": n + len(seen)}) for n in range(5)]
+
+    tool = FunctionTool.from_defaults(async_fn=look, name="look")
+    run = FunctionAgent(tools=[tool], llm=ScriptedLLM(world, script, wait), timeout=30).run("go")
+    return [told(event) async for event in run.stream_events()], str(await run)
+
+
+class Part(Event):
+    """A part of the work."""
+
+    n: int
+
+
+class Done(Event):
+    """What came of it."""
+
+    text: str
+
+
+class Fan(Workflow):
+    """A fan-out of eight calls, whose join asks in the order in which they came."""
+
+    def __init__(self, llm: ScriptedLLM) -> None:
+        super().__init__(timeout=30)
+        self.llm = llm
+
+    @step
+    async def start(self, ctx: Context, event: StartEvent) -> Part | None:
+        """Send the parts."""
+        for n in range(8):
+            ctx.send_event(Part(n=n))
+        return None
+
+    @step(num_workers=3)
+    async def work(self, ctx: Context, event: Part) -> Done:
+        """Ask."""
+        done = Done(text=str(await self.llm.acomplete(f"part {event.n}")))
+        ctx.write_event_to_stream(done)
+        return done
+
+    @step
+    async def join(self, ctx: Context, event: Done) -> StopEvent | None:
+        """Ask about all of them."""
+        got = ctx.collect_events(event, [Done] * 8)
+        asked = " ".join(done.text for done in got or ())
+        return StopEvent(result=str(await self.llm.acomplete(asked))) if got else None
+
+
+async def fan(world: World, wait: Waits) -> Any:
+    """Run the fan-out."""
+    run = Fan(ScriptedLLM(world, wait=wait)).run()
+    return [told(event) async for event in run.stream_events()], str(await run)
+
+
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20")  # of LlamaIndex's own code
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211")
+@pytest.mark.parametrize("program", [agent, fan])
+def test_parallel_work_is_taken_up_as_it_was(program: Callable[[World, Waits], Any], tmp_path: Path) -> None:
+    """Results and streamed events are equal, however closely calls end after each other."""
+    source = random.Random(3)
+
+    async def wait() -> None:
+        await asyncio.sleep(source.choice((0, 0.001, 0.003)))
+
+    for number in range(2):
+        path, world = tmp_path / f"{number}.yaml", World()
+        with use_cassette(path, mode="once"):
+            recorded = asyncio.run(program(world, wait))
+        world.gone = True
+        for _ in range(2):
+            with use_cassette(path) as session:
+                assert asyncio.run(program(world, wait)) == recorded
+            assert session.report.disorder == ()
