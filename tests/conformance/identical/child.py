@@ -22,7 +22,10 @@ def main(folder: Path) -> None:
         world.gone = True
         replayed = replay_run(ROWS[name].program(driver, world), facts.with_suffix(".yaml"))
         recorded = json.loads(facts.read_text(encoding="utf-8"))
-        found[facts.stem] = [[each.part, each.verdict, str(each)] for each in compare_runs(recorded, replayed)]
+        found[facts.stem] = [
+            [each.part, each.verdict, f"{each}\n  {replayed.get('result')}"]
+            for each in compare_runs(recorded, replayed)
+        ]
     sys.stdout.write(f"\n{json.dumps(found)}\n")
 
 

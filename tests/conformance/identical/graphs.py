@@ -720,14 +720,3 @@ def forks(world: Outside) -> Talk:
     builder = StateGraph(Found).add_node("one", asks(world, "one")).add_node("two", asks(world, "two"))
     graph = builder.add_edge(START, "one").add_edge("one", "two").compile(checkpointer=InMemorySaver())
     return Talk(graph, FOUND, then=once({"n": 7, "found": ["more"]}))
-
-
-@row("LangGraph", GRAPH, "invoke")
-def order_of_a_set(world: Outside) -> Talk:
-    """Puts a set of words into a prompt."""
-    model = chat(world)
-
-    def node(state: Found) -> dict[str, Any]:
-        return {"found": [model.invoke(f"words: {' '.join({'tape', 'reel', 'spool', 'head', 'case'})}").text]}
-
-    return Talk(StateGraph(Found).add_node("node", node).add_edge(START, "node").compile(), FOUND)

@@ -27,5 +27,8 @@ def _lines(framework: Framework) -> Iterator[str]:
 
 
 def _equal(row: Row) -> str:
+    if row.missed:
+        return "everything; with another hash seed it is a miss that says why"
     but = ", ".join(row.never)
-    return f"everything but {but}" if but else "everything"
+    seeded = f"; with another hash seed but for orders in {', '.join(row.seeded)}" if row.seeded else ""
+    return (f"everything but {but}" if but else "everything") + seeded

@@ -36,6 +36,7 @@ class Row:
         replays: How often it is replayed in one process, by the drivers that show most.
         never: Why parts are not equal, by part, as the page says it.
         seeded: Why the order in parts is another in a process with another hash seed, by part, as the page says it.
+        missed: Words of the miss in a process with another hash seed, if it cannot be replayed there.
         fails: Whether it ends with an error.
     """
 
@@ -47,6 +48,7 @@ class Row:
     replays: int = ONCE_OR_TWICE
     never: Mapping[str, str] = field(default_factory=dict)
     seeded: Mapping[str, str] = field(default_factory=dict)
+    missed: str = ""
     fails: bool = False
 
     def times(self, driver: str) -> int:
@@ -77,6 +79,7 @@ def row(
     replays: int = ONCE_OR_TWICE,
     never: Mapping[str, str] | None = None,
     seeded: Mapping[str, str] | None = None,
+    missed: str = "",
     fails: bool = False,
 ) -> Callable[[Callable[[Outside], Any]], Callable[[Outside], Any]]:
     """Put a program into the table; its docstring is what the page says of it.
@@ -88,6 +91,7 @@ def row(
         replays: How often it is replayed in one process.
         never: Why parts cannot be equal.
         seeded: Why the order in parts cannot be equal in a process with another hash seed.
+        missed: Words of the miss in such a process.
         fails: Whether it ends with an error.
     """
 
