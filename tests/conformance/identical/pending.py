@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 PENDING: dict[str, str] = {
-    "map_reduce/stream_events v3": "the order of threads",
-    "parallel_agents/stream_events v3": "the order of threads",
-    "humans_in_two_branches/stream_events v3": "the order of threads",
-    "parallel_tools/stream_events v3": "the order of threads",
-    "reflection/invoke": "ids",
     "functional/stream_events v3": "the order of threads",
     "map_reduce/ainvoke": "the order of event loops",
     "map_reduce/astream": "the order of event loops",
@@ -21,7 +16,6 @@ PENDING: dict[str, str] = {
     "parallel_agents/astream": "the order of event loops",
     "parallel_agents/astream_events v1": "the order of event loops",
     "parallel_agents/astream_events v2": "the order of event loops",
-    "parallel_agents/astream_events v3": "the order of event loops",
     "deferred/astream": "the order of event loops",
     "deferred/astream_events v2": "the order of event loops",
     "custom_streams/astream_events v2": "the order of event loops",

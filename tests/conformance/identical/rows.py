@@ -100,7 +100,16 @@ def row(
         says = words[0].lower() + words[1:]
         chosen = {name: drivers[name] for name in only or drivers}
         ROWS[make.__name__] = Row(
-            make.__name__, says, framework, make, chosen, replays, never or {}, seeded or {}, fails
+            make.__name__,
+            says,
+            framework,
+            make,
+            chosen,
+            replays,
+            never=never or {},
+            seeded=seeded or {},
+            missed=missed,
+            fails=fails,
         )
         return make
 
