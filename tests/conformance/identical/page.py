@@ -30,5 +30,5 @@ def _equal(row: Row) -> str:
     if row.missed:
         return "everything; with another hash seed it is a miss that says why"
     but = ", ".join(row.never)
-    seeded = f"; with another hash seed but for orders in {', '.join(row.seeded)}" if row.seeded else ""
+    seeded = f"; with another hash seed but for orders in {', '.join(row.seeded)}" if "spans" in row.seeded else ""
     return (f"everything but {but}" if but else "everything") + seeded

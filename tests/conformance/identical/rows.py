@@ -66,6 +66,8 @@ ROWS: dict[str, Row] = {}
 NARROW = {"invoke", "ainvoke", "stream_events v3", "astream_events v1", "astream_events v2", "astream_events v3"}
 """The drivers that show less than `stream` and `astream`, which are replayed more often."""
 
+VERSIONS = {"saver": "LangGraph writes the versions of channels into checkpoints in the order of a set"}
+"""Of graphs: the values are equal, their bytes are not."""
 TRACEBACKS = {
     "tracebacks": "a tracer keeps the traceback of an error as text; the frames inside of a served call are not there"
 }
@@ -107,7 +109,7 @@ def row(
             chosen,
             replays,
             never=never or {},
-            seeded=seeded or {},
+            seeded=seeded or (VERSIONS if framework == "LangGraph" else {}),
             missed=missed,
             fails=fails,
         )
