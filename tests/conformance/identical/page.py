@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from . import chains, graphs, llama, plain  # noqa: F401 - they fill the table
+from .pending import PENDING
 from .rows import ROWS, Framework, Row
 
 HEAD = "| the program | run by | replays | equal |\n|---|---|---|---|"
@@ -31,4 +32,6 @@ def _equal(row: Row) -> str:
         return "everything; with another hash seed it is a miss that says why"
     but = ", ".join(row.never)
     seeded = f"; with another hash seed but for orders in {', '.join(row.seeded)}" if "spans" in row.seeded else ""
-    return (f"everything but {but}" if but else "everything") + seeded
+    late = [driver for driver in row.drivers if f"{row.name}/{driver}" in PENDING]
+    waiting = f"; not yet by {', '.join(late)}" if late else ""
+    return (f"everything but {but}" if but else "everything") + seeded + waiting
