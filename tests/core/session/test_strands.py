@@ -176,7 +176,25 @@ def nested(world: Slow) -> object:
     return out
 
 
-PROGRAMS = [race, completed, first, streams, small_pool, queues, events, nested]
+def blocked(_: Slow) -> object:
+    """The real code of calls blocks, until the thread that began later has been answered."""
+    out: list[str] = []
+    turns = {name: threading.Event() for name in "abc"}
+    turns["c"].set()
+
+    def one(name: str) -> None:
+        def real() -> str:
+            turns[name].wait()
+            return name
+
+        out.append(call(name, real, "chat", ask=name))
+        turns["cab"["abc".index(name)]].set()
+
+    in_threads(one, "abc")
+    return out
+
+
+PROGRAMS = [race, completed, first, streams, small_pool, queues, events, nested, blocked]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

@@ -58,7 +58,8 @@ class Strands:
     def __init__(
         self, recorded: str = "", *, imposes: bool = False, notes: bool = False, tell: Callable[[str], object] = len
     ) -> None:
-        self._recorded = recorded
+        self.recorded = recorded
+        """The order in which gates were passed when the run was recorded; empty if it does not matter."""
         self._script = Script(recorded) if imposes and recorded else None
         self._notes = Notes() if notes else None
         self._tell = tell
@@ -108,7 +109,7 @@ class Strands:
         """Return the order of this run, or the recorded one if this had none."""
         with self._lock:
             if self._notes is None or not self._met:
-                return self._recorded
+                return self.recorded
             quiet = {strand.labels[0] for strand in self._live.values() if strand.is_thread and not strand.passed}
             around = {above for label in self._loud for above in outwards(label)}
             return self._notes.text((quiet | self._silent) - around - {ROOT})
@@ -286,7 +287,8 @@ class Strands:
         if self._met or self._notes is None:
             return
         for other in self._live.values():
-            if other is not strand and other.state not in (NEW, BLOCKING):
+            # What blocks is woken in an order that the program makes, unless it blocks in a call: a replay serves that.
+            if other is not strand and (len(other.labels) > 1 or other.state not in (NEW, BLOCKING)):
                 self._met = self._met or other.passed
                 other.met = True
 
