@@ -198,6 +198,10 @@ class Frozen:
         """Return what strands that were interleaved have read, by strand and package."""
         return self._log.made()
 
+    def departed_readings(self) -> dict[str, tuple[str, str]]:
+        """Return the readings of this run that are not the recorded ones, each after those, by strand and package."""
+        return self._log.departed()
+
     def prepare(self, context: Context, work: Callable[..., Any]) -> Callable[[], None]:
         """Count work that will run in a context as a strand of its own, begun here; call the result at its end."""
         if "clock" in self.kinds and not self._is_ticking:

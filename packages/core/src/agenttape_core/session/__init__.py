@@ -6,7 +6,7 @@ from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.boundary import UNAVAILABLE, Boundary, RefusedCrossing
 from agenttape_core.session.codecs import plain_value, register_codecs, value_codec
 from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
-from agenttape_core.session.crossing import Crossing, watch_crossings
+from agenttape_core.session.crossing import Crossing, watch_answers, watch_crossings
 from agenttape_core.session.executed_crossing import (
     ExecutedCrossing,
     PartCrossing,
@@ -45,7 +45,7 @@ from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import EMPTY, Edited, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.strand_seams import in_turns
-from agenttape_core.session.strands import asleep, in_turn, seen_by_others
+from agenttape_core.session.strands import asleep, current_strand, in_turn, seen_by_others
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
 
 __all__ = [
@@ -87,6 +87,7 @@ __all__ = [
     "context_session",
     "current_scope",
     "current_session",
+    "current_strand",
     "executing",
     "executing_of",
     "following_loops",
@@ -118,6 +119,7 @@ __all__ = [
     "taking_part",
     "told_outside",
     "value_codec",
+    "watch_answers",
     "watch_crossings",
     "watching_acts",
     "why_not_run",

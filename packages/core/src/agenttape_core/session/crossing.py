@@ -15,6 +15,7 @@ Crossing = ServedCrossing | RefusedCrossing | ExecutedCrossing
 C = TypeVar("C", bound=Crossing)
 
 _watchers: list[Callable[[Crossing], None]] = []
+_answer_watchers: list[Callable[[Crossing], None]] = []
 
 
 def watch_crossings(watcher: Callable[[Crossing], None]) -> None:
@@ -27,3 +28,17 @@ def begun(crossing: C) -> C:
     for watcher in _watchers:
         watcher(crossing)
     return crossing
+
+
+def watch_answers(watcher: Callable[[Crossing], None]) -> None:
+    """Call this with each served crossing of this process when its answer has come, where it was made.
+
+    Of a stream, that is when its reader has come to its end. A call that is cancelled has no answer.
+    """
+    _answer_watchers.append(watcher)
+
+
+def answered(crossing: Crossing) -> None:
+    """Show a served crossing whose answer has come to those who watch."""
+    for watcher in _answer_watchers:
+        watcher(crossing)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from agenttape_core.schema import Plain, Usage
 from agenttape_core.session.boundary import AnsweredCrossing
-from agenttape_core.session.crossing import Crossing
+from agenttape_core.session.crossing import Crossing, answered
 from agenttape_core.session.executed_crossing import ExecutedCrossing, Failure
 from agenttape_core.session.handles import answering
 from agenttape_core.session.schedule import Turn
@@ -45,6 +45,7 @@ def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
             return crossing.replay()
     finally:
         strands.gate()
+        answered(crossing)
 
 
 async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
@@ -63,6 +64,7 @@ async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
             await turn.comes()
             await crossing.await_to_be_given_up()
             await _reapply(crossing, apply)
+            answered(crossing)
         return crossing.replay()
 
 
@@ -110,6 +112,7 @@ def serve_stream(
         finally:
             strands.gate()
         if chunk is _DONE:
+            answered(crossing)
             return
         yield chunk
 
@@ -134,6 +137,7 @@ async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> 
                 await _cancelled(crossing, turn)
             chunk = next(chunks, _DONE)
             if chunk is _DONE:
+                answered(crossing)
                 break
             yield chunk
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
@@ -156,6 +156,11 @@ class Schedule:
             lines = list(self._lines.values())
         for line in lines:
             line.close()
+
+    @property
+    def recorded(self) -> Sequence[Scheduled]:
+        """The order that a recording knows."""
+        return self._recorded
 
     def groups(self) -> list[Scheduled]:
         """Return what was recorded, after what was recorded before and still holds."""

@@ -9,6 +9,7 @@ from typing import Any
 from agenttape_core.matching import canonical_json
 from agenttape_core.schema import Plain
 from agenttape_core.session import BaseSession, Crossing, ServedCrossing
+from agenttape_core.tools.verify.recording import WithRecording
 
 _MAX_REQUEST = 1000
 """Characters of a request that are reported: an agent sends its whole history each time. The fingerprint covers all."""
@@ -18,17 +19,21 @@ class Calls:
     """Each call of a process: its request, the recording that served it, and the calls before it in its branch."""
 
     def __init__(self) -> None:
+        self.with_recording = WithRecording()
+        """Compares them with the recording."""
         self._lock = threading.Lock()
         self._calls: dict[BaseSession, dict[str, list[str]]] = {}
         self._branches: dict[BaseSession, dict[Any, list[str]]] = {}
 
     def begin(self) -> None:
         """Forget the calls of the replays before."""
+        self.with_recording.begin()
         with self._lock:
             self._calls, self._branches = {}, {}
 
     def note(self, crossing: Crossing) -> None:
         """Note a call when it begins, where it is made."""
+        self.with_recording.called(crossing)
         request, address, branch = crossing.request, crossing.position.address, _branch()
         request_text = _shortened(canonical_json(request.body))
         served = "not served"
@@ -50,6 +55,7 @@ class Calls:
                 "unused": sorted(map(str, session.report.unused)),
                 "missed": sorted(session.report.missed),
                 "blocked": sorted(session.report.blocked),
+                "departures": self.with_recording.departures(session),
             }
             for session, calls in self._calls.items()
         ]

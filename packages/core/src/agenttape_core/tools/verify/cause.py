@@ -74,6 +74,11 @@ BY_FACTOR: dict[Factor, Cause] = {
     ),
 }
 
+NOT_AS_RECORDED = Cause(
+    "not as recorded",
+    "the replays do in another order what happened side by side, or read other times, than the run that was recorded",
+    "see that the program is the one that was recorded, or record it anew; docs/identical.md says what cannot be",
+)
 UNFROZEN = Cause(
     "nothing varied",
     "it differs in the same environment too: the result depends on something that is not recorded",

@@ -20,7 +20,7 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ReplayedError
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.schema import Plain
-from agenttape_core.session import value_codec, watch_crossings
+from agenttape_core.session import value_codec, watch_answers, watch_crossings
 from agenttape_core.tools.verify.calls import Calls
 from agenttape_core.tools.verify.target import Target, load
 from agenttape_core.tools.verify.within import Memory, delay
@@ -39,6 +39,7 @@ def main(job: dict[str, Any], descriptor: int) -> None:
     confine_process(Project(Path(job["project"]), replays_only=True))
     calls, memory = Calls(), Memory(job["memory"])
     watch_crossings(calls.note)
+    watch_answers(calls.with_recording.answered)
     if job["schedule"]:
         watch_crossings(delay(job["schedule"]))
     try:

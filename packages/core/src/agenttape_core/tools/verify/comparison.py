@@ -64,6 +64,15 @@ def places(first: Output, other: Output, redactor: Redactor) -> list[Place]:
     return found
 
 
+def departures(one: Output, redactor: Redactor) -> list[Place]:
+    """Return the places where a replay, or one before it in its process, departs from the recording."""
+    if one.failed:  # which says more
+        return []
+    found = {what: pair for each in (one, *one.earlier) if not each.failed for what, pair in each.departures.items()}
+    texts = ((what, *(redactor.text(printable(side)) for side in pair)) for what, pair in found.items())
+    return [Place("recording", *_texts(what, recorded, now)) for what, recorded, now in texts]
+
+
 def _places(first: Output, other: Output, redactor: Redactor) -> list[Place]:
     found: list[Place] = []
     for aspect, values, spell in _ASPECTS:

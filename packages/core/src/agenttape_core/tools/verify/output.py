@@ -30,6 +30,7 @@ class Output:
         stdout: The standard output; bytes that are no UTF-8 are surrogates.
         stderr: The standard error, as text.
         files: The files in the working directory by their names: their text, or hash and size.
+        departures: Where the replay departs from its recording: what was recorded, and what there is now.
         rules: The redaction rules of the sessions.
         earlier: The outputs of the replays before it in its process, without what they printed and wrote.
     """
@@ -43,6 +44,7 @@ class Output:
     calls: dict[str, list[str]] = field(default_factory=dict)
     order: list[list[str]] = field(default_factory=list)
     sessions: dict[str, str] = field(default_factory=dict)
+    departures: dict[str, list[str]] = field(default_factory=dict)
     rules: list[dict[str, Any]] = field(default_factory=list)
     earlier: list[Output] = field(default_factory=list)
 
@@ -90,6 +92,11 @@ def _output(report: dict[str, Any], said: Output) -> Output:
             f"{word} of {name or one['cassette']}": "\n".join(one[word])
             for name, one in zip(names, sessions, strict=True)
             for word in ("unused", "missed", "blocked")
+        },
+        departures={
+            f"{what} of {name.strip()}" if name else what: pair
+            for name, one in zip(names, sessions, strict=True)
+            for what, pair in one["departures"].items()
         },
         rules=report["rules"],
     )

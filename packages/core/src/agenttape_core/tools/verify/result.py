@@ -11,6 +11,8 @@ from agenttape_core.tools.verify.cause import BY_FACTOR, Cause
 from agenttape_core.tools.verify.environment import ALL_FACTORS, Factor, Surroundings
 
 _MAX_SHOWN = 6
+RECORDING = 0
+"""The number of the run that was recorded."""
 
 
 class Run(NamedTuple):
@@ -34,9 +36,10 @@ class RunDifference(NamedTuple):
 
     Args:
         what: The place, such as `return value at $.items[3]` or `stdout, line 3`.
-        first: The value of the first replay: redacted, and shortened to the difference and a little around it.
+        first: The value of the first replay, or of the recording: redacted, and shortened to the difference and a
+            little around it.
         other: The value of the other replay.
-        runs: The numbers of the two replays.
+        runs: The numbers of the two replays; 0 is the recording.
         cause: The cause of the difference.
     """
 
@@ -47,8 +50,8 @@ class RunDifference(NamedTuple):
     cause: Cause
 
     def __str__(self) -> str:
-        runs = zip(self.runs, (self.first, self.other), strict=True)
-        rows = [*((f"run {number}", shown) for number, shown in runs), ("cause", self.cause.name)]
+        runs = [f"run {number}" if number != RECORDING else "recorded" for number in self.runs]
+        rows = [*zip(runs, (self.first, self.other), strict=True), ("cause", self.cause.name)]
         return "\n".join([self.what, *_table(rows)])
 
 
@@ -59,7 +62,8 @@ class Verification:
     Args:
         function: The name of the function.
         runs: The replays.
-        differences: The differences of the first replay that differs from run 1, in the order of the run.
+        differences: The differences of the first replay that differs from run 1, in the order of the run; then those
+            of the first one that departs from the recording.
         failure: The failure of the replay itself, if any: an error of AgentTape, a crash, no end in time. Redacted.
         varied: The values that each factor took.
     """
@@ -72,7 +76,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """True if all replays worked, and their output was the same byte for byte."""
+        """True if all replays worked as recorded, and their output was the same byte for byte."""
         return self.failure is None and not self.differences
 
     @property
@@ -118,6 +122,8 @@ class Verification:
         if different:
             some = f"run {different[0]} differs" if len(different) == 1 else f"runs {_listed(different)} differ"
             return f"{self.function} is not the same in {times} replays: {some} from run 1"
+        if self.differences:
+            return f"{self.function} is the same in {times} replays, but not what was recorded"
         if self.failure is not None:
             return f"{self.function} cannot be replayed:"
         return f"{self.function} is the same in {times} replays: it {self.runs[0].outcome}"

@@ -11,12 +11,13 @@ from typing import Any
 from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.session import current_session
-from agenttape_core.tools.verify.comparison import Place, places, printable
+from agenttape_core.tools.verify.cause import NOT_AS_RECORDED
+from agenttape_core.tools.verify.comparison import Place, departures, places, printable
 from agenttape_core.tools.verify.environment import ALL_FACTORS, Surroundings, available, plan
 from agenttape_core.tools.verify.experiments import causes_of
 from agenttape_core.tools.verify.output import Output
 from agenttape_core.tools.verify.replays import Replays
-from agenttape_core.tools.verify.result import Run, RunDifference, Verification
+from agenttape_core.tools.verify.result import RECORDING, Run, RunDifference, Verification
 
 
 def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verification:
@@ -26,7 +27,10 @@ def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verifica
     with replays:
         produced = replays.each(surroundings)
         redactor = _redactor(produced)
-        differences = _differences(produced, surroundings, redactor, replays)
+        differences = [
+            *_differences(produced, surroundings, redactor, replays),
+            *_from_recording(produced, redactor),
+        ]
     first = produced[0]
     outcomes = [redactor.text(printable(one.outcome)) for one in produced]
     return Verification(
@@ -65,6 +69,17 @@ def _differences(
             causes = causes_of(found, surroundings[0], surroundings[number - 1], differing)
             return [
                 RunDifference(place.what, place.first, place.other, (1, number), causes[place.what]) for place in found
+            ]
+    return []
+
+
+def _from_recording(produced: Sequence[Output], redactor: Redactor) -> list[RunDifference]:
+    """Return how the first replay that departs from the recording does so."""
+    for number, one in enumerate(produced, start=1):
+        if found := departures(one, redactor):
+            return [
+                RunDifference(place.what, place.first, place.other, (RECORDING, number), NOT_AS_RECORDED)
+                for place in found
             ]
     return []
 

@@ -10,14 +10,19 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from typing import Any, cast
 
 _THRESHOLDS = (10, 100, 5_000, 50_000)
 _OBJECTS = 20_000
+_FIRST = 2_000
 _BYTES = 500
 """The most that one object takes: those that are larger come from elsewhere than small objects of the program."""
 _LATE = 0.002
 """Seconds by which something is late at most."""
+
+_ROUNDS = 5
+"""Rounds that a loop makes more for a call, at most."""
 
 _sleep = time.sleep  # the real one, taken before any session
 
@@ -48,8 +53,15 @@ class Memory:
             made.append(bytes(self._random.randrange(_BYTES)))
             if self._random.random() < 0.1:  # noqa: PLR2004 - a tenth
                 made.append(_Hole())
+        self._kept += made[:_FIRST]  # they lie where the next objects would
         self._random.shuffle(made)
         self._kept += made[: len(made) // 3]
+
+
+def _go_round(loop: asyncio.AbstractEventLoop, rounds: int) -> None:
+    """Keep a loop going for some rounds, by callbacks that belong to no session."""
+    if rounds:
+        loop.call_soon(_go_round, loop, rounds - 1, context=Context())
 
 
 def delay(seed: int) -> Callable[[object], None]:
@@ -59,8 +71,8 @@ def delay(seed: int) -> Callable[[object], None]:
         seed: Of the delays.
 
     Returns:
-        A watcher of crossings, which delays calls in threads. In an event loop it delays nothing: there the program
-        decides what comes first, unless it waits for a thread.
+        A watcher of crossings, which delays calls. In an event loop it gives the loop some rounds more besides, in
+        which nothing of the program happens, so that what is counted in rounds comes later.
     """
     rng = random.Random(seed)  # noqa: S311 - no secret
 
@@ -91,9 +103,11 @@ def delay(seed: int) -> Callable[[object], None]:
     cast("Any", threading.Thread).run = run_late
 
     def called(_: object) -> None:
+        pause()
         try:
-            asyncio.get_running_loop()
+            loop = asyncio.get_running_loop()
         except RuntimeError:
-            pause()
+            return
+        _go_round(loop, rng.randrange(_ROUNDS))
 
     return called

@@ -1,0 +1,169 @@
+"""Programs that `verify` replays with old defects put back, by undoing what corrects them.
+
+Only child processes import this with `PUT_BACK` set: there, each program runs without what it depends on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from agenttape_core import CassetteMissError, boundary, use_cassette
+from agenttape_core.freeze.frozen import Frozen
+from agenttape_core.freeze.readings import ReadingLog
+from agenttape_core.freeze.references import References
+from agenttape_core.session.schedule import Schedule
+from agenttape_core.session.served_crossing import ServedCrossing
+from agenttape_core.session.taking_turns import Strands
+
+NAMES = "abc"
+"""In the reverse of the order in which they are answered when the programs are recorded."""
+
+
+class Service:
+    """Answers one after the other, the last one first."""
+
+    def __init__(self, event: type[asyncio.Event | threading.Event]) -> None:
+        self.turns: Any = {name: event() for name in NAMES}
+        self.turns[NAMES[-1]].set()
+
+    def answered(self, name: str) -> None:
+        """Let the one before answer."""
+        self.turns[NAMES[NAMES.index(name) - 1]].set()
+
+
+async def race() -> list[str]:
+    """Return answers as they come."""
+    service, came = Service(asyncio.Event), []
+
+    @boundary
+    async def ask(name: str) -> str:
+        await service.turns[name].wait()
+        return name
+
+    for answer in asyncio.as_completed(map(ask, NAMES)):
+        came.append(await answer)
+        service.answered(came[-1])
+    return came
+
+
+def race_of_threads() -> list[str]:
+    """Return answers as threads get them."""
+    service, came = Service(threading.Event), []
+
+    @boundary
+    def ask(name: str) -> str:
+        service.turns[name].wait()
+        return name
+
+    def one(name: str) -> None:
+        came.append(ask(name))
+        time.sleep(0.002)  # in the recording, whose times tell moments that are further apart than a millisecond
+        service.answered(name)
+
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        for name in NAMES:
+            pool.submit(one, name)
+    return came
+
+
+async def timeout() -> str:
+    """Give up."""
+
+    @boundary
+    async def ask() -> None:
+        await asyncio.Event().wait()
+
+    try:
+        return str(await asyncio.wait_for(ask(), 0.01))
+    except (TimeoutError, CassetteMissError) as error:
+        return type(error).__name__
+
+
+async def naps() -> list[float]:
+    """Return how long naps side by side take."""
+
+    @boundary
+    def seconds(number: int) -> float:
+        return 0.01 * number
+
+    began = time.time()
+
+    async def nap(number: int) -> float:
+        await asyncio.sleep(seconds(number))
+        return round(time.time() - began, 3)
+
+    return await asyncio.gather(*map(nap, range(1, 4)))
+
+
+@dataclasses.dataclass
+class Note:
+    """What is written, and when: by a clock that the class has held since it was defined."""
+
+    made: float = dataclasses.field(default_factory=time.time)
+
+
+def note() -> float:
+    """Return when a note is made."""
+    return Note().made
+
+
+def _no_line(_: Schedule, loop: Any = None) -> None:
+    return None
+
+
+def _add_up(self: Frozen, seconds: float, **_: float) -> None:
+    vars(self)["_passed"] = self.passed + seconds
+
+
+def _without_script(begin: Callable[..., None]) -> Callable[..., None]:
+    return lambda self, recorded, **how: begin(self, recorded, **{**how, "imposes": False})
+
+
+@contextmanager
+def _put_back(*undone: tuple[type, str, object]) -> Iterator[None]:
+    """While inside, undo corrections, if this is a child process that is to."""
+    patches = [patch.object(*each) for each in undone] if "PUT_BACK" in os.environ else []
+    for each in patches:
+        each.start()
+    try:
+        yield
+    finally:
+        for each in patches:
+            each.stop()
+
+
+PROGRAMS: dict[str, tuple[Callable[[], Any], tuple[tuple[type, str, object], ...]]] = {
+    "race": (race, ((Schedule, "line", _no_line),)),
+    "threads": (race_of_threads, ((Strands, "__init__", _without_script(Strands.__init__)),)),
+    "timeout": (timeout, ((ServedCrossing, "was_cancelled", False),)),
+    "naps": (naps, ((Frozen, "pass_time", _add_up), (ReadingLog, "recorded", lambda *_: {}))),
+    "note": (note, ((References, "swap_in", lambda _: None),)),
+}
+"""The programs, each with what it depends on, and what stands in its place when that is undone."""
+
+
+def all_programs() -> dict[str, Any]:
+    """Run each of the programs under a cassette of its own, and return what each returns."""
+    found = {}
+    for name, (program, undone) in PROGRAMS.items():
+        with _put_back(*undone):
+            try:
+                found[name] = _run(name, program)
+            except CassetteMissError as miss:
+                found[name] = str(miss).partition("\n")[0]
+    return found
+
+
+def _run(name: str, program: Callable[[], Any]) -> Any:
+    with use_cassette(name, mode="once"):
+        value = program()
+        return asyncio.run(value) if asyncio.iscoroutine(value) else value

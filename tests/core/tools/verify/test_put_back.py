@@ -1,0 +1,52 @@
+"""`verify` finds old defects of replays when they are put back, also where all replays are wrong in the same way."""
+
+from __future__ import annotations
+
+import pytest
+
+from agenttape_core import Verification, verify
+
+from . import put_back
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def verified(tmp_path_factory: pytest.TempPathFactory) -> tuple[Verification, Verification]:
+    """What is found of all programs as they are, and of all with what they depend on undone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("put_back"))
+        recorded = put_back.all_programs()
+        assert recorded["race"] == recorded["threads"] == ["c", "b", "a"]
+        assert recorded["timeout"] == "TimeoutError"
+        sound = verify(put_back.all_programs, times=2, vary={"schedule", "earlier_replays"})
+        patch.setenv("PUT_BACK", "1")
+        return sound, verify(put_back.all_programs, times=2, vary=set())
+
+
+def test_nothing_put_back(verified: tuple[Verification, Verification]) -> None:
+    """As they are, all programs replay as recorded, in whatever schedule."""
+    assert verified[0].ok, str(verified[0])
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        ("race.yaml", "order of answers"),
+        ("threads.yaml", "order of threads"),
+        ("timeout.yaml", "calls without a recording"),
+        ("naps.yaml", "times read by run/naps/nap#3 tests"),
+    ],
+)
+def test_departures_from_the_recording(where: str, what: str, verified: tuple[Verification, Verification]) -> None:
+    """Where order, cancellation and clock are not those of the recording, this is found, although replays agree."""
+    found = [each for each in verified[1].differences if each.what.startswith(f"{what} of {where}")]
+    assert [(each.runs, each.cause.name) for each in found] == [((0, 1), "not as recorded")]
+    assert "  recorded  " in str(found[0])
+
+
+def test_clocks_bound_before_the_session(verified: tuple[Verification, Verification]) -> None:
+    """A default that is not frozen differs from replay to replay, and the advice names it."""
+    found = next(each for each in verified[1].differences if each.what == "return value at $.note")
+    assert found.cause.name == "nothing varied"
+    assert "default_factory" in found.cause.remedy
