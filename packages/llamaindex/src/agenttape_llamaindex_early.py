@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -71,7 +72,7 @@ def workflows() -> Iterator[None]:
     Core connects it as soon as `llama_index` is imported. A program may have a package of its own that is called
     `workflows`; for that, nothing is imported.
     """
-    if _is_of_llamaindex():
+    if "llama_index" not in sys.modules and _is_of_llamaindex():
         importlib.import_module("llama_index")
     yield
 
