@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agenttape_core.matching import Position, rank_name, task_branch
+from agenttape_core.matching import Position, current_branch, rank_name, task_branch
 from agenttape_core.session.context import context_session, current_session
 from agenttape_core.session.executed_crossing import executing
 from agenttape_core.session.session import Session
@@ -59,6 +59,21 @@ def register_scope(provider: Callable[[], str | None]) -> None:
     An integration that registers a position need not: the branches below a position are told apart by themselves.
     """
     _scopes.append(provider)
+
+
+def scope_seen() -> str:
+    """Return a name of the part of the run that the caller is in, without giving it a branch of its own.
+
+    To name a branch is to begin it, and so to number those that begin after it: see `current_scope`. Tasks without a
+    branch of their own have the name of the one that they were begun in.
+    """
+    for provider in _scopes:
+        scope = provider()
+        if scope is not None:
+            return scope
+    session, branch = current_session(), current_branch()
+    address = here(session).address if session is not None else ""
+    return f"{address}|{branch.name}" if branch is not None else address
 
 
 def current_scope() -> str:

@@ -19,7 +19,7 @@ from agenttape_core.matching import Branch, current_branch, enter_branch
 from agenttape_core.session.context import current_session
 from agenttape_core.session.giving_up import Work
 from agenttape_core.session.origins import origin_here
-from agenttape_core.session.positions import current_scope, here
+from agenttape_core.session.positions import here, scope_seen
 from agenttape_core.session.scopes import Origin
 from agenttape_core.session.session import SCOPES
 from agenttape_core.session.strands import current_strand, in_loop
@@ -101,7 +101,7 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
     @functools.wraps(real)
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if wrapped.is_base:
-            work = Work(self, current_scope() if current_strand() is not None and in_loop() else "")
+            work = Work(self, scope_seen() if current_strand() is not None and in_loop() else "")
             future = begin(self, fn, functools.partial(work.do, fn), args, kwargs)
             work.watch(future)
             return future
