@@ -102,7 +102,8 @@ class _Chain:
 
 
 _chains: ContextVar[_Chain | None] = ContextVar("agenttape_chains", default=None)
-_announced: ContextVar[tuple[tuple[ref[RunTree], Run], ...]] = ContextVar("agenttape_announced", default=())
+_announced: ContextVar[tuple[tuple[ref[RunTree], UUID], ...]] = ContextVar("agenttape_announced", default=())
+"""The model calls whose runs have begun in a context, and the trees that they are in."""
 
 
 class RunTree(InlineHandler):
@@ -138,14 +139,16 @@ class RunTree(InlineHandler):
     def announced_model(self) -> Run | None:
         """Return the run of the model call that was last announced in this context, and forget the announcement.
 
-        `stream` tells its callbacks the run id, but not the leaf method that it then calls.
+        `stream` tells its callbacks the run id, but not the leaf method that it then calls. A call that another task
+        has made for this context was announced here, and ended there: its run is no longer open.
         """
-        waiting = _announced.get()
-        mine = next((entry for entry in waiting if entry[0]() is self), None)
-        if mine is None:
+        announced = _announced.get()
+        if not announced:
             return None
+        waiting = [entry for entry in announced if entry[0]() is not self or entry[1] in self._runs]
+        mine = next((entry for entry in waiting if entry[0]() is self), None)
         _announced.set(tuple(entry for entry in waiting if entry is not mine))
-        return mine[1]
+        return self.run(mine[1]) if mine is not None else None
 
     def _forget_announced(self) -> None:
         waiting = _announced.get()
@@ -287,8 +290,8 @@ class RunTree(InlineHandler):
     ) -> None:
         """Begin a call of a chat model, and announce its run to the leaf method."""
         name = model_name(serialized, kwargs)
-        run = self._begin(run_id, parent_run_id, name, *_tagged(kwargs), params=invocation_params)
-        _announced.set((*_announced.get(), (ref(self), run)))
+        self._begin(run_id, parent_run_id, name, *_tagged(kwargs), params=invocation_params)
+        _announced.set((*_announced.get(), (ref(self), run_id)))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End a model call."""

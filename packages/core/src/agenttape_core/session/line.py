@@ -314,7 +314,9 @@ class Line:
         callback = handle._callback  # noqa: SLF001
         if type(callback) is Posted and callback.is_result and callback.work.line is self:
             self.job_is_over(callback.work.number)
-        if owner is None:
+        if (
+            owner is None or not self._is_open
+        ):  # it has ended what was awaited: the steps of what comes next begin later
             return
         if owner is PROGRAM:
             self._steps += 1
