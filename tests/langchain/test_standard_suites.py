@@ -63,5 +63,5 @@ def test_suites_pass(tmp_path: Path) -> None:
 
 def snapshots(folder: Path) -> str:
     """The serialised models that the plain run saw, of the provider's own client and of a taped one."""
-    (file,) = folder.glob("*.ambr")
+    (file,) = (folder / "snapshots").glob("*.ambr")
     return file.read_text(encoding="utf-8")

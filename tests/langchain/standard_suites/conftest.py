@@ -110,7 +110,8 @@ def snapshot(snapshot: SnapshotAssertion, request: pytest.FixtureRequest) -> Sna
     """Compare a serialised model with what it was in the plain run."""
     from syrupy.extensions.amber import AmberSnapshotExtension
 
-    folder = str(request.config.getoption("--suite-folder"))
+    # A folder of their own: syrupy compares each file beside its snapshots with each test.
+    folder = str(request.config.getoption("--suite-folder") / "snapshots")
     here = type("Here", (AmberSnapshotExtension,), {"dirname": classmethod(lambda *_, **__: folder)})
     return snapshot.use_extension(here)
 
