@@ -4,6 +4,8 @@ A block that begins with ```` ```console {project="pytest_project"} ```` runs in
 which the blocks of a page share. Its commands begin with `$ `. A project that is no example begins as an empty folder,
 and a block such as ```` ```python {project="trip" file="agent.py"} ```` is a file that the reader writes there. To
 write the output anew after an edit: `pytest tests/docs/test_console.py --update-examples`.
+
+The commands `agenttape` and `pytest` run in forks of one process that has loaded other people's packages (`forks.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from pathlib import Path
 
 import pytest
 
+from . import forks
+
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,10 +30,29 @@ BLOCK = re.compile(
     r'^```\w+ \{project="(?P<project>\w+)"(?: file="(?P<file>[^"]+)")?\}\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL
 )
 PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
+LOADED = ("pydantic", "pytest", "rich.table", "yaml", "langchain.agents", "langchain_openai")
+"""Packages that many commands load, and none of ours."""
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give a folder of commands that begin with the packages loaded."""
+    folder = tmp_path_factory.mktemp("commands")
+    address = str(folder / "socket")
+    forks.shims(folder / "bin", address, "agenttape", "pytest")
+    command = [sys.executable, forks.__file__, address, *LOADED]
+    pipe = subprocess.PIPE  # also for errors: streams of a file could be sought, and those of the commands cannot
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield folder / "bin"
+        process.terminate()
 
 
 @pytest.fixture
-def environment(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+def environment(
+    page: Path, tmp_path: Path, commands: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
     """The environment of a reader's shell, in which the examples' server stands for OpenAI's service."""
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     with import_module("weather_agent.server").OpenAILoopback() as server:
@@ -37,7 +60,7 @@ def environment(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
         yield {
             **kept,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
             "OPENAI_BASE_URL": server.base_url,
             "OPENAI_API_KEY": "any-text",
             "GIT_CONFIG_GLOBAL": os.devnull,

@@ -1,0 +1,78 @@
+"""A process that has loaded what takes long, and forks itself for each command: `python forks.py SOCKET MODULE …`.
+
+The shims that `shims` writes stand for installed commands on the `PATH`. Such a command runs the script that it stands
+for, in its own folder, environment and streams, as a new process would; only that the modules are loaded.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import runpy
+import socket
+import sys
+from importlib import import_module
+from pathlib import Path
+
+SHIM = """#!{python} -ISE
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    about = json.dumps([[{script!r}, *sys.argv[1:]], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(server, [len(about).to_bytes(4, "big")], [0, 1, 2])
+    server.sendall(about)
+    os._exit((server.recv(1) or b"\\xff")[0])
+"""
+
+
+def shims(folder: Path, address: str, *names: str) -> None:
+    """Write a command of each name into the folder; it has the process at the address run the installed one."""
+    folder.mkdir()
+    for name in names:
+        script = Path(sys.executable).with_name(name)
+        shim = folder / name
+        shim.write_text(SHIM.format(python=sys.executable, address=address, script=str(script)), encoding="utf-8")
+        shim.chmod(0o755)
+
+
+def next_command(address: str) -> list[str]:
+    """Wait for commands; return in a fork for each of them, and never in the process itself, until it is terminated."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(address)
+        server.listen()
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        while True:
+            connection, _ = server.accept()
+            if os.fork() == 0:
+                break
+            connection.close()
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                """Let those go that have ended."""
+    with connection:
+        size, streams, *_ = socket.recv_fds(connection, 4, 3)
+        with connection.makefile("rb") as sent:
+            argv, folder, environment = json.loads(sent.read(int.from_bytes(size, "big")))
+        command = os.fork()
+        if command:
+            for stream in (*streams, 0, 1, 2):
+                os.close(stream)  # or a reader at the other end of a pipe waits for this process, too
+            connection.sendall(bytes([os.waitstatus_to_exitcode(os.waitpid(command, 0)[1]) & 0xFF]))
+            os._exit(0)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    return list(argv)
+
+
+if __name__ == "__main__":
+    for module in sys.argv[2:]:
+        import_module(module)
+    gc.freeze()  # what is loaded stays, in each fork
+    sys.argv = next_command(sys.argv[1])
+    sys.path[0] = str(Path(sys.argv[0]).parent)
+    runpy.run_path(sys.argv[0], run_name="__main__")
