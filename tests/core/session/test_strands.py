@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -286,6 +288,83 @@ def test_what_waits_for_another_thread_is_not_waited_for(monkeypatch: pytest.Mon
         recorded = waiting(Slow())
     with use_cassette("c", mode="none"):
         assert waiting(Slow()) == recorded == ["answer to other", "handled"]
+
+
+def test_a_thread_that_spins_until_another_one_has_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that goes on for ever while all others wait for its next call is told, and nothing hangs."""
+    from agenttape_core.session import taking_turns
+
+    monkeypatch.setattr(taking_turns, "_ENDLESS", 0.1)
+
+    def program(world: Slow, *, spins: bool) -> list[str]:
+        out: list[str] = []
+        may_go_on = threading.Event()
+
+        def other() -> None:
+            if not spins:
+                may_go_on.wait()
+            out.append(world.ask("other"))
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        while spins and not out:
+            pass
+        last = world.ask("last")
+        may_go_on.set()
+        thread.join()
+        return [*out, last]
+
+    with use_cassette("c", mode="all"):
+        recorded = program(Slow(), spins=False)
+    with use_cassette("c", mode="none") as session:
+        assert program(Slow(), spins=True) == recorded
+
+    assert session.report.disorder
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="Windows has no such signals")
+def test_a_signal_handler_may_make_a_call_while_its_thread_waits_for_the_turn() -> None:
+    """A handler that makes a call runs where the main thread waits for its turn; both go on."""
+    world = Slow()
+    out: list[str] = []
+
+    def handle(*_: object) -> None:
+        out.append(world.ask("handled"))
+
+    def other() -> None:
+        world.ask("other")
+        signal.raise_signal(signal.SIGUSR1)
+        while not out:
+            pass
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with use_cassette("c", mode="all"):
+            thread = threading.Thread(target=other)
+            thread.start()
+            for number in range(5):
+                world.ask(f"beside {number}")
+            thread.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert "answer to handled" in out
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_that_is_forked_beside_threads_has_threads_of_its_own() -> None:
+    """The child of a fork within a session begins threads, fills pools and waits for them as in any program."""
+
+    def forked(name: str) -> tuple[str, int]:
+        child = os.fork()
+        if not child:
+            with ThreadPoolExecutor(2) as pool:
+                os._exit(sum(pool.map(abs, (1, -2))))
+        return Slow().ask(name), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    with use_cassette("c", mode="all"), ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(forked, "ab")) == [("answer to a", 3), ("answer to b", 3)]
 
 
 @pytest.mark.parametrize("text", ["1", "0*0", "0..1", "0 0.x", "0,1", "0.1*"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -43,8 +44,14 @@ class _WaitersLock:
         self._lock.release()
 
 
+_WAIT = threading.Condition.wait.__code__
+
+
 def _allocate_lock() -> Any:
-    return _WaitersLock() if current_strand() is not None else _thread.allocate_lock()
+    """Make a lock for `threading`, which has others than those of waits: in the child of a fork, for example."""
+    if current_strand() is not None and sys._getframe(1).f_code is _WAIT:  # noqa: SLF001 - the only way to tell
+        return _WaitersLock()
+    return _thread.allocate_lock()
 
 
 def _joining(real: Callable[..., None]) -> Callable[..., None]:

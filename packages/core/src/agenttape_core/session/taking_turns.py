@@ -19,14 +19,16 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
+from time import monotonic, process_time
 from typing import Any
 
 from agenttape_core.session.interleaving import ROOT, Notes, Script, creator_of, outwards, strand_of
 from agenttape_core.session.strands import AWAY, BLOCKING, HERE, NEW, OVER, RUNNING, WAITING, Strand, in_loop
 
 _POLL = 0.005
-"""Seconds between two looks of those who wait for the turn."""
+"""Seconds between two looks after the turn."""
+_LATE = 0.003
+"""Seconds by which a look comes late where another thread had the interpreter, or the machine was busy."""
 _BLOCKED = 0.01
 """Seconds after which the turn is taken from a holder whose code does not go on."""
 _LONG = 0.1
@@ -37,6 +39,8 @@ _SETTLED = 0.1
 """Seconds for which a replay waits for a strand that comes only if another one wakes it, and all others wait."""
 _GRACE = 0.5
 """Seconds for which a replay waits for a strand that does not go on."""
+_ENDLESS = 3.0
+"""Seconds of processor time after which code that goes on, while all others wait for it, counts as spinning."""
 _QUANTUM = 0.0005
 """Seconds for which a strand may pass gate after gate while others wait, when recording."""
 _TRIES = 8
@@ -63,13 +67,13 @@ class Strands:
         self._script = Script(recorded) if imposes and recorded else None
         self._notes = Notes() if notes else None
         self._tell = tell
-        self._lock = _thread.allocate_lock()
+        self._lock = _thread.RLock()  # signal handlers and finalizers may come to a gate while their thread is inside
         self._live: dict[str, Strand] = {}
         self._waiting: dict[Strand, None] = {}
         self._holder: Strand | None = None
         self._since = 0.0
         self._looks: dict[int, tuple[int, int]] = {}
-        self._granted = self._asleep_since = 0.0
+        self._granted = self._asleep_since = self._spent_since = self._looked = 0.0
         self._root: Strand | None = None
         self._over: set[str] = set()
         self._silent: set[str] = set()
@@ -100,7 +104,7 @@ class Strands:
             self.is_on, self.has_ended = False, True
             waiting, self._waiting = list(self._waiting), {}
             for strand in waiting:
-                strand.wake.release()
+                _wake(strand)
         root = self._root
         if root is not None and HERE.strand is root:
             HERE.strand = root.outer
@@ -202,7 +206,7 @@ class Strands:
             waiting = list(self._waiting) if not self.is_on else []
             for strand in waiting:
                 del self._waiting[strand]
-                strand.wake.release()
+                _wake(strand)
             self._grant()
 
     # -- gates -------------------------------------------------------------------------------------------------
@@ -225,7 +229,7 @@ class Strands:
         if not self._forked:
             return
         strand = self._mine()
-        if strand is None:
+        if strand is None or self._lock._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - nothing public tells
             return
         with self._lock:
             if is_call:
@@ -241,18 +245,34 @@ class Strands:
                 self._holder = None
             strand.state = WAITING
             self._waiting[strand] = None
-            if not self._waiting_turned(strand):
-                return
-        while not _acquire(strand.wake, True, _POLL):
-            self._look()
+            _acquire(strand.wake, False)  # what is left of a wait that was interrupted
+            self._grant()
+        try:
+            self._wait(strand)
+        except BaseException:  # of a signal handler
+            with self._lock:
+                self._waiting.pop(strand, None)
+                strand.state = AWAY if self._holder is not strand else RUNNING
+            raise
 
-    def _waiting_turned(self, strand: Strand) -> bool:
-        """Give the turn to whoever is next; false if that is the one who asks."""
-        self._grant()
-        if self._holder is strand:
-            strand.wake.acquire()  # it was woken already
-            return False
-        return True
+    def _wait(self, strand: Strand) -> None:
+        """Wait for the turn. Those who wait look after it by turns."""
+        while True:
+            seconds = _POLL * (len(self._waiting) or 1)
+            since = monotonic()
+            if _acquire(strand.wake, True, seconds) or not self._still_waits(strand):
+                return
+            self._look(is_late=monotonic() - since - seconds > _LATE)
+
+    def _still_waits(self, strand: Strand) -> bool:
+        """Return whether a strand has to wait for the turn, also after a signal handler passed gates meanwhile."""
+        with self._lock:
+            if not self.is_on or self._holder is strand:
+                return False
+            if strand not in self._waiting and not _acquire(strand.wake, False):
+                strand.state = WAITING
+                self._waiting[strand] = None
+            return strand in self._waiting
 
     def leave_turn(self, strand: Strand, state: int) -> None:
         """Let others have the turn."""
@@ -302,11 +322,12 @@ class Strands:
         del self._waiting[strand]
         self._hold(strand)
         self._passes(strand)
-        strand.wake.release()
+        _wake(strand)
 
     def _hold(self, strand: Strand) -> None:
         self._holder, strand.state = strand, RUNNING
         self._granted = self._since = self._asleep_since = monotonic()
+        self._spent_since = process_time()
         self._looks.clear()
 
     def _next(self) -> Strand | None:
@@ -383,10 +404,19 @@ class Strands:
         first = script.first_of({strand.label for strand in self._waiting})
         return next((strand for strand in self._waiting if strand.label == first), None)
 
-    def _look(self) -> None:
-        """Look after the turn, while waiting for it."""
+    def _look(self, *, is_late: bool) -> None:
+        """Look after the turn, while waiting for it.
+
+        Args:
+            is_late: Whether the look comes late: perhaps the holder waits for the interpreter, as this thread did.
+        """
         with self._lock:
             now = monotonic()
+            if now - self._looked < _POLL / 2:
+                return
+            self._looked = now
+            if is_late:
+                self._asleep_since = now
             if self._holder is not None:
                 if self._is_given_up(self._holder, now):
                     self._holder.state = AWAY
@@ -422,7 +452,8 @@ class Strands:
             strand for strand in self._live.values() if strand.state != WAITING and not self._cannot_begin(strand)
         )
         limit = _SETTLED if all(strand.state == BLOCKING for strand in others) else _GRACE
-        if self._go_on(tuple(strand for strand in others if strand.thread)):
+        is_endless = process_time() - self._spent_since > _ENDLESS
+        if self._go_on(tuple(strand for strand in others if strand.thread)) and not is_endless:
             self._since = now
         if now - self._since <= limit:
             return
@@ -432,7 +463,13 @@ class Strands:
             del self._waiting[strand]
             self._hold(strand)
             self._passes(strand)
-            strand.wake.release()
+            _wake(strand)
+
+
+def _wake(strand: Strand) -> None:
+    """Wake a strand that waits for the turn, or will find that it need not wait."""
+    if strand.wake.locked():
+        strand.wake.release()
 
 
 def _is_runnable(strand: Strand) -> bool:
