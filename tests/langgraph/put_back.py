@@ -1,22 +1,34 @@
-"""Programs that `verify` replays with an old defect put back, by undoing what corrects it.
+"""Programs that `verify` replays with old defects put back, by undoing what corrects them.
 
-Only child processes import this with `PUT_BACK` set, before they open a session.
+Only child processes import this with `PUT_BACK` set: there, each program runs without what it depends on.
 """
 
 from __future__ import annotations
 
+import operator
 import os
-from typing import Any
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Annotated, Any, TypedDict
+from unittest.mock import patch
 
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
 
+from agenttape_core import boundary, use_cassette
+from agenttape_core.session.recorded_runs import RecordedRuns
+from agenttape_core.session.taking_turns import Strands
 from agenttape_langchain import ambient
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
+THREADS = ["ann", "ben", "cem", "dia", "eva"]
+BRANCHES = "abc"
 if "PUT_BACK" in os.environ:
-    vars(ambient)["keeping_order"] = lambda merge: merge
+    vars(ambient)["keeping_order"] = lambda merge: merge  # before the first session, which takes it
 
 
 def merged_handlers() -> list[Any]:
@@ -30,3 +42,69 @@ def merged_handlers() -> list[Any]:
     graph = builder.add_edge(START, "judge 0").compile(checkpointer=InMemorySaver())
     list(graph.stream({"messages": [("user", "Good?")]}, CONFIG, stream_mode="messages", subgraphs=True))
     return [message.id for message in graph.get_state(CONFIG).values["messages"]]
+
+
+def conversations() -> dict[str, str]:
+    """Return what each of several conversations is told, which begin in another order in each process."""
+    told: list[str] = []
+
+    @boundary
+    def greet() -> str:
+        told.append("once more")
+        return f"Hello for the {len(told)}. time"
+
+    def answer(_: MessagesState) -> Any:
+        return {"messages": [("ai", greet())]}
+
+    graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").compile()
+    answers = {
+        thread: graph.invoke({"messages": [("user", "Hi")]}, {"configurable": {"thread_id": thread}})
+        for thread in set(THREADS)
+    }
+    return {thread: answers[thread]["messages"][-1].content for thread in THREADS}
+
+
+class _Found(TypedDict, total=False):
+    found: Annotated[list[str], operator.add]
+
+
+def branches() -> list[Any]:
+    """Return what parallel branches stream; when recorded, the last one is answered first."""
+    turns = {name: threading.Event() for name in BRANCHES}
+    turns[BRANCHES[-1]].set()
+
+    @boundary
+    def find(name: str) -> str:
+        turns[name].wait()
+        return name
+
+    def branch(name: str) -> Callable[[_Found], _Found]:
+        def node(_: _Found) -> _Found:
+            get_stream_writer()(find(name))
+            time.sleep(0.002)  # in the recording, whose times tell moments that are further apart than a millisecond
+            turns[BRANCHES[BRANCHES.index(name) - 1]].set()
+            return {"found": [name]}
+
+        return node
+
+    builder = StateGraph(_Found)
+    for name in BRANCHES:
+        builder.add_node(name, branch(name)).add_edge(START, name)
+    return list(builder.compile().stream({"found": []}, stream_mode="custom"))
+
+
+def _without_order(begin: Callable[..., None]) -> Callable[..., None]:
+    return lambda self, recorded, **how: begin(self, recorded, **{**how, "imposes": False})
+
+
+def in_order() -> dict[str, Any]:
+    """Run what depends on an order, each program under a cassette of its own, and return what each returns."""
+    with ExitStack() as undone:
+        if "PUT_BACK" in os.environ:
+            undone.enter_context(patch.object(RecordedRuns, "begin", lambda _, begin, *_given: begin()))
+            undone.enter_context(patch.object(Strands, "__init__", _without_order(Strands.__init__)))
+        found: dict[str, Any] = {}
+        for program in (conversations, branches):
+            with use_cassette(program.__name__, mode="once"):
+                found[program.__name__] = program()
+        return found

@@ -25,3 +25,15 @@ def test_merged_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     found = verify(put_back.merged_handlers, "ids", times=2, vary={"memory", "earlier_replays"})
     assert found.failure is None
     assert {difference.cause.name for difference in found.differences} == {"memory address"}
+
+
+def test_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conversations that begin in another order and branches that race are found, each with its cause."""
+    monkeypatch.chdir(tmp_path)
+    assert put_back.in_order()["branches"] == ["c", "b", "a"]
+    monkeypatch.setenv("PUT_BACK", "1")
+    found = verify(put_back.in_order, times=2, vary={"hash_seed"})
+    assert found.failure is None
+    conversations = {each.cause.name for each in found.differences if "conversations" in each.what}
+    branches = {each.cause.name for each in found.differences if each.what.startswith("order of threads of branches")}
+    assert (conversations, branches) == ({"hash seed"}, {"not as recorded"}), str(found)
