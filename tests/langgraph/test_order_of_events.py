@@ -98,19 +98,20 @@ def events(version: str) -> Callable[[Any], Awaitable[list[Any]]]:
     return run
 
 
-@pytest.mark.parametrize("run", [streamed, events("v2"), events("v3")], ids=["astream", "v2", "v3"])
-def test_branches_that_stream_at_once_stream_in_the_recorded_order(run: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", [streamed, events("v1"), events("v2"), events("v3")], ids=["astream", "v1", "v2", "v3"])
+@pytest.mark.parametrize("beside", [0, 2], ids=["in tasks", "and in threads"])
+def test_branches_that_stream_at_once_stream_in_the_recorded_order(run: Any, beside: int, tmp_path: Path) -> None:
     """Chunks of models that answer at the same times come in the same order, twice in a row."""
     model = Words(random=random.Random(7))
-    for number in range(3):
+    for number in range(2):
         path = tmp_path / f"{number}.yaml"
         model.gone = False
         with use_cassette(path, mode="all"):
-            recorded = asyncio.run(run(graph(model)))
+            recorded = asyncio.run(run(graph(model, beside=beside)))
         model.gone = True
         for _ in range(2):
             with use_cassette(path) as session:
-                replayed = asyncio.run(run(graph(model)))
+                replayed = asyncio.run(run(graph(model, beside=beside)))
             assert replayed == recorded
             assert session.report.disorder == ()
 

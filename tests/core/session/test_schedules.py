@@ -164,6 +164,19 @@ async def threads(service: Service) -> Any:
     return log
 
 
+async def threads_alone(service: Service) -> Any:
+    """Work in threads, and call nothing until that is done; then go by the order in which it was."""
+    log: list[str] = []
+
+    async def work(name: str) -> None:
+        for turn in range(3):
+            name_again = await asyncio.to_thread(service.work, f"{name}{turn}")
+            log.append(name_again)
+
+    await asyncio.gather(*map(work, "stu"))
+    return [*log, await service.ask(f"after {log}")]
+
+
 async def posts(service: Service) -> Any:
     """Let a thread speak to the loop while it works."""
     log: list[str] = []
@@ -217,7 +230,7 @@ async def timeouts(service: Service) -> Any:
     return log
 
 
-PROGRAMS = (race, shared_state, first_completed, streams, queue, sleeps, threads, posts, group, timeouts)
+PROGRAMS = (race, shared_state, first_completed, streams, queue, sleeps, threads, threads_alone, posts, group, timeouts)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)

@@ -53,6 +53,9 @@ class Scheduled(Record):
 
     calls: list[str]
     """The addresses of the calls, in the order in which they began."""
+    job: str = Field(default="", pattern=r"^(?:[1-9]\d{0,8}\.[1-9]\d{0,8})?$")
+    """The job of a thread with which the group began: `1.2` is the second of the program in its first loop. Empty if it
+    began with a call."""
     order: str = Field(max_length=_MOST)
     """The deliveries. `0` is the call that began first, `c0` its end if it was cancelled; `t0` is the youngest timer,
     `x0` the youngest job of a thread. `0+2` came after two steps of the program, `0=` at once, `0*3` three times."""

@@ -92,10 +92,14 @@ class DeliveryLog:
         """Note that a thread that works for the loop has put something into it; see `timer`."""
         self._entries.append(_Event("job", which=age, is_idle=is_idle))
 
-    def close(self) -> Scheduled | None:
-        """Begin anew, and return the order of what happened; `None` if a replay has the same without being told."""
+    def close(self, job: str) -> Scheduled | None:
+        """Begin anew, and return the order of what happened; `None` if a replay has the same without being told.
+
+        Args:
+            job: The job of a thread with which it began; empty if it began with a call.
+        """
         entries, self._entries = self._entries, []
-        return _Folding(entries).scheduled()
+        return _Folding(entries, job).scheduled()
 
 
 def _is_of_program(crossing: Any) -> bool:
@@ -114,7 +118,8 @@ class _Folding:
     wait. Only what differs from that is kept.
     """
 
-    def __init__(self, entries: Iterable[_Entry]) -> None:
+    def __init__(self, entries: Iterable[_Entry], job: str) -> None:
+        self._job = job
         self._entries = [entry for entry in entries if _happens_again(entry)]
         self._calls: dict[int, tuple[int, str]] = {}
         self._waiting: deque[Logged] = deque()
@@ -132,14 +137,14 @@ class _Folding:
         """True if a replay must be told the order."""
 
     def scheduled(self) -> Scheduled | None:
-        if not any(
-            type(entry) is _Event and entry.call is not None and entry.call.is_executed for entry in self._entries
-        ):
+        calls = [entry.call for entry in self._entries if type(entry) is _Event and entry.call is not None]
+        if not any(call.is_executed for call in calls) and (calls or not self._job):
             return None
         deliveries = list(self._deliveries())
-        if not (self._is_told or self._may_shift(deliveries)) or not self._calls:
+        if not (self._is_told or self._may_shift(deliveries)) or not (self._calls or self._job):
             return None
-        return Scheduled(calls=[address for _, address in self._calls.values()], order=written(deliveries))
+        addresses = [address for _, address in self._calls.values()]
+        return Scheduled(calls=addresses, job=self._job, order=written(deliveries))
 
     def _may_shift(self, deliveries: list[Delivery]) -> bool:
         """Return whether timers may fire in another order in a replay, where calls take no time."""
@@ -173,6 +178,7 @@ class _Folding:
             self._stop_waiting(entry.call)
             return Delivery("cancelled", self._number(entry.call), after)
         self._is_told |= any(self._last.get(id(call), -1) > place for call in self._waiting)
+        self._is_told |= entry.what == "job" and (not entry.is_idle or entry.which > 0)
         return Delivery("timer" if entry.what == "timer" else "job", entry.which, after)
 
     def _begun_before(self, call: Logged) -> Iterator[Logged]:
@@ -210,8 +216,8 @@ def merged(groups: Iterable[Scheduled]) -> list[Scheduled]:
 
 def _joined(first: Scheduled, second: Scheduled) -> Scheduled:
     shifted = [delivery._replace(which=delivery.which + len(first.calls)) for delivery in second.deliveries()]
-    return Scheduled(calls=[*first.calls, *second.calls], order=written([*first.deliveries(), *shifted]))
+    return Scheduled(calls=[*first.calls, *second.calls], job=first.job, order=written([*first.deliveries(), *shifted]))
 
 
 def _is_at_once(group: Scheduled) -> bool:
-    return all(delivery.at_once for delivery in group.deliveries())
+    return not group.job and all(delivery.at_once for delivery in group.deliveries())

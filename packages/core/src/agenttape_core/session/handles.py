@@ -114,6 +114,12 @@ def owner_of(handle: Any, session: object) -> Any:
     return PROGRAM if crossing is None or crossing.session is not session else crossing
 
 
+def is_of_program(session: object) -> bool:
+    """Return True if what happens here is the program of a session, outside of all of its calls."""
+    crossing = EXECUTING.get()
+    return crossing is None or crossing.session is not session
+
+
 def is_idle(loop: Any) -> bool:
     """Return True if a loop has no callback to call but those of `Looking` objects."""
     return not any(

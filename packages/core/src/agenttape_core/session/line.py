@@ -19,6 +19,7 @@ from agenttape_core.session.handles import (
     Posted,
     has_steps,
     is_idle,
+    is_of_program,
     owner_of,
     runs_handles,
 )
@@ -42,6 +43,9 @@ class Scheduling(Protocol):
 
     def script_of(self, address: str) -> Script | None:
         """Return the script of the group that a recording belongs to."""
+
+    def script_of_job(self, job: str) -> Script | None:
+        """Return the script of the group that began with a job of a thread."""
 
     def keep(self, group: Scheduled | None) -> None:
         """Keep what was recorded of a loop."""
@@ -93,10 +97,15 @@ class Line:
         loop: The loop.
         schedule: The schedules of the session.
         session: The session.
+        number: Its number among those of the session.
     """
 
-    def __init__(self, loop: Any, schedule: Scheduling, session: Any) -> None:
+    def __init__(self, loop: Any, schedule: Scheduling, session: Any, number: int) -> None:
         self.loop = loop
+        self._number = number
+        self._began_with = ""
+        """The job with which it began that something was awaited: see `Scheduled.job`."""
+        self._jobs_of_program = 0
         self.schedule = schedule
         self.serial = 0
         """The number of callbacks that the loop has called."""
@@ -146,6 +155,7 @@ class Line:
         if not self._is_open:
             self._is_open = True
             self._has_calls = False
+            self._began_with = ""
             self._steps = self._delivered = 0
             ACTIVE.setdefault(self.loop, []).append(self)
 
@@ -158,7 +168,7 @@ class Line:
         if self._is_open and not self._pending and not (self._has_calls and self._goes_on()):
             self._leave()
             if self._log is not None:
-                self.schedule.keep(self._log.close())
+                self.schedule.keep(self._log.close(self._began_with))
 
     def _goes_on(self) -> bool:
         """Return True if tasks sleep, or do so by turns, or work in threads."""
@@ -192,7 +202,7 @@ class Line:
         """End the line, and let all go on that wait."""
         log, self._log = self._log, None
         if log is not None:
-            self.schedule.keep(log.close())
+            self.schedule.keep(log.close(self._began_with))
         if self._waiting or self._held or self._stash:
             _call_in(self.loop, self._end)
         elif self._is_open:
@@ -246,7 +256,13 @@ class Line:
         """Note that a thread begins to work for the program in this loop, and return the number of the work."""
         self._jobs_made += 1
         self._jobs_open[self._jobs_made] = 1
+        was_open = self._is_open
         self._open()
+        if is_of_program(self._session()):  # a tool that a replay runs through makes jobs of its own
+            self._jobs_of_program += 1
+            if not was_open:
+                self._began_with = f"{self._number}.{self._jobs_of_program}"
+                self._script = self.schedule.script_of_job(self._began_with)
         return self._jobs_made
 
     def job_is_over(self, number: int) -> None:

@@ -10,6 +10,7 @@ loop has nothing else to do, in the order in which calls began to wait.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -69,7 +70,11 @@ class Schedule:
         self._groups: list[Scheduled] = []
         self._of_address: dict[str, Scheduled] = {}
         at_once: dict[str, list[bool]] = {}
+        self._of_job: dict[str, Scheduled] = {}
+        self._numbers = itertools.count(1)
         for group in self._recorded:
+            if group.job:
+                self._of_job.setdefault(group.job, group)
             for address in group.calls:
                 self._of_address.setdefault(address, group)
             for delivery in group.deliveries():
@@ -123,14 +128,18 @@ class Schedule:
         found = self._lines.get(loop)
         if found is None:
             with self._lock:
-                found = self._lines.setdefault(loop, Line(loop, self, session))
+                found = self._lines.get(loop)
+                if found is None:
+                    found = self._lines[loop] = Line(loop, self, session, next(self._numbers))
         return found
 
     def script_of(self, address: str) -> Script | None:
         """Return the script of the group that a recording belongs to."""
-        group = self._of_address.get(address)
-        script = Script(group) if group is not None else None
-        return script if script is not None and script.deliveries else None
+        return _script(self._of_address.get(address))
+
+    def script_of_job(self, job: str) -> Script | None:
+        """Return the script of the group that began with a job of a thread."""
+        return _script(self._of_job.get(job))
 
     def keep(self, group: Scheduled | None) -> None:
         """Keep what was recorded of a loop."""
@@ -166,7 +175,14 @@ class Schedule:
         """Return what was recorded, after what was recorded before and still holds."""
         own = merged(self._groups)
         mine = {address for group in own for address in group.calls}
-        return [group for group in self._recorded if mine.isdisjoint(group.calls)] + own
+        kept = [group for group in self._recorded if mine.isdisjoint(group.calls)]
+        jobs = {group.job for group in kept if group.job}
+        return kept + [group for group in own if group.calls or group.job not in jobs]
+
+
+def _script(group: Scheduled | None) -> Script | None:
+    script = Script(group) if group is not None else None
+    return script if script is not None and script.deliveries else None
 
 
 class _LineTurn:

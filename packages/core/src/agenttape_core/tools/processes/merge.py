@@ -153,6 +153,8 @@ def _header(headers: Sequence[Header]) -> Header:
         environment |= header.freeze.environment
         packages |= header.volatile.packages
     schedule = [group for header in headers for group in header.volatile.scheduled()]
+    if len(headers) > 1:  # each process counts its own jobs
+        schedule = [group.model_copy(update={"job": ""}) for group in schedule if group.calls]
     # Threads of several processes have no order among each other, and each has labels of its own.
     threads = first.volatile.threads if len(headers) == 1 else ""
     volatile = {
