@@ -122,10 +122,15 @@ def is_of_program(session: object) -> bool:
 
 def is_idle(loop: Any) -> bool:
     """Return True if a loop has no callback to call but those of `Looking` objects."""
-    return not any(
-        not handle._cancelled and not isinstance(getattr(handle._callback, "__self__", None), Looking)  # noqa: SLF001
-        for handle in tuple(loop._ready)  # noqa: SLF001 - no public name tells it; other threads add to it
-    )
+    ready = loop._ready  # noqa: SLF001 - no public name tells it
+    if not ready:
+        return True
+    return not _is_to_call(ready[0]) and not any(map(_is_to_call, tuple(ready)))  # other threads add to it
+
+
+def _is_to_call(handle: Any) -> bool:
+    callback = handle._callback  # noqa: SLF001 - no public name tells it
+    return not handle._cancelled and not isinstance(getattr(callback, "__self__", None), Looking)  # noqa: SLF001
 
 
 def has_steps(loop: Any, session: object) -> bool:

@@ -387,7 +387,10 @@ class Line:
     def advance(self) -> None:
         """Deliver what is next, if it is its turn; called when the loop has called a callback."""
         self._is_running = False
-        self._close_if_over()
+        if not self._pending:
+            self._close_if_over()
+        if not (self._waiting or self._held or self._script is not None):
+            return
         while True:
             idle = not self._follows or is_idle(self.loop)
             following = self._script.next if self._script is not None else None

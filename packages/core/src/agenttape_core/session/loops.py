@@ -30,9 +30,11 @@ _real_create = _Loop.create_task
 
 
 def _run(self: Any) -> None:
-    lines = ACTIVE.get(self._loop)
+    lines = ACTIVE.get(self._loop) if ACTIVE else None  # this is done for every callback of every loop
     if lines is None:
         _real_run(self)
+        if not ACTIVE:
+            return
     else:
         now = tuple(lines)
         if any([line.holds(self) for line in now]):  # noqa: C419 - each line has to see it
