@@ -231,7 +231,9 @@ class Line:
         """
         at_once = self._follows and since == self.serial
         if self._log is not None:
-            self._log.came(call, at_once=at_once, is_idle=self._has_no_steps())
+            # A task that begins eagerly may end before its creator goes on, which is no step that waits in the loop.
+            is_eager = at_once and self.loop.get_task_factory() is not None
+            self._log.came(call, at_once=at_once, is_idle=not is_eager and self._has_no_steps())
         if not at_once:
             self._steps = 0
 
