@@ -103,7 +103,7 @@ def noted(message: str, *notes: str) -> ValueError:
         (datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1)),  # noqa: DTZ001 - the difference
         (len, max),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_nothing_that_differs_is_taken_for_equal(first: Any, other: Any) -> None:
     """Values that differ in type, order, a bit, an id, a note or a private field are not equal."""

@@ -77,15 +77,13 @@ def step_from_dict(value: dict[str, Any], *, after: int = -1) -> Step:
 def version_of(header: Header, records: Iterable[dict[str, Any]]) -> int:
     """The oldest format version that has what a file needs, so that older readers can read what they understand.
 
+    What stands in the volatile block does not count: two recordings of the same run differ there, and nowhere else.
+
     Args:
         header: The header.
         records: The records as they are stored, but for their assets.
     """
-    volatile = header.volatile
-    kept = (
-        volatile.turns or volatile.schedule or volatile.readings or volatile.threads or volatile.hash_seed is not None
-    )
-    since_second = header.ignore or header.origin is not None or kept
+    since_second = header.ignore or header.origin is not None
     return FORMAT_VERSION if since_second or any(map(_is_of_second, records)) else _FIRST
 
 
