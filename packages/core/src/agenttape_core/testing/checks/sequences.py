@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from agenttape_core.testing.bench import OTHER, QUESTION, Bench, is_pure
+from agenttape_core.storage import open_cassette, write_cassette
+from agenttape_core.testing.bench import CASSETTE, OTHER, QUESTION, Bench, is_pure
 from agenttape_core.testing.concurrency import Branch, Turns
 from agenttape_core.testing.hooks import Shape
 from agenttape_core.testing.running import expect
@@ -94,9 +95,18 @@ class SequenceChecks(Crowd):
         for shape in self.of_shapes("acall", "astream"):
             with self.record():
                 live = self.ask_in_tasks(shape, World(), BACKWARDS, times=2)
+            self._forget_the_order()
             with self.replay():
                 served = self.ask_in_tasks(shape, gone(), FORWARDS, times=2)
             expect(live == served, f"{shape}: recorded {live}, replayed {served}")
+
+    def _forget_the_order(self) -> None:
+        """Remove from the cassette what a replay imposes an order by, so that only the addresses can tell."""
+        path = self.folder / CASSETTE
+        cassette = open_cassette(path)
+        volatile = cassette.header.volatile.model_copy(update={"schedule": [], "threads": ""})
+        header = cassette.header.model_copy(update={"volatile": volatile})
+        write_cassette(path, header, list(cassette.records()))
 
     def test_cancelled_call_is_cancelled_again(self) -> None:
         """A call that is cancelled is recorded as that, and waits on replay to be cancelled; the session goes on."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -97,13 +98,13 @@ def _runs_loop() -> bool:
 
 
 def _answers(session: BaseSession, answered: Sequence[str]) -> list[str]:
-    """Return the first recorded order of answers that is another now."""
-    met = set(answered)
+    """Return the first recorded order of answers that is another now, of calls that are alone at their address."""
+    times = Counter(answered)
     for group in session.schedule.recorded:
         ended = {d.which: place for place, d in enumerate(group.deliveries()) if d.sender == "call"}
         addresses = [group.calls[which] for which in sorted(ended, key=ended.__getitem__)]
-        recorded, wanted = [at for at in addresses if at in met], set(addresses)
-        now = [at for at in answered if at in wanted]
+        alone = {at for at, count in Counter(addresses).items() if count == times[at] == 1}
+        recorded, now = ([at for at in order if at in alone] for order in (addresses, answered))
         if recorded != now:
             return [" → ".join(recorded), " → ".join(now)]
     return []
