@@ -82,6 +82,8 @@ class Schedule:
                     at_once.setdefault(group.calls[delivery.which], []).append(delivery.at_once)
         self._at_once = {address: iter(flags) for address, flags in at_once.items()}
         self.is_kept = is_kept
+        self.is_on = False
+        """True once the session is entered: for one that never is, as that of a stand-in, nobody follows the loops."""
         self.is_over = False
         self._lock = threading.Lock()
 
@@ -123,7 +125,7 @@ class Schedule:
             except RuntimeError:
                 return None
         session = self._session()
-        if self.is_over or session is None:
+        if not self.is_on or self.is_over or session is None:
             return None
         found = self._lines.get(loop)
         if found is None:
