@@ -28,7 +28,7 @@ OF := tests/core
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick oldest newest openai imports servers check lint types docs site bench viewer clean
+.PHONY: help demo test quick oldest newest openai identical imports servers check lint types docs site bench viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -78,6 +78,9 @@ $(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject
 	$(OPENAI)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OPENAI)/constraints.txt \
 		-e packages/core -e packages/llamaindex --group packages/llamaindex/pyproject.toml:openai
 	@touch $@
+
+identical: $(READY) ## Replay the programs of docs/identical.md as often as it says; `make test` does so four times.
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --replays=20 tests/conformance/identical
 
 imports: $(IMPORTS)/.ready ## Import widely used packages within sessions, record and replay. OF="pandas polars" chooses.
 	$(IMPORTS)/bin/python tests/first_use/run.py $(filter-out tests/%,$(OF))

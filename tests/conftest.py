@@ -27,7 +27,7 @@ __all__ = ["interruptible", "project"]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-settings.register_profile("agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+settings.register_profile("agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25)
 settings.register_profile("quick", settings.get_profile("agenttape"), max_examples=10)
 settings.load_profile("agenttape")
 
@@ -36,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the tests that draw at random draw more."""
     group = parser.getgroup("agenttape's own tests")
     group.addoption("--fuzz-files", type=int, default=1_000, metavar="N", help="damage so many cassettes")
+    group.addoption("--replays", type=int, default=4, metavar="N", help="replay each program so often at most")
     group.addoption("--kills", type=int, default=30, metavar="N", help="kill so many recording processes")
 
 
