@@ -159,6 +159,7 @@ class MethodReference:
             return stand_in(cls, *args, **kwargs)
 
         self._choosing = make(choosing)
+        ctypes.pythonapi.Py_IncRef(_OBJECT(self._choosing))  # C may go on calling it while Python clears its modules
         self._address = ctypes.cast(self._choosing, _Address).value
 
     @property
