@@ -58,6 +58,7 @@ def _keeping_order(name: str) -> Callable[..., Any]:
         made = real(self, *others)
         return FuturesInOrder(made) if type(made) is set else made
 
+    method.__doc__ = real.__doc__
     return method
 
 
