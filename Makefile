@@ -79,8 +79,8 @@ $(OPENAI)/.ready: pyproject.toml constraints.txt $(wildcard packages/*/pyproject
 		-e packages/core -e packages/llamaindex --group packages/llamaindex/pyproject.toml:openai
 	@touch $@
 
-identical: $(READY) ## Replay the programs of docs/identical.md as often as it says; `make test` does so four times.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --replays=20 tests/conformance/identical
+identical: $(READY) ## Replay the programs of docs/identical.md as often as it says, and let verify find old defects.
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --replays=20 tests/conformance/identical tests/langgraph/test_verify.py
 
 imports: $(IMPORTS)/.ready ## Import widely used packages within sessions, record and replay. OF="pandas polars" chooses.
 	$(IMPORTS)/bin/python tests/first_use/run.py $(filter-out tests/%,$(OF))

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.process
 
 
+@pytest.fixture(autouse=True)
+def _not_in_each_run(pytestconfig: pytest.Config) -> None:
+    """Leave these, which start a dozen processes with LangGraph, to `make identical`."""
+    if pytestconfig.getoption("replays") < 20:
+        pytest.skip("run by make identical")
+
+
 def test_merged_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where handlers are merged as a set, as LangChain does, ids of messages are blamed on where they lie in memory."""
     monkeypatch.chdir(tmp_path)
