@@ -20,8 +20,8 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
 
 from agenttape_core import boundary, use_cassette
+from agenttape_core.session.order.taking_turns import Strands
 from agenttape_core.session.recorded_runs import RecordedRuns
-from agenttape_core.session.taking_turns import Strands
 from agenttape_langchain import ambient
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}

@@ -267,7 +267,7 @@ def test_a_pool_that_is_too_small_is_not_waited_for() -> None:
 
 def test_what_waits_for_another_thread_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handler that waits for a thread which waits for its turn goes on in the end: it is told, and nothing hangs."""
-    from agenttape_core.session import taking_turns
+    from agenttape_core.session.order import taking_turns
 
     monkeypatch.setattr(taking_turns, "_HELD", 0.05)
 
@@ -292,7 +292,7 @@ def test_what_waits_for_another_thread_is_not_waited_for(monkeypatch: pytest.Mon
 
 def test_a_thread_that_spins_until_another_one_has_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that goes on for ever while all others wait for its next call is told, and nothing hangs."""
-    from agenttape_core.session import taking_turns
+    from agenttape_core.session.order import taking_turns
 
     monkeypatch.setattr(taking_turns, "_ENDLESS", 0.1)
 

@@ -20,9 +20,9 @@ from agenttape_core import CassetteMissError, boundary, use_cassette
 from agenttape_core.freeze.frozen import Frozen
 from agenttape_core.freeze.readings import ReadingLog
 from agenttape_core.freeze.references import References
-from agenttape_core.session.schedule import Schedule
+from agenttape_core.session.order.schedule import Schedule
+from agenttape_core.session.order.taking_turns import Strands
 from agenttape_core.session.served_crossing import ServedCrossing
-from agenttape_core.session.taking_turns import Strands
 
 NAMES = "abc"
 """In the reverse of the order in which they are answered when the programs are recorded."""

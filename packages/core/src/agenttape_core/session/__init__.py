@@ -14,7 +14,6 @@ from agenttape_core.session.executed_crossing import (
     redacted_effects,
     told_outside,
 )
-from agenttape_core.session.futures_in_order import FuturesInOrder
 from agenttape_core.session.hash_seed import VARIABLE as HASH_SEED
 from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
@@ -28,8 +27,11 @@ from agenttape_core.session.intercept import (
     serve,
     serve_stream,
 )
-from agenttape_core.session.loops import following_loops
 from agenttape_core.session.miss import register_address_reader, register_run_reader
+from agenttape_core.session.order.futures_in_order import FuturesInOrder
+from agenttape_core.session.order.loops import following_loops
+from agenttape_core.session.order.strand_seams import in_turns
+from agenttape_core.session.order.strands import asleep, current_strand, in_turn, seen_by_others
 from agenttape_core.session.origins import executing_of, owning_session, remembering_threads
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
@@ -44,8 +46,6 @@ from agenttape_core.session.session import Session
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import EMPTY, Edited, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
-from agenttape_core.session.strand_seams import in_turns
-from agenttape_core.session.strands import asleep, current_strand, in_turn, seen_by_others
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
 
 __all__ = [

@@ -11,17 +11,17 @@ from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, DriftError, counted, shown_path
 from agenttape_core.matching import Canonicaliser, CanonicalRequest, Position, RecordingIndex
 from agenttape_core.schema import Timing, ValueCodec
-from agenttape_core.session.cancellation import Patience
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.failure import FirstFailure
 from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.miss import differences_around, explanation
+from agenttape_core.session.order.cancellation import Patience
+from agenttape_core.session.order.schedule import Schedule
+from agenttape_core.session.order.taking_turns import Strands
 from agenttape_core.session.report import Crossed, Report, why_not_run
-from agenttape_core.session.schedule import Schedule
 from agenttape_core.session.scopes import takes_part
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import original
-from agenttape_core.session.taking_turns import Strands
 
 T = TypeVar("T")
 

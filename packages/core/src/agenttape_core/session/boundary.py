@@ -11,7 +11,7 @@ from agenttape_core.errors import DriftError
 from agenttape_core.matching import CanonicalRequest, Position
 from agenttape_core.schema import Usage
 from agenttape_core.session.base_session import BaseSession
-from agenttape_core.session.schedule import NO_TURN, Turn
+from agenttape_core.session.order.schedule import NO_TURN, Turn
 
 UNAVAILABLE = "The tool is not available."
 """The error that a model reads of a tool that has no recording: words of ours would bias what it does next."""

@@ -15,15 +15,15 @@ from agenttape_core.freeze import Frozen
 from agenttape_core.matching import CanonicalRequest, IdMap, Position, ids_held
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, RecordedError, Timing, Usage
-from agenttape_core.session import cancellation
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.boundary import BaseCrossing, Boundary
 from agenttape_core.session.codecs import plain_metadata, plain_tags
-from agenttape_core.session.giving_up import Work, current_work
-from agenttape_core.session.handles import EXECUTING
+from agenttape_core.session.order import cancellation
+from agenttape_core.session.order.giving_up import Work, current_work
+from agenttape_core.session.order.handles import EXECUTING
+from agenttape_core.session.order.schedule import NO_TURN, Turn
 from agenttape_core.session.recorded_errors import record_error
-from agenttape_core.session.schedule import NO_TURN, Turn
 
 Failure: TypeAlias = Exception | CancelledError
 """An exception that is an outcome. One that ends the program is none."""

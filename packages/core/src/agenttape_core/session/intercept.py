@@ -13,8 +13,8 @@ from agenttape_core.schema import Plain, Usage
 from agenttape_core.session.boundary import AnsweredCrossing
 from agenttape_core.session.crossing import Crossing, answered
 from agenttape_core.session.executed_crossing import ExecutedCrossing, Failure
-from agenttape_core.session.handles import answering
-from agenttape_core.session.schedule import Turn
+from agenttape_core.session.order.handles import answering
+from agenttape_core.session.order.schedule import Turn
 
 Ended = Literal["exhausted", "closed", "raised"]
 Apply = Callable[[Any], object]

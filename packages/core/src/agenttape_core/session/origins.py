@@ -14,9 +14,9 @@ from typing import Any
 
 from agenttape_core.guard.replaced import replaced
 from agenttape_core.session.executed_crossing import ExecutedCrossing, executing
+from agenttape_core.session.order.strands import Strand, begun_here, being, starting
 from agenttape_core.session.scopes import Origin
 from agenttape_core.session.session import SCOPES, Session
-from agenttape_core.session.strands import Strand, begun_here, being, starting
 
 _POOLS = "concurrent.futures.thread"
 

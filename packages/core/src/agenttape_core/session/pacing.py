@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 
 from agenttape_core.schema import Timing
-from agenttape_core.session.handles import timers_of_ours
+from agenttape_core.session.order.handles import timers_of_ours
 
 
 class Waiter:

@@ -12,11 +12,11 @@ from agenttape_core.matching import Candidate, CanonicalRequest, IdMap, Position
 from agenttape_core.schema import Outcome, Plain, RecordedError
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import AnsweredCrossing, Boundary
-from agenttape_core.session.cancellation import Patience, until_cancelled
-from agenttape_core.session.giving_up import auntil_given_up, until_given_up
+from agenttape_core.session.order.cancellation import Patience, until_cancelled
+from agenttape_core.session.order.giving_up import auntil_given_up, until_given_up
+from agenttape_core.session.order.schedule import Turn
 from agenttape_core.session.pacing import Paced
 from agenttape_core.session.recorded_errors import rebuild_error
-from agenttape_core.session.schedule import Turn
 from agenttape_core.session.under_way import under_way
 
 _NO_IDS = IdMap((), ())

@@ -37,10 +37,10 @@ from agenttape_core.session.boundary import Boundary, RefusedCrossing
 from agenttape_core.session.crossing import Crossing, begun
 from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing, executing
 from agenttape_core.session.miss import refusal_reason, unused_explanation
+from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.ports import Source
 from agenttape_core.session.report import Crossed
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
-from agenttape_core.session.schedule import Schedule
 from agenttape_core.session.scopes import SCOPES as _SCOPES
 from agenttape_core.session.scopes import Membership, Scopes
 from agenttape_core.session.served_crossing import ServedCrossing

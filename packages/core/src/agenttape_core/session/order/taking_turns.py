@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from time import monotonic, process_time
 from typing import Any
 
-from agenttape_core.session.interleaving import ROOT, Notes, Script, creator_of, outwards, strand_of
-from agenttape_core.session.strands import AWAY, BLOCKING, HERE, NEW, OVER, RUNNING, WAITING, Strand, in_loop
+from agenttape_core.session.order.interleaving import ROOT, Notes, Script, creator_of, outwards, strand_of
+from agenttape_core.session.order.strands import AWAY, BLOCKING, HERE, NEW, OVER, RUNNING, WAITING, Strand, in_loop
 
 _POLL = 0.005
 """Seconds between two looks after the turn."""

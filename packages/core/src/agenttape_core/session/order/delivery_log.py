@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agenttape_core.schema import Delivery, Scheduled, written
-from agenttape_core.session.handles import PROGRAM
+from agenttape_core.session.order.handles import PROGRAM
 
 
 class Logged:

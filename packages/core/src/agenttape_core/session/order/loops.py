@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agenttape_core.session import futures_in_order
-from agenttape_core.session.futures_in_order import number
-from agenttape_core.session.giving_up import awaited_by_loop, current_work
-from agenttape_core.session.handles import ACTIVE, EXECUTING, Posted, are_timers_ours
-from agenttape_core.session.line import Line
+from agenttape_core.session.order import futures_in_order
+from agenttape_core.session.order.futures_in_order import number
+from agenttape_core.session.order.giving_up import awaited_by_loop, current_work
+from agenttape_core.session.order.handles import ACTIVE, EXECUTING, Posted, are_timers_ours
+from agenttape_core.session.order.line import Line
 from agenttape_core.session.scopes import SCOPES
 
 _Loop = asyncio.BaseEventLoop

@@ -110,13 +110,13 @@ def _group(self: Any) -> None:
 
 
 async def _wait_code(fs, *, timeout=None, return_when="ALL_COMPLETED"):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, ASYNC109
-    from agenttape_core.session.futures_in_order import wait
+    from agenttape_core.session.order.futures_in_order import wait
 
     return await wait(fs, timeout, return_when)
 
 
 def _completed_code(fs, *, timeout=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-    from agenttape_core.session.futures_in_order import as_completed
+    from agenttape_core.session.order.futures_in_order import as_completed
 
     return as_completed(fs, timeout)
 

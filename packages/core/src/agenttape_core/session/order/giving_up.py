@@ -16,8 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from weakref import ref
 
-from agenttape_core.session.cancellation import Patience, passing_time, real_timer
-from agenttape_core.session.strands import Strand, begun_here
+from agenttape_core.session.order.cancellation import Patience, passing_time, real_timer
+from agenttape_core.session.order.strands import Strand, begun_here
 
 
 class Work:

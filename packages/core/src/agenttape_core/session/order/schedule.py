@@ -18,9 +18,9 @@ from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from agenttape_core.schema import Scheduled, Sender
-from agenttape_core.session.delivery_log import Logged, merged
-from agenttape_core.session.handles import answering
-from agenttape_core.session.line import Line, Script
+from agenttape_core.session.order.delivery_log import Logged, merged
+from agenttape_core.session.order.handles import answering
+from agenttape_core.session.order.line import Line, Script
 
 
 class Turn(Protocol):

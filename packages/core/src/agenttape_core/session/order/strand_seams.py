@@ -19,7 +19,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from agenttape_core.guard.replaced import replaced
-from agenttape_core.session.strands import blocking, current_strand
+from agenttape_core.session.order.strands import blocking, current_strand
 
 
 class _WaitersLock:

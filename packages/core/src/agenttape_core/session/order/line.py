@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from weakref import ref
 
 from agenttape_core.schema import Delivery, Scheduled, Sender
-from agenttape_core.session.cancellation import LoopClock, real_timer
-from agenttape_core.session.delivery_log import DeliveryLog, Logged
-from agenttape_core.session.handles import (
+from agenttape_core.session.order.cancellation import LoopClock, real_timer
+from agenttape_core.session.order.delivery_log import DeliveryLog, Logged
+from agenttape_core.session.order.handles import (
     ACTIVE,
     PROGRAM,
     Posted,

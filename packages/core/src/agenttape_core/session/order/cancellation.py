@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any
 from weakref import WeakSet
 
-from agenttape_core.session.handles import ACTIVE, Looking, timers_of_ours
+from agenttape_core.session.order.handles import ACTIVE, Looking, timers_of_ours
 
 _GRACE = 1.0
 """Seconds for which a call waits to be cancelled beyond those of the recording: a slower machine."""
