@@ -6,12 +6,23 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from agenttape_core.freeze.callers import calling_frame
 from agenttape_core.freeze.frozen import Frozen, Lookup
 from agenttape_core.freeze.reentrancy import ask, is_asking
 from agenttape_core.freeze.references import unexchanged
+from agenttape_core.guard import is_tracer
 
 Replacement = Callable[[Frozen, Callable[..., Any]], Callable[..., Any]]
 """Given what is frozen and the real function, gives the function to call instead."""
+
+
+_PASSING = frozenset(
+    {
+        *(f"agenttape_core.freeze.{name}" for name in ("dates", "frozen_function", "ids", "randomness", "references")),
+        *("datetime", "random", "uuid", "uuid6", "uuid_utils", "uuid_utils.compat"),
+    }
+)
+"""The modules between the code that asks and `active`: ours, and those whose functions have our code."""
 
 
 class _Installed:
@@ -24,9 +35,16 @@ installed = _Installed()
 
 
 def active(kind: str) -> Frozen | None:
-    """Give what the caller's session keeps fixed, if it freezes this kind."""
+    """Give what the caller's session keeps fixed, if it freezes this kind.
+
+    Not for a tracer: its spans have real times, and ids of their own; and what the program draws must be the same
+    whether it is traced or not.
+    """
     frozen = current()
-    return frozen if frozen is not None and kind in frozen.kinds else None
+    if frozen is None or kind not in frozen.kinds:
+        return None
+    frame = calling_frame(_PASSING)
+    return None if frame is not None and is_tracer(str(frame.f_globals.get("__name__", ""))) else frozen
 
 
 def current() -> Frozen | None:

@@ -23,7 +23,7 @@ from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS
 from agenttape_core.guard.late import WAIT_FOR_IT, warn_of_late
 from agenttape_core.guard.policy import Guard
 from agenttape_core.guard.process import guarding
-from agenttape_core.guard.tracers import in_telemetry, register_tracer, tracer_hosts
+from agenttape_core.guard.tracers import in_telemetry, is_tracer, register_tracer, tracer_hosts
 
 __all__ = [
     "LOOPBACK",
@@ -32,6 +32,7 @@ __all__ = [
     "Guard",
     "guarding",
     "in_telemetry",
+    "is_tracer",
     "register_tracer",
     "tracer_hosts",
     "warn_of_late",

@@ -9,6 +9,7 @@ made for.
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Callable, Collection
@@ -17,9 +18,16 @@ from agenttape_core.guard.caller import is_library, is_own, is_standard
 
 _providers: list[Callable[[], Collection[str]]] = []
 
+TRACERS = (
+    *("ddtrace", "elasticapm", "langfuse", "llama_index.observability", "logfire", "newrelic", "openinference"),
+    *("openlit", "opentelemetry", "phoenix.otel", "posthog", "sentry_sdk", "traceloop"),
+)
+"""Packages and modules that report when something happened, under ids that occur once: a replay is a run of its own.
+LangSmith's are not among them: LangChain hands their runs to the program, so a replay has equal ones."""
+
 _REPORTERS = (
-    *("ddtrace", "elasticapm", "langfuse", "langsmith", "logfire", "newrelic", "opentelemetry", "posthog"),
-    *("sentry_sdk", "phoenix.otel", "traceloop", "wandb", "mixpanel", "segment", "scarf", "chromadb.telemetry"),
+    *TRACERS,
+    *("langsmith", "wandb", "mixpanel", "segment", "scarf", "chromadb.telemetry"),
     *("langgraph_cli.analytics", "langgraph_api.cli"),
 )
 """Packages and modules whose threads only report on the program that they are part of, or, as the last two do, on the
@@ -70,5 +78,14 @@ def in_telemetry() -> bool:
 
 def is_of(frame: types.FrameType, names: Collection[str]) -> bool:
     """Return True if the code of a frame belongs to one of several packages or modules."""
-    module = str(frame.f_globals.get("__name__", ""))
+    return _is_within(str(frame.f_globals.get("__name__", "")), names)
+
+
+@functools.lru_cache(4096)
+def is_tracer(module: str) -> bool:
+    """Return True if a module belongs to a tracer."""
+    return _is_within(module, TRACERS)
+
+
+def _is_within(module: str, names: Collection[str]) -> bool:
     return any(module == name or module.startswith(f"{name}.") for name in names)
