@@ -1,4 +1,4 @@
-"""What happens next: the order of event loops and of threads, recorded and made to happen again.
+"""The order of event loops and of threads: recorded, and made to happen again.
 
 `schedule` and `line` keep the order of event loops, as deliveries between steps (decision 0014); `taking_turns` and
 `strands` that of threads, as gates (0015). `cancellation` and `giving_up` wait until a program cancels again what it
