@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from agenttape_core import Rule
+from agenttape_core import ConfigurationError, Rule
 from agenttape_core.integration import Boundary
 from agenttape_core.integration.observing import ObservedCall, Unrecorded, output_facts
 from agenttape_langchain._compat import as_provider_sees, beginning_tool
@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     from langchain_core.agents import AgentAction, AgentFinish
     from langchain_core.outputs import LLMResult
     from tenacity import RetryCallState
+
+_OF_LLAMAINDEX = (
+    "TapeCallbackHandler observes LangChain, and LlamaIndex does not report to it\n"
+    "  observe LlamaIndex:  with agenttape_llamaindex.TapeEventHandler(path): ..."
+)
 
 
 class TapeCallbackHandler(Observing):
@@ -77,6 +82,24 @@ class TapeCallbackHandler(Observing):
         self, exc_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    # -- wrong uses --------------------------------------------------------------------------------------------
+
+    @property
+    def start_trace(self) -> Any:
+        """Refuse to be a handler of LlamaIndex's callbacks.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError(_OF_LLAMAINDEX)
+
+    def handle(self, event: Any, **kwargs: Any) -> None:
+        """Log once that events of LlamaIndex are not recorded; LlamaIndex swallows what a handler raises."""
+        if not self.errors:
+            self.could_not_record(ConfigurationError(_OF_LLAMAINDEX))
+
+    # -- observing ---------------------------------------------------------------------------------------------
 
     def _end(self, run_id: UUID) -> Run | None:
         run = super()._end(run_id)

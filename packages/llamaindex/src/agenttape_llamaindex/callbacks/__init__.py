@@ -24,13 +24,18 @@ from llama_index_instrumentation.event_handlers import BaseEventHandler
 from llama_index_instrumentation.span_handlers import NullSpanHandler
 from pydantic import PrivateAttr
 
-from agenttape_core import Rule
+from agenttape_core import ConfigurationError, Rule
+from agenttape_llamaindex.callbacks.adding import attach_when_added
 from agenttape_llamaindex.callbacks.observing import Observing
 from agenttape_llamaindex.effect_hooks import noting_effects
 from agenttape_llamaindex.workflows import subscribe, unsubscribe
 
 _OWN = ("llama_index.core.", "llama_index_instrumentation.", "workflows.")
 """The modules whose events report what spans report already."""
+_RIGHT_WAY = (
+    "  observe a part of the program:  with TapeEventHandler(path): ...\n"
+    "  or from now on:                 get_dispatcher().add_event_handler(TapeEventHandler(path))"
+)
 
 
 class TapeSpanHandler(NullSpanHandler):
@@ -101,6 +106,8 @@ class TapeEventHandler(BaseEventHandler):
         with TapeEventHandler("runs/incident-417.jsonl"):
             answer = query_engine.query("Who pays?")
 
+    Added as other handlers are, by `get_dispatcher().add_event_handler(handler)`, it observes until `close`.
+
     A journal beside the cassette holds everything that has ended, so that a crash does not lose it
     (`agenttape_core.recover`). The cassette itself is written when no observed span is open: it is there after the
     outermost call has returned, and its stream has been read. A file of more than 64 KiB is written when there is much
@@ -126,11 +133,41 @@ class TapeEventHandler(BaseEventHandler):
         super().__init__()
         self._observing = Observing(path, redact=redact, tags=tags)
         self._span_handler = TapeSpanHandler(self._observing)
+        attach_when_added(self)
 
     @classmethod
     def class_name(cls) -> str:
         """Return the name that the framework shows."""
         return "TapeEventHandler"
+
+    @property
+    def start_trace(self) -> Any:
+        """Refuse to be a handler of LlamaIndex's older callbacks.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError(
+            "TapeEventHandler is no handler of a CallbackManager: it listens to LlamaIndex's instrumentation, which "
+            f"reports more than the older callbacks do\n{_RIGHT_WAY}"
+        )
+
+    @property
+    def raise_error(self) -> bool:
+        """Refuse to be a handler of LangChain's callbacks.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError(
+            "TapeEventHandler observes LlamaIndex and is no callback handler of LangChain: give LangChain "
+            f"agenttape_langchain.TapeCallbackHandler(path)\n{_RIGHT_WAY}"
+        )
+
+    @property
+    def run_inline(self) -> bool:
+        """Refuse to be a handler of LangChain's callbacks, as `raise_error` does."""
+        return self.raise_error
 
     @property
     def path(self) -> Path | str:
@@ -162,7 +199,7 @@ class TapeEventHandler(BaseEventHandler):
                 self._noting.enter_context(noting_effects())
             self._dispatchers.append(dispatcher)
         if not any(handler is self for handler in dispatcher.event_handlers):
-            dispatcher.add_event_handler(self)
+            dispatcher.event_handlers.append(self)
         if not any(handler is self._span_handler for handler in dispatcher.span_handlers):
             dispatcher.add_span_handler(self._span_handler)
         return self
@@ -214,6 +251,8 @@ class TapeEventHandler(BaseEventHandler):
 
     def _receive(self, event: BaseEvent) -> None:
         observing, span_id = self._observing, event.span_id
+        if not self._dispatchers and not observing.sees_spans:
+            self._warn_of_no_spans()
         if isinstance(event, LLMChatInProgressEvent | LLMCompletionInProgressEvent):
             observing.chunk_arrived(span_id, event.response)
         elif isinstance(event, LLMChatEndEvent | LLMCompletionEndEvent):
@@ -224,3 +263,12 @@ class TapeEventHandler(BaseEventHandler):
             observing.stream_ended(span_id, event.exception)
         elif not type(event).__module__.startswith(_OWN):
             observing.event_fired(span_id, type(event).__name__, event.model_dump())
+
+    def _warn_of_no_spans(self) -> None:
+        if not self.errors:
+            self._observing.could_not_record(
+                ConfigurationError(
+                    "TapeEventHandler receives events, but no spans, and records nothing: it is not attached\n"
+                    f"{_RIGHT_WAY}"
+                )
+            )

@@ -72,6 +72,7 @@ class Observing(Observer[OpenSpan]):
         self._runs: dict[str, RunRecord] = {}
         self._frames: dict[FrameType, OpenSpan] = {}
         self._unread: deque[str] = deque()
+        self.sees_spans = False
 
     # -- spans -------------------------------------------------------------------------------------------------
 
@@ -84,6 +85,9 @@ class Observing(Observer[OpenSpan]):
         tags: Mapping[str, Any] | None,
     ) -> None:
         """Begin a span."""
+        self.sees_spans = True
+        if span_id in self.open_runs:  # the handler of spans was added to the dispatcher twice
+            return
         with self._gate:
             above = self._above(parent_id)
             name = span_name(span_id)
