@@ -89,7 +89,6 @@ def test_agents_as_tools_replay(recorded: tuple[Path, Any]) -> None:
     assert len(session.report.served) == 6
 
 
-@pytest.mark.xfail(reason="the order of what a tool awaits inside is not recorded yet", strict=False)
 def test_edited_prompt_inside_is_a_miss(recorded: tuple[Path, Any]) -> None:
     """The prompt of an agent inside a tool is compared, unless the tool is frozen."""
     path, result = recorded
@@ -120,7 +119,6 @@ def test_engine_in_a_function_is_run_through(tmp_path: Path) -> None:
     assert {crossed.kind for crossed in session.report.served} == {"embeddings", "chat"}
 
 
-@pytest.mark.xfail(reason="the order of what a tool awaits inside is not recorded yet", strict=False)
 def test_order_of_answers_inside_a_tool(tmp_path: Path) -> None:
     """Calls inside a tool that answered in another order than they were made do so again: their agent asks the same."""
 

@@ -54,12 +54,7 @@ def nothing_open() -> Any:
 # -- whole programs ---------------------------------------------------------------------------------------------------
 
 
-INSIDE_TOOLS = pytest.mark.xfail(reason="the order of what a tool awaits inside is not recorded yet", strict=False)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=INSIDE_TOOLS) if name == "agentic_rag" else name for name in PROGRAMS]
-)
+@pytest.mark.parametrize("name", PROGRAMS)
 async def test_observed_program_replays(name: str, tmp_path: Path) -> None:
     """Observed agents, engines and workflows replay without the world, with the same values in the same order."""
     with TapeEventHandler(tmp_path / "seen.jsonl") as handler:

@@ -133,9 +133,11 @@ def with_environment(header: Header, learned: Mapping[str, str | None], redactor
     return header.model_copy(update={"freeze": freeze})
 
 
-def with_turns(header: Header, turns: list[list[str]]) -> Header:
-    """Return a header that holds the order in which concurrent calls ended that were observed."""
-    return header.model_copy(update={"volatile": header.volatile.model_copy(update={"turns": turns})})
+def with_turns(header: Header, turns: Sequence[list[str]], at_once: Sequence[Scheduled]) -> Header:
+    """Return a header that holds more of the order in which concurrent calls ended that were observed."""
+    volatile = header.volatile
+    update = {"turns": [*volatile.turns, *turns], "schedule": [*volatile.schedule, *at_once]}
+    return header.model_copy(update={"volatile": volatile.model_copy(update=update)})
 
 
 def with_schedule(header: Header, schedule: list[Scheduled]) -> Header:

@@ -14,7 +14,7 @@ from agenttape_core.lifecycle.header import finished_header, with_turns
 from agenttape_core.lifecycle.open_session import Opened, prepare, start
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.redaction import Rule
-from agenttape_core.schema import Interaction, Plain, Step
+from agenttape_core.schema import Interaction, Plain, Scheduled, Step
 from agenttape_core.session import Session
 from agenttape_core.settings import explicit
 from agenttape_core.storage import Cassette, Location, open_cassette, real_location, recording_process
@@ -63,6 +63,7 @@ class Observation:
         self._opened: Opened | None = None
         self._written: _Written | None = None
         self._turns: list[list[str]] = []
+        self._at_once: list[Scheduled] = []
         self._is_closed = False
         self._lock = Lock()
         self._process = os.getpid()
@@ -95,14 +96,16 @@ class Observation:
                 header = header.model_copy(update={"input": self._prepared.redactor.value(value)})
                 self._prepared = replace(self._prepared, header=header)
 
-    def note_turns(self, turns: Sequence[list[str]]) -> None:
-        """Keep the order in which overlapping calls of a run ended.
+    def note_turns(self, turns: Sequence[list[str]], at_once: Sequence[Scheduled]) -> None:
+        """Keep the order in which calls of a run ended.
 
         Args:
-            turns: Groups of addresses of calls, each in the order of the ends.
+            turns: Groups of addresses of calls that overlapped, each in the order of the ends.
+            at_once: The calls that answered without letting their event loop go on.
         """
         with self._lock:
             self._turns += turns
+            self._at_once += at_once
 
     def run_ended(self) -> None:
         """Note that no observed run is open; the file is written if it is small, or much is new.
@@ -148,9 +151,9 @@ class Observation:
             keep: list[Interaction | Step] = list(before.records()) if before is not None else []
             header = before.header if before is not None else self._prepared.header
             volatile = header.volatile
-            header = with_turns(header, [*volatile.turns, *self._turns])
+            header = with_turns(header, self._turns, self._at_once)
             journal.commit(finished_header(header, volatile.timings, volatile.steps), keep)
-            self._turns = []
+            self._turns, self._at_once = [], []
             size = journal.size + (self._written.size if self._written is not None else 0)
             self._written = _Written(self.path, size)
         finally:
@@ -161,7 +164,7 @@ class Observation:
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), Lock()
             self._opened = self._written = None
-            self._turns = []
+            self._turns, self._at_once = [], []
 
 
 class _Written:

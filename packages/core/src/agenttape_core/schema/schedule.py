@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
@@ -59,6 +59,8 @@ class Scheduled(Record):
     order: str = Field(max_length=_MOST)
     """The deliveries. `0` is the call that began first, `c0` its end if it was cancelled; `t0` is the youngest timer,
     `x0` the youngest job of a thread. `0+2` came after two steps of the program, `0=` at once, `0*3` three times."""
+    knows_only_ends: ClassVar[bool] = False
+    """True if it is only known in which order the calls ended: see `of_ends`."""
 
     @field_validator("order")
     @classmethod
@@ -76,6 +78,10 @@ class Scheduled(Record):
     def deliveries(self) -> list[Delivery]:
         """Return the deliveries in their order."""
         return parsed(self.order)
+
+
+class _Ends(Scheduled):
+    knows_only_ends: ClassVar[bool] = True
 
 
 def parsed(order: str) -> list[Delivery]:
@@ -104,7 +110,19 @@ def written(deliveries: Iterable[Delivery]) -> str:
     return " ".join(text if times == 1 else f"{text}*{times}" for text, times in runs)
 
 
+def of_at_once(calls: Sequence[tuple[str, int]]) -> Scheduled:
+    """Return the schedule of calls that answered without letting the loop go on.
+
+    Args:
+        calls: For each its address, and the number of its chunks.
+    """
+    answers = (
+        Delivery("call", place, at_once=True) for place, (_, chunks) in enumerate(calls) for _ in range(chunks + 1)
+    )
+    return Scheduled(calls=[address for address, _ in calls], order=written(answers))
+
+
 def of_ends(addresses: Sequence[str]) -> Scheduled:
     """Return the schedule of calls of which only the order of their ends is known, as older cassettes have it."""
     order = written(Delivery("call", place) for place in range(len(addresses)))
-    return Scheduled(calls=list(addresses), order=order)
+    return _Ends(calls=list(addresses), order=order)

@@ -52,6 +52,7 @@ class RunThroughCrossing(ExecutedCrossing):
 
     def in_turn(self) -> AbstractContextManager[Turn]:
         """Return a turn that has come: the call ends when its code does."""
+        self.session.schedule.run_through(self.session.source.interaction(self.found.number).address)
         return nullcontext(NO_TURN)
 
     @property

@@ -13,8 +13,8 @@ from threading import RLock, local
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from agenttape_core.integration.observing.order import Ended, OrderOfEnds
-from agenttape_core.integration.observing.runs import ObservedCall, OpenRun, Unrecorded
+from agenttape_core.integration.observing.order import Ended, OrderOfEnds, moment_here
+from agenttape_core.integration.observing.runs import ObservedCall, ObservedStream, OpenRun, Unrecorded
 from agenttape_core.lifecycle.observed import Observation
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
@@ -103,6 +103,7 @@ class Observer(Generic[RunT]):
 
     def begin_call(self, run: RunT, begin: Callable[[], ObservedCall | None]) -> None:
         """Begin the call that a run is; where that fails, the run keeps the reason."""
+        run.began_in = moment_here()
         try:
             run.call = begin()
         except Exception as error:  # noqa: BLE001 - as in `noting`
@@ -144,14 +145,16 @@ class Observer(Generic[RunT]):
             return
         around, address = run.crossing_around, run.call.crossing.position.address
         outer = around.position.address if around is not None and around.position.address != address else ""
-        self._order.ended(run.outermost.position.address, Ended(run.began, perf_counter(), address, outer))
+        chunks = len(run.call.chunks) if isinstance(run.call, ObservedStream) else 0
+        ended = Ended(run.began, perf_counter(), address, outer, run.began_in, moment_here(), chunks)
+        self._order.ended(run.outermost.position.address, ended)
 
     def finished(self, run: RunT) -> None:
         """Take out a run that has ended. The cassette is written when it was the last one."""
         with self._gate:
             self.forget(run)
             if run.above is None:
-                self._observation.note_turns(self._order.take(run.position.address))
+                self._observation.note_turns(*self._order.take(run.position.address))
             if not self.open_runs:
                 with self.noting():
                     self.all_ended()

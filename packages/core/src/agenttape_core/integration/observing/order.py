@@ -1,14 +1,69 @@
-"""The order in which the calls of an observed run ended, where they overlapped.
+"""The order in which the calls of an observed run ended, where a replay would have another one.
 
 An observer is not in the event loop, so it knows only the ends of calls, and not what the program did in between. A
-replay answers them in that order.
+replay answers them in that order. It does know which calls answered without letting the loop go on, as those of a
+cache do.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
+from contextvars import Context
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
+
+from agenttape_core.schema import Scheduled, of_at_once
+from agenttape_core.session.order.handles import Looking
+
+_NOWHERE = Context()
+
+
+class Moment:
+    """The time for which an event loop does not go on with anything else.
+
+    Args:
+        round_: Stands for the round of the loop.
+        task: The task that goes on.
+    """
+
+    __slots__ = ("__weakref__", "round", "task")
+
+    def __init__(self, round_: object, task: Any) -> None:
+        self.round = round_
+        self.task = ref(task) if task is not None else None
+
+
+class _Rounds(Looking):
+    """The rounds of event loops: one ends when all has been called that was ready when it began."""
+
+    def __init__(self) -> None:
+        self._now: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
+
+    def now(self, loop: Any) -> object:
+        """Return an object that stands for the round of a loop, the one that runs in this thread."""
+        found = self._now.get(loop)
+        if found is None:
+            found = self._now[loop] = object()
+            loop.call_soon(self.end, loop, context=_NOWHERE)
+        return found
+
+    def end(self, loop: Any) -> None:
+        """End the round of a loop."""
+        self._now.pop(loop, None)
+
+
+_ROUNDS = _Rounds()
+
+
+def moment_here() -> Moment | None:
+    """Return the moment of the event loop that runs in this thread; `None` if none does."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    return Moment(_ROUNDS.now(loop), asyncio.current_task(loop))
 
 
 class Ended(NamedTuple):
@@ -19,12 +74,24 @@ class Ended(NamedTuple):
         ended: When it ended.
         address: Where its recording stands.
         around: Where the call stands that was executing around it; empty if there was none.
+        began_in: The moment of its event loop at which it began, if it was made in one.
+        ended_in: The moment at which it ended.
+        chunks: The number of its chunks.
     """
 
     began: float
     ended: float
     address: str
-    around: str
+    around: str = ""
+    began_in: Moment | None = None
+    ended_in: Moment | None = None
+    chunks: int = 0
+
+    @property
+    def is_at_once(self) -> bool:
+        """True if its event loop did not go on meanwhile."""
+        here, there = self.began_in, self.ended_in
+        return here is not None and there is not None and here.round is there.round and here.task is there.task
 
 
 class OrderOfEnds:
@@ -44,23 +111,28 @@ class OrderOfEnds:
         with self._lock:
             self._ended.setdefault(outermost, []).append(call)
 
-    def take(self, outermost: str) -> list[list[str]]:
+    def take(self, outermost: str) -> tuple[list[list[str]], list[Scheduled]]:
         """Forget the calls of an outermost run that has ended; return the addresses of those whose order matters.
 
-        Each group holds calls that overlapped, in the order of their ends. Where they ended as they began, a replay
-        answers them in that order without being told.
+        Calls that were made inside of others stand for these: a replay that serves the others finds their places by
+        those inside.
 
         Args:
             outermost: The address of the run.
+
+        Returns:
+            Groups of calls that overlapped, in the order of their ends: where they ended as they began, a replay
+            answers them in that order without being told. And the calls of several tasks that answered at once.
         """
         with self._lock:
             calls = self._ended.pop(outermost, [])
-        levels: dict[str, dict[str, Ended]] = {}
-        for call in calls:
-            levels.setdefault(call.around, {})[call.address] = call
-        return [
-            order for level in levels.values() for group in _overlapping(level.values()) if (order := _order(group))
-        ]
+        around = {call.around for call in calls}
+        innermost = {call.address: call for call in calls if call.address not in around}.values()
+        at_once = [call for call in innermost if call.is_at_once]
+        later = [call for call in innermost if not call.is_at_once]
+        tasks = {id(call.began_in.task) for call in innermost if call.began_in is not None}  # one reference for each
+        groups = [of_at_once([(call.address, call.chunks) for call in at_once])] if at_once and len(tasks) > 1 else []
+        return [order for group in _overlapping(later) if (order := _order(group))], groups
 
 
 def _order(group: list[Ended]) -> list[str]:
@@ -73,7 +145,7 @@ def _overlapping(calls: Iterable[Ended]) -> Iterator[list[Ended]]:
     """Yield calls in groups, in the order of their beginnings, so that none overlaps one of another group."""
     group: list[Ended] = []
     until = float("-inf")
-    for call in sorted(calls):
+    for call in sorted(calls, key=lambda call: call.began):
         if group and call.began >= until:
             yield group
             group = []

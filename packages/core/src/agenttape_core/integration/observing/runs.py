@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Self
 
+from agenttape_core.integration.observing.order import Moment
 from agenttape_core.matching import Position
 from agenttape_core.schema import Plain
 from agenttape_core.session import ExecutedCrossing, StepEvent, plain_value, value_codec
@@ -134,6 +135,8 @@ class OpenRun:
         call: The call that it is, if it reaches outside.
         lost: The reason why the recording of its call could not be begun.
         input: The input of an outermost run, as plain data.
+        began: When it began, in seconds of a clock that runs.
+        began_in: The moment of its event loop at which its call began: see `order`.
     """
 
     key: Any
@@ -145,6 +148,7 @@ class OpenRun:
     lost: str = ""
     input: Plain = None
     began: float = field(default_factory=perf_counter)
+    began_in: Moment | None = None
 
     @property
     def own_tags(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -92,14 +92,14 @@ class DeliveryLog:
         """Note that a thread that works for the loop has put something into it; see `timer`."""
         self._entries.append(_Event("job", which=age, is_idle=is_idle))
 
-    def close(self, job: str) -> Scheduled | None:
-        """Begin anew, and return the order of what happened; `None` if a replay has the same without being told.
+    def close(self, job: str) -> Folding:
+        """Begin anew, and return what happened.
 
         Args:
             job: The job of a thread with which it began; empty if it began with a call.
         """
         entries, self._entries = self._entries, []
-        return _Folding(entries, job).scheduled()
+        return Folding(entries, job)
 
 
 def _is_of_program(crossing: Any) -> bool:
@@ -111,16 +111,45 @@ def _is_of_program(crossing: Any) -> bool:
     return True
 
 
-class _Folding:
+class Folding:
     """Entries on their way to deliveries: without what a replay does not do, as it serves the calls around it.
 
     Without a schedule, a replay delivers when the program has nothing else to do, in the order in which it began to
     wait. Only what differs from that is kept.
+
+    Args:
+        entries: The entries.
+        job: The job of a thread with which they began; empty if they began with a call.
     """
 
-    def __init__(self, entries: Iterable[_Entry], job: str) -> None:
+    def __init__(self, entries: Sequence[_Entry], job: str) -> None:
         self._job = job
-        self._entries = [entry for entry in entries if _happens_again(entry)]
+        self._entries = entries
+
+    @property
+    def has_ended(self) -> bool:
+        """True once all calls of the entries have ended: only then is known which of them a replay runs through."""
+        return all(getattr(crossing, "has_ended", True) for entry in self._entries for crossing in _outwards(entry))
+
+    def scheduled(self) -> Scheduled | None:
+        """Return the order of what happened; `None` if a replay has the same without being told."""
+        return _Fold([entry for entry in self._entries if _happens_again(entry)], self._job).scheduled()
+
+
+def _outwards(entry: _Entry) -> Iterator[Any]:
+    """Yield the call of an entry, and those around it."""
+    crossing = entry.owner if isinstance(entry, _Steps) else entry.call.crossing if entry.call is not None else None
+    while crossing is not None and crossing is not PROGRAM:
+        yield crossing
+        crossing = getattr(crossing, "parent", None)
+
+
+class _Fold:
+    """One folding, of entries that happen again."""
+
+    def __init__(self, entries: list[_Entry], job: str) -> None:
+        self._job = job
+        self._entries = entries
         self._calls: dict[int, tuple[int, str]] = {}
         self._waiting: deque[Logged] = deque()
         self._last: dict[int, int] = {}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import Context
 from typing import Any, Protocol
 from weakref import ref
 
-from agenttape_core.schema import Delivery, Scheduled, Sender
+from agenttape_core.schema import Delivery, Sender
 from agenttape_core.session.order.cancellation import LoopClock, real_timer
-from agenttape_core.session.order.delivery_log import DeliveryLog, Logged
+from agenttape_core.session.order.delivery_log import DeliveryLog, Folding, Logged
 from agenttape_core.session.order.handles import (
     ACTIVE,
     PROGRAM,
@@ -23,6 +23,7 @@ from agenttape_core.session.order.handles import (
     owner_of,
     runs_handles,
 )
+from agenttape_core.session.order.script import Script
 
 _GRACE = 1.0
 """Seconds for which a call waits for what comes before it, beyond the time that it took: a slower machine."""
@@ -44,38 +45,20 @@ class Scheduling(Protocol):
     def script_of(self, address: str) -> Script | None:
         """Return the script of the group that a recording belongs to."""
 
+    def script_around(self, address: str) -> Script | None:
+        """Return the script of the group that calls inside of a recording belong to."""
+
+    def has_inside(self, address: str) -> bool:
+        """Return True if the recorded order has calls that were made inside of a call."""
+
     def script_of_job(self, job: str) -> Script | None:
         """Return the script of the group that began with a job of a thread."""
 
-    def keep(self, group: Scheduled | None) -> None:
+    def keep(self, folding: Folding) -> None:
         """Keep what was recorded of a loop."""
 
     def note(self, what: str) -> None:
         """Note that the recorded order could not be kept, and why."""
-
-
-class Script:
-    """A group of a recorded schedule, on its way through a replay.
-
-    Args:
-        group: It.
-    """
-
-    def __init__(self, group: Scheduled) -> None:
-        self.calls = group.calls
-        self.deliveries = [delivery for delivery in group.deliveries() if not delivery.at_once]
-        self.at = 0
-
-    @property
-    def next(self) -> Delivery | None:
-        """The delivery that is next; `None` if there are no more."""
-        return self.deliveries[self.at] if self.at < len(self.deliveries) else None
-
-    def begins_after(self, deliveries: int) -> None:
-        """Pass over what has come before the first call of the group."""
-        while deliveries and (following := self.next) is not None and following.sender != "call":
-            self.at += 1
-            deliveries -= 1
 
 
 class _Wait:
@@ -130,20 +113,30 @@ class Line:
         self._timers: dict[int, tuple[int, Any]] = {}
         self._timers_made = self._jobs_made = 0
         self._jobs_open: dict[int, int] = {}
+        self._slow_jobs = 0
+        """The youngest job that nothing waits for any more: it takes too long."""
         self._rounds = 0
         self._patience: asyncio.TimerHandle | None = None
 
     # -- what is awaited from outside --------------------------------------------------------------------------
 
-    def begin(self, address: str) -> None:
+    def begin(self, address: str, *, is_served: bool) -> None:
         """Note that a call begins."""
         self._open()
         self._has_calls = True
         self._begun[address] += 1
+        is_whole = is_served and self.schedule.has_inside(address)
         if self._script is None:
-            self._script = self.schedule.script_of(address)
+            self._script = (self.schedule.script_around if is_whole else self.schedule.script_of)(address)
             if self._script is not None:
                 self._script.begins_after(self._delivered)
+        if is_whole and self._script is not None:
+            self._script.serve_whole(address)
+
+    def runs_through(self, address: str) -> None:
+        """Note that the code of a recorded call is run."""
+        if self._script is not None:
+            self._script.run_through(address)
 
     def end(self, address: str) -> None:
         """Note that a call has ended."""
@@ -177,11 +170,14 @@ class Line:
         return self._delivered > 0 and self._follows and has_steps(self.loop, self._session())
 
     def _is_sleeping(self) -> bool:
-        handles = [weak() for _, weak in list(self._timers.values())]
-        return any(
-            handle is not None and handle._callback is _WAKE_FROM_SLEEP and not handle.cancelled()  # noqa: SLF001
-            for handle in handles
-        )
+        return next(self._sleeps(), None) is not None
+
+    def _sleeps(self) -> Iterator[Any]:
+        """Yield the timers of tasks that sleep."""
+        for _, weak in list(self._timers.values()):
+            handle = weak()
+            if handle is not None and handle._callback is _WAKE_FROM_SLEEP and not handle.cancelled():  # noqa: SLF001
+                yield handle
 
     def _leave(self) -> None:
         """Go on without following the loop."""
@@ -281,7 +277,8 @@ class Line:
                 self._stash.append(handle)
                 return True
             return False
-        comes_later = self._script is not None or (self._waiting and delivery[0] == "timer")
+        script = self._script
+        comes_later = not script.knows_only_ends if script else self._waiting and delivery[0] == "timer"
         if comes_later and not self._is_let_through(handle):
             self._held.append(handle)
             return True
@@ -354,9 +351,7 @@ class Line:
 
     def knows_end_of(self, call: Logged) -> bool:
         """Return True if the order says when a call ended that was cancelled."""
-        script = self._script
-        left = script.deliveries[script.at :] if script is not None else ()
-        return any(one.sender == "cancelled" and script.calls[one.which] == call.address for one in left)  # type: ignore[union-attr]
+        return self._script is not None and self._script.knows_end_of(call.address)
 
     async def comes(self, call: Logged, sender: Sender) -> None:
         """Wait for the turn of a call."""
@@ -405,6 +400,9 @@ class Line:
             idle = idle or self._steps > _MOST_STEPS
             if not is_due and not (idle and (self._waiting or self._held)):
                 return
+            if self._threads_come_first():
+                self._be_patient()
+                return
             if self._deliver(following) or self._waits_for(following, is_due=is_due):
                 return
             if not idle and not self._stalled:
@@ -412,9 +410,14 @@ class Line:
             self.schedule.note("something was not awaited that was awaited in the recording")
             self._pass_over()
 
+    def _threads_come_first(self) -> bool:
+        """Return True if threads work for the program, and what is next must not come before what they do."""
+        script = self._script
+        return script is not None and script.knows_only_ends and max(self._jobs_open, default=0) > self._slow_jobs
+
     def _pass_over(self) -> None:
         if self._script is not None:
-            self._script.at += 1
+            self._script.pass_next()
         self._go_on()
 
     def _advance_without(self, *, is_idle: bool) -> None:
@@ -435,14 +438,14 @@ class Line:
             found = next((wait for wait in self._waiting if (wait.sender, wait.address) == wanted), None)
             if found is None:
                 return False
-            self._script.at += 1
+            self._script.pass_next()
             self._go_on()
             self._release(found)
             return True
         handle = self._held_for(following)
         if handle is None:
             return False
-        self._script.at += 1
+        self._script.pass_next()
         self._held.remove(handle)
         self._go_on()
         self._let_through(handle)
@@ -467,6 +470,11 @@ class Line:
                 LoopClock.of(self.loop).pass_to(timer.when())
                 self._stalled = is_due  # until the loop looks at its timers, which is when it has called what is ready
             return timer is not None
+        if self._script is not None and self._script.knows_only_ends and not is_paced:
+            moments = [handle.when() for handle in self._sleeps() if self._is_to_come(handle)]
+            if moments:  # the program makes the call when it has slept
+                LoopClock.of(self.loop).pass_to(min(moments))
+                return True
         is_open = following.sender == "job" and self._number_of(following) in self._jobs_open
         if is_open or (following.sender == "call" and not is_due and (self._jobs_open or is_paced)):
             self._stalled = is_due
@@ -498,13 +506,16 @@ class Line:
 
     def _be_patient(self) -> None:
         """Wait for what is next, but not for ever: a thread may wait for what comes after it."""
-        script, at = self._script, self._script.at if self._script is not None else 0
+        script, at = self._script, self._script.place if self._script is not None else 0
         if self._patience is not None:
             return
 
         def end() -> None:
             self._patience = None
-            if self._script is script and script is not None and script.at == at:
+            if self._threads_come_first():
+                self._slow_jobs = max(self._jobs_open)
+                self.advance()
+            elif self._script is script and script is not None and script.place == at:
                 self.schedule.note("a thread had not come as far as in the recording")
                 self._pass_over()
                 self.advance()

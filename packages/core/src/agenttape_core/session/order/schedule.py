@@ -12,15 +12,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from agenttape_core.schema import Scheduled, Sender
-from agenttape_core.session.order.delivery_log import Logged, merged
+from agenttape_core.session.order.delivery_log import Folding, Logged, merged
 from agenttape_core.session.order.handles import answering
-from agenttape_core.session.order.line import Line, Script
+from agenttape_core.session.order.line import Line
+from agenttape_core.session.order.script import Script
 
 
 class Turn(Protocol):
@@ -68,7 +70,9 @@ class Schedule:
         self._session = ref(session)
         self._lines: WeakKeyDictionary[Any, Line] = WeakKeyDictionary()
         self._groups: list[Scheduled] = []
+        self._unfolded: deque[Folding] = deque()
         self._of_address: dict[str, Scheduled] = {}
+        self._of_inside: dict[str, Scheduled] | None = None
         at_once: dict[str, list[bool]] = {}
         self._of_job: dict[str, Scheduled] = {}
         self._numbers = itertools.count(1)
@@ -111,7 +115,7 @@ class Schedule:
         turn = _LineTurn(
             line, Logged(address, crossing, is_executed=is_executed), self._at_once.get(address, iter(())), during
         )
-        line.begin(address)
+        line.begin(address, is_served=not is_executed)
         try:
             yield turn
         finally:
@@ -139,20 +143,59 @@ class Schedule:
         """Return the script of the group that a recording belongs to."""
         return _script(self._of_address.get(address))
 
+    def script_around(self, address: str) -> Script | None:
+        """Return the script of the group that calls inside of a recording belong to."""
+        group = self._around().get(address)
+        return Script(group) if group is not None else None
+
+    def has_inside(self, address: str) -> bool:
+        """Return True if the recorded order has calls that were made inside of a call."""
+        return address in self._around()
+
+    def _around(self) -> dict[str, Scheduled]:
+        """Return the groups by all that their calls were made inside of."""
+        if self._of_inside is None:
+            found: dict[str, Scheduled] = {}
+            for address, group in self._of_address.items():
+                end = address.rfind("/")
+                while end > 0 and (around := address[:end]) not in found:
+                    found[around] = group
+                    end = address.rfind("/", 0, end)
+            self._of_inside = found
+        return self._of_inside
+
+    def run_through(self, address: str) -> None:
+        """Note that the code of a recorded call is run, so that what the recording says of its end has no counterpart.
+
+        Args:
+            address: Where its recording stands.
+        """
+        line = self.line() if address in self._of_address else None
+        if line is not None:
+            line.runs_through(address)
+
     def script_of_job(self, job: str) -> Script | None:
         """Return the script of the group that began with a job of a thread."""
         return _script(self._of_job.get(job))
 
-    def keep(self, group: Scheduled | None) -> None:
+    def keep(self, folding: Folding) -> None:
         """Keep what was recorded of a loop."""
-        if group is not None:
-            with self._lock:
+        with self._lock:
+            self._unfolded.append(folding)
+            self._fold(has_ended=False)
+
+    def _fold(self, *, has_ended: bool) -> None:
+        """Fold what was kept, in its order, as far as its calls have ended, or all of it if the run has."""
+        while self._unfolded and (has_ended or self._unfolded[0].has_ended):
+            group = self._unfolded.popleft().scheduled()
+            if group is not None:
                 self._groups.append(group)
 
     def forget(self) -> None:
         """Forget what was recorded so far: it is with the sink."""
         with self._lock:
             self._groups.clear()
+            self._unfolded.clear()
 
     def note(self, what: str) -> None:
         """Note that the recorded order could not be kept, and why."""
@@ -175,7 +218,9 @@ class Schedule:
 
     def groups(self) -> list[Scheduled]:
         """Return what was recorded, after what was recorded before and still holds."""
-        own = merged(self._groups)
+        with self._lock:
+            self._fold(has_ended=True)
+            own = merged(self._groups)
         mine = {address for group in own for address in group.calls}
         kept = [group for group in self._recorded if mine.isdisjoint(group.calls)]
         jobs = {group.job for group in kept if group.job}
@@ -184,7 +229,7 @@ class Schedule:
 
 def _script(group: Scheduled | None) -> Script | None:
     script = Script(group) if group is not None else None
-    return script if script is not None and script.deliveries else None
+    return script if script is not None and script.next is not None else None
 
 
 class _LineTurn:
