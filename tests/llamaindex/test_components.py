@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import Document, QueryBundle, SimpleDirectoryReader, VectorStoreIndex
-from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core import Document, SimpleDirectoryReader, VectorStoreIndex
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.graph_stores import EntityNode, SimplePropertyGraphStore
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.memory import ChatMemoryBuffer, Memory
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.readers.base import BaseReader
 from llama_index.core.retrievers import QueryFusionRetriever, VectorIndexRetriever
-from llama_index.core.schema import NodeWithScore, TextNode
-from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
+from llama_index.core.schema import TextNode
+from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 from llama_index.core.storage.kvstore import SimpleKVStore
-from llama_index.core.storage.kvstore.types import BaseKVStore
 from llama_index.core.vector_stores import SimpleVectorStore
-from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryResult
-from pydantic import PrivateAttr
+from llama_index.core.vector_stores.types import VectorStoreQuery
 
 from agenttape_core import CassetteMissError, ConfigurationError, ServedWriteError, use_cassette
 from agenttape_llamaindex import ReplayRetriever, tape
@@ -33,45 +27,9 @@ from agenttape_llamaindex import ReplayRetriever, tape
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay, run
 from .programs import close, documents, librarian, shown, shown_response, vector_index
 from .scripted import ScriptedEmbedding, ScriptedLLM, World
+from .services import ChatService, KeyValueService, LazyPages, Pages, Reranker, Service, VectorService
 
 pytestmark = FRAMEWORK_WARNINGS
-
-
-class Service(BaseRetriever):
-    """A retriever of a service."""
-
-    def __init__(self, world: World, similarity_top_k: int = 2) -> None:
-        super().__init__()
-        self.world = world
-        self.similarity_top_k = similarity_top_k
-
-    def _found(self, query: QueryBundle) -> list[NodeWithScore]:
-        number = self.world.reach("service")
-        nodes = [TextNode(text=f"{query.query_str} {number} {place}", metadata={"n": number}) for place in "abc"]
-        return [NodeWithScore(node=node, score=0.5) for node in nodes[: self.similarity_top_k]]
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._found(query_bundle)
-
-    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._found(query_bundle)
-
-
-class Reranker(BaseNodePostprocessor):
-    """A reranker of a service."""
-
-    top_n: int = 1
-    _world: World = PrivateAttr()
-
-    def __init__(self, world: World, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._world = world
-
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        number = self._world.reach("rerank")
-        return [NodeWithScore(node=nodes[-1].node, score=float(number))][: self.top_n]
 
 
 async def service_rag(world: World) -> Any:
@@ -159,109 +117,6 @@ def test_a_stand_in_retrieves_what_was_recorded(tmp_path: Path) -> None:
 # -- stores -----------------------------------------------------------------------------------------------------------
 
 
-class VectorService(BasePydanticVectorStore):
-    """A vector store of a service."""
-
-    stores_text: bool = True
-    collection_name: str = "cities"
-    _world: World = PrivateAttr()
-    _nodes: list[Any] = PrivateAttr(default_factory=list)
-
-    def __init__(self, world: World, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._world = world
-
-    @property
-    def client(self) -> None:
-        return None
-
-    def add(self, nodes: list[Any], **kwargs: Any) -> list[str]:
-        self._world.reach("add")
-        self._nodes += nodes
-        return [node.node_id for node in nodes]
-
-    def delete(self, ref_doc_id: str, **kwargs: Any) -> None:
-        self._world.reach("delete")
-
-    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        number = self._world.reach("query")
-        nodes = self._nodes[: query.similarity_top_k]
-        return VectorStoreQueryResult(
-            nodes=nodes, similarities=[float(number)] * len(nodes), ids=[n.node_id for n in nodes]
-        )
-
-
-class KeyValueService(BaseKVStore):
-    """A key-value store of a service, which only counts its calls."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.held: dict[str, dict[str, Any]] = {}
-
-    def put(self, key: str, val: dict[str, Any], collection: str = "data") -> None:
-        self.world.reach("put")
-        self.held.setdefault(collection, {})[key] = val
-
-    async def aput(self, key: str, val: dict[str, Any], collection: str = "data") -> None:
-        self.put(key, val, collection)
-
-    def get(self, key: str, collection: str = "data") -> dict[str, Any] | None:
-        self.world.reach("get")
-        return self.held.get(collection, {}).get(key)
-
-    async def aget(self, key: str, collection: str = "data") -> dict[str, Any] | None:
-        return self.get(key, collection)
-
-    def get_all(self, collection: str = "data") -> dict[str, dict[str, Any]]:
-        self.world.reach("get_all")
-        return dict(self.held.get(collection, {}))
-
-    async def aget_all(self, collection: str = "data") -> dict[str, dict[str, Any]]:
-        return self.get_all(collection)
-
-    def delete(self, key: str, collection: str = "data") -> bool:
-        self.world.reach("delete")
-        return self.held.get(collection, {}).pop(key, None) is not None
-
-    async def adelete(self, key: str, collection: str = "data") -> bool:
-        return self.delete(key, collection)
-
-
-class ChatService(BaseChatStore):
-    """A chat store of a service."""
-
-    _world: World = PrivateAttr()
-    _held: dict[str, list[ChatMessage]] = PrivateAttr(default_factory=dict)
-
-    def __init__(self, world: World, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._world = world
-
-    def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
-        self._world.reach("set")
-        self._held[key] = list(messages)
-
-    def get_messages(self, key: str) -> list[ChatMessage]:
-        self._world.reach("get")
-        return list(self._held.get(key, []))
-
-    def add_message(self, key: str, message: ChatMessage, idx: int | None = None) -> None:
-        self._world.reach("add")
-        self._held.setdefault(key, []).append(message)
-
-    def delete_messages(self, key: str) -> list[ChatMessage] | None:
-        return self._held.pop(key, None)
-
-    def delete_message(self, key: str, idx: int) -> ChatMessage | None:
-        return self._held[key].pop(idx)
-
-    def delete_last_message(self, key: str) -> ChatMessage | None:
-        return self._held[key].pop()
-
-    def get_keys(self) -> list[str]:
-        return list(self._held)
-
-
 async def service_stores(world: World) -> Any:
     """Ingest into stores of services, ask them, and chat with a memory in one."""
     embedding = ScriptedEmbedding(world)
@@ -339,27 +194,6 @@ def test_what_is_kept_in_the_process_is_no_boundary(tmp_path: Path) -> None:
     recorded = run(program, World(), tmp_path / "nothing.yaml", "once")
     assert not recorded.cassette.interactions
     assert recorded.value == ["0", "1", "2", "last"]  # sorted by moments, of which no two are equal
-
-
-class Pages(BaseReader):
-    """A reader of a service."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def load_data(self, *urls: str, **options: Any) -> list[Document]:
-        return [Document(text=f"{url} {self.world.reach('page')}", metadata=options) for url in urls]
-
-
-class LazyPages(BaseReader):
-    """One that loads a page when it is wanted."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def lazy_load_data(self, *urls: str, **options: Any) -> Iterable[Document]:
-        for url in urls:
-            yield Document(text=f"{url} {self.world.reach('page')}", metadata=options)
 
 
 @pytest.mark.parametrize("cls", [Pages, LazyPages])

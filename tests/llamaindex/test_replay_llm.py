@@ -98,6 +98,7 @@ def test_a_miss_ends_a_stream_of_events(tmp_path: Path) -> None:
         told = [event async for event in handler.stream_events()]
         return [str(await handler), len(told)]
 
+    gc.collect()  # stand-ins of other tests
     real = ExternalContext.stream_events
     with use_cassette(tmp_path / "c.yaml", mode="all"):
         recorded = asyncio.run(events(CallingLLM(World()), "Paris?"))

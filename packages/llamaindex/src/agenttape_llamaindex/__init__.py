@@ -1,18 +1,62 @@
 """AgentTape for LlamaIndex: record a LlamaIndex run once, replay it forever: offline, free, identical."""
 
-from agenttape_core.integration import register_codecs, register_packages
-from agenttape_llamaindex.callbacks import TapeEventHandler
-from agenttape_llamaindex.codec import CODECS
-from agenttape_llamaindex.stand_ins import ReplayEmbedding, ReplayLLM, ReplayRetriever
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from agenttape_core.integration import register_packages
 from agenttape_llamaindex.tape import tape
-from agenttape_llamaindex.workflows import RecordedEvent, RecordedStep, TapeRuntime, context_at, steps_of
+
+if TYPE_CHECKING:
+    from agenttape_llamaindex.callbacks import TapeEventHandler
+    from agenttape_llamaindex.stand_ins.chat_stores import ReplayChatStore, ReplayMemory
+    from agenttape_llamaindex.stand_ins.embeddings import ReplayEmbedding, ReplaySparseEmbedding
+    from agenttape_llamaindex.stand_ins.kv_stores import ReplayKVStore
+    from agenttape_llamaindex.stand_ins.llms import ReplayLLM
+    from agenttape_llamaindex.stand_ins.postprocessors import ReplayNodePostprocessor
+    from agenttape_llamaindex.stand_ins.property_graph_stores import ReplayPropertyGraphStore
+    from agenttape_llamaindex.stand_ins.readers import ReplayReader
+    from agenttape_llamaindex.stand_ins.retrievers import ReplayRetriever
+    from agenttape_llamaindex.stand_ins.tools import ReplayTool
+    from agenttape_llamaindex.stand_ins.vector_stores import ReplayVectorStore
+    from agenttape_llamaindex.workflows import RecordedEvent, RecordedStep, TapeRuntime, context_at, steps_of
+
+_LATE = {
+    "RecordedEvent": "workflows",
+    "RecordedStep": "workflows",
+    "ReplayChatStore": "stand_ins.chat_stores",
+    "ReplayEmbedding": "stand_ins.embeddings",
+    "ReplayKVStore": "stand_ins.kv_stores",
+    "ReplayLLM": "stand_ins.llms",
+    "ReplayMemory": "stand_ins.chat_stores",
+    "ReplayNodePostprocessor": "stand_ins.postprocessors",
+    "ReplayPropertyGraphStore": "stand_ins.property_graph_stores",
+    "ReplayReader": "stand_ins.readers",
+    "ReplayRetriever": "stand_ins.retrievers",
+    "ReplaySparseEmbedding": "stand_ins.embeddings",
+    "ReplayTool": "stand_ins.tools",
+    "ReplayVectorStore": "stand_ins.vector_stores",
+    "TapeEventHandler": "callbacks",
+    "TapeRuntime": "workflows",
+    "context_at": "workflows",
+    "steps_of": "workflows",
+}
+"""The modules of names, imported when they are first used: importing LlamaIndex itself takes more than a second."""
 
 __all__ = [
     "RecordedEvent",
     "RecordedStep",
+    "ReplayChatStore",
     "ReplayEmbedding",
+    "ReplayKVStore",
     "ReplayLLM",
+    "ReplayMemory",
+    "ReplayNodePostprocessor",
+    "ReplayPropertyGraphStore",
+    "ReplayReader",
     "ReplayRetriever",
+    "ReplaySparseEmbedding",
+    "ReplayTool",
+    "ReplayVectorStore",
     "TapeEventHandler",
     "TapeRuntime",
     "context_at",
@@ -20,7 +64,6 @@ __all__ = [
     "tape",
 ]
 
-register_codecs(CODECS)  # not when the first session opens: a handler or a stand-in may be used without any
 register_packages(
     {
         "agenttape_llamaindex": "agenttape-llamaindex",
@@ -28,3 +71,12 @@ register_packages(
         "workflows": "llama-index-workflows",
     }
 )
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name late, when it is first used."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    importlib.import_module(f"{__name__}.codec")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
+    return value

@@ -13,14 +13,15 @@ from agenttape_llamaindex.components import is_boundary, spanned
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.retrievers import RETRIEVAL, query_of, search_settings
 
-_METHOD = "postprocess_nodes"
+POSTPROCESS = "postprocess_nodes"
+"""The one name of both methods of postprocessors."""
 
 
 def _cross(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
     given = named_arguments(static(type(self), method), ("nodes", "query_bundle"), args, kwargs)
     arguments = {"nodes": given.pop("nodes", None), "query": query_of(given.pop("query_bundle", None)), **given}
     settings = {**model_of(self), **search_settings(self)}
-    return begin(RETRIEVAL, self, type(self).__name__, lambda _: method_body(_METHOD, arguments, settings))
+    return begin(RETRIEVAL, self, type(self).__name__, lambda _: method_body(POSTPROCESS, arguments, settings))
 
 
 POSTPROCESSORS = Family(

@@ -30,13 +30,14 @@ from agenttape_llamaindex.components import is_boundary_but
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.retrievers import RETRIEVAL
 
-_METHOD = "load_data"
+LOAD = "load_data"
+"""The one name of all methods of readers."""
 
 
 def _cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
-    arguments = named_arguments(static(type(self), _METHOD), (), args, kwargs)
+    arguments = named_arguments(static(type(self), LOAD), (), args, kwargs)
     settings = {**model_of(self), **settings_of(self, STORE_SETTINGS)}
-    return begin(RETRIEVAL, self, type(self).__name__, lambda _: method_body(_METHOD, arguments, settings))
+    return begin(RETRIEVAL, self, type(self).__name__, lambda _: method_body(LOAD, arguments, settings))
 
 
 def _describe_lazy(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:

@@ -42,7 +42,8 @@ MEMORY = Boundary("memory")
 Methods = Mapping[str, tuple[str, ...]]
 """The methods of an interface, with the names of their positional arguments."""
 
-_ASYNC_NAMES = {"add": "async_add", "add_message": "async_add_message"}
+ASYNC_NAMES = {"add": "async_add", "add_message": "async_add_message"}
+"""The asynchronous forms whose names have more than an `a` before them."""
 
 VECTOR_SEARCHES: Methods = {"query": ("query",), "get_nodes": ("node_ids", "filters")}
 VECTOR_WRITES: Methods = {
@@ -137,7 +138,7 @@ def _leaves(boundary: Boundary, reads: Methods, writes: Methods) -> dict[str, Le
     for method, names in {**reads, **writes}.items():
         cross = functools.partial(_cross, boundary if method in reads else MEMORY, names, method in writes, method)
         leaves[method] = spanned(plain, cross)
-        leaves[_ASYNC_NAMES.get(method, f"a{method}")] = spanned(coroutine, cross)
+        leaves[ASYNC_NAMES.get(method, f"a{method}")] = spanned(coroutine, cross)
     return leaves
 
 

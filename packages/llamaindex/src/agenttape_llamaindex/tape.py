@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from llama_index.core.base.llms.base import BaseLLM
-
 from agenttape_core import ConfigurationError
-from agenttape_core.integration import as_it_is
-from agenttape_core.integration.stand_ins import StandIn
-from agenttape_llamaindex.containers import CONTAINERS, tape_container
-from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
-from agenttape_llamaindex.llms import tape_llm
-from agenttape_llamaindex.postprocessors import POSTPROCESSORS
-from agenttape_llamaindex.readers import READERS
-from agenttape_llamaindex.retrievers import RETRIEVERS
-from agenttape_llamaindex.stores import STORES, tape_store
-from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
 
 T = TypeVar("T")
 
-_FAMILIES = (EMBEDDINGS, SPARSE_EMBEDDINGS, FUNCTION_TOOLS, TOOLS, RETRIEVERS, POSTPROCESSORS, READERS)
 
-_TAPED_BY: tuple[tuple[type, Callable[[Any], Any]], ...] = (
-    (StandIn, as_it_is),
-    (BaseLLM, tape_llm),
-    *((family.base, family.tape) for family in _FAMILIES),
-    *((family.base, tape_store) for family in STORES),
-    *((cls, tape_container) for cls in CONTAINERS),
-)
-"""The ways to tape objects, by their classes; the first class that an object is an instance of counts."""
+@functools.cache
+def _taped_by() -> tuple[tuple[type, Callable[[Any], Any]], ...]:
+    """Return the ways to tape objects, by their classes; the first class that an object is an instance of counts.
+
+    What it needs is imported here: who only imports the package need not wait for LlamaIndex.
+    """
+    from llama_index.core.base.llms.base import BaseLLM
+
+    from agenttape_core.integration import as_it_is
+    from agenttape_core.integration.stand_ins import StandIn
+    from agenttape_llamaindex.containers import CONTAINERS, tape_container
+    from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
+    from agenttape_llamaindex.llms import tape_llm
+    from agenttape_llamaindex.postprocessors import POSTPROCESSORS
+    from agenttape_llamaindex.readers import READERS
+    from agenttape_llamaindex.retrievers import RETRIEVERS
+    from agenttape_llamaindex.stores import STORES, tape_store
+    from agenttape_llamaindex.tools import FUNCTION_TOOLS, TOOLS
+
+    families = (EMBEDDINGS, SPARSE_EMBEDDINGS, FUNCTION_TOOLS, TOOLS, RETRIEVERS, POSTPROCESSORS, READERS)
+    return (
+        (StandIn, as_it_is),
+        (BaseLLM, tape_llm),
+        *((family.base, family.tape) for family in families),
+        *((family.base, tape_store) for family in STORES),
+        *((cls, tape_container) for cls in CONTAINERS),
+    )
 
 
 def tape(obj: T) -> T:
@@ -47,7 +54,7 @@ def tape(obj: T) -> T:
     Raises:
         ConfigurationError: If `obj` is of no such class, or keeps its state where an alias cannot share it.
     """
-    for cls, tape_it in _TAPED_BY:
+    for cls, tape_it in _taped_by():
         if isinstance(obj, cls):
             return tape_it(obj)  # type: ignore[no-any-return]
     raise ConfigurationError(

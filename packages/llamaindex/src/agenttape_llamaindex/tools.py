@@ -51,7 +51,7 @@ def _name(tool: BaseTool) -> str:
     return tool.metadata.name or type(tool).__name__
 
 
-def _arguments(tool: Any, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def arguments_of(tool: Any, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call by name, without the context that the framework passes."""
     names = tuple(tool.metadata.get_parameters_dict().get("properties", {})) if args else ()
     arguments = named_arguments(method, names, args, kwargs)
@@ -73,7 +73,7 @@ def _effects(tool: Any, kwargs: dict[str, Any]) -> Effects:
 def _cross_function(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
     if is_function_of_core(self.real_fn) or any(hasattr(function, _SERVED) for function in functions_of(self)):
         return None
-    name, arguments = _name(self), _arguments(self, None, args, kwargs)
+    name, arguments = _name(self), arguments_of(self, None, args, kwargs)
     answers = _effects(self, kwargs).answers()
     return begin(
         FUNCTION, self, name, lambda _: {**tool_body(name, arguments), **({"answers": answers} if answers else {})}
@@ -133,7 +133,7 @@ def _cross_tool(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str,
     if isinstance(self, FunctionTool):
         return None
     name = _name(self)
-    arguments = _arguments(self, static(type(self), method), args, kwargs)
+    arguments = arguments_of(self, static(type(self), method), args, kwargs)
     return begin(TOOL, self, name, lambda _: tool_body(name, arguments))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agenttape_core.integration import Boundary, Crossing, aserve, kept, named_arguments, serve
-from agenttape_core.integration.stand_ins import RecordedPart, StandIn
+from agenttape_core.integration import Boundary, Crossing, kept, named_arguments
+from agenttape_core.integration.stand_ins import RecordedPart, StandIn, served_method
 from agenttape_langchain.requests import method_body
 
 
@@ -32,12 +32,4 @@ def served(boundary: Boundary, method: str, names: tuple[str, ...]) -> tuple[Cal
     def cross(self: Replaying, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing:
         return self._cross(boundary, method, **named_arguments(None, names, *kept(args, kwargs)))
 
-    def replay(self: Replaying, *args: Any, **kwargs: Any) -> Any:
-        return serve(cross(self, args, kwargs))
-
-    async def areplay(self: Replaying, *args: Any, **kwargs: Any) -> Any:
-        return await aserve(cross(self, args, kwargs))
-
-    replay.__name__, areplay.__name__ = method, f"a{method}"
-    replay.__doc__ = areplay.__doc__ = f"Return what `{method}` returned when the cassette was recorded."
-    return replay, areplay
+    return served_method(method, cross)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import agenttape_llamaindex_early
-from agenttape_core.integration import TypeCodec
+from agenttape_core.integration import TypeCodec, register_codecs
 from agenttape_core.integration.codecs import HTTP, VECTORS
 from agenttape_llamaindex.codec import blocks, messages, responses, streams
 from agenttape_llamaindex.codec.streams import CHATS, TEXTS
@@ -18,6 +18,7 @@ CODECS: tuple[TypeCodec, ...] = (
 )
 """The codecs to put before those of Python's own types."""
 
+register_codecs(CODECS)  # here and not where sessions connect: a handler or a stand-in may be used without any
 agenttape_llamaindex_early.register()  # as its entry point does, which a folder of sources does not have
 
 __all__ = ["CHATS", "CODECS", "TEXTS"]

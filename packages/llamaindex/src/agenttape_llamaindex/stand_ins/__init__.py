@@ -1,7 +1,1 @@
-"""Stand-ins made of a cassette: no provider package, no key, no network."""
-
-from agenttape_llamaindex.stand_ins.embeddings import ReplayEmbedding
-from agenttape_llamaindex.stand_ins.llms import ReplayLLM
-from agenttape_llamaindex.stand_ins.retrievers import ReplayRetriever
-
-__all__ = ["ReplayEmbedding", "ReplayLLM", "ReplayRetriever"]
+"""Stand-ins made of a cassette: no provider package, no key, no network, no session. One module for each interface."""

@@ -1,18 +1,19 @@
-"""The stand-in for embedding models: its vectors come from a cassette."""
+"""The stand-ins for embedding models, also sparse ones: their vectors come from a cassette."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from llama_index.core.base.embeddings.base import Embedding
+from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding, SparseEmbedding
 from llama_index.core.embeddings.multi_modal_base import MultiModalEmbedding
 from llama_index.core.schema import ImageType
 from pydantic import PrivateAttr
 
 from agenttape_core.integration import Crossing, aserve, serve
-from agenttape_core.integration.stand_ins import Exhausted, Pace, RecordedPart, StandIn
+from agenttape_core.integration.stand_ins import Exhausted, Options, Pace, RecordedPart, StandIn
 from agenttape_llamaindex.embeddings import EMBEDDING
 from agenttape_llamaindex.requests import embedding_body, image_embedding_body
 from agenttape_llamaindex.workflows.halts import halts_end_streams_for
@@ -79,19 +80,14 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
         return (await aserve(self._cross([text])))[0]  # type: ignore[no-any-return]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[Embedding]:
-        if self._is_batch(texts):
+        if is_batch(self._recorded, texts):
             return serve(self._cross(texts))  # type: ignore[no-any-return]
         return [self._get_text_embedding(text) for text in texts]
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[Embedding]:
-        if self._is_batch(texts):
+        if is_batch(self._recorded, texts):
             return await aserve(self._cross(texts))  # type: ignore[no-any-return]
         return [await self._aget_text_embedding(text) for text in texts]
-
-    def _is_batch(self, texts: list[str]) -> bool:
-        """Return whether the recorded model embedded these texts in one call, and not one after the other."""
-        bodies = (embedding_body(texts, settings) for settings in self._recorded.settings)
-        return any(self._recorded.session.times_recorded(EMBEDDING, body) for body in bodies)
 
     def _get_image_embedding(self, img_file_path: ImageType) -> Embedding:
         return serve(self._cross_images([img_file_path]))[0]  # type: ignore[no-any-return]
@@ -100,7 +96,74 @@ class ReplayEmbedding(StandIn, MultiModalEmbedding):
         return (await aserve(self._cross_images([img_file_path])))[0]  # type: ignore[no-any-return]
 
 
+class ReplaySparseEmbedding(StandIn, BaseSparseEmbedding):
+    """A sparse embedding model that answers from a cassette, as the recorded one did.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        model: The recorded model to stand for, if the cassette holds several.
+        options: `exhausted` and `pace`, as for `ReplayLLM`.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no sparse embeddings, or none of that model.
+    """
+
+    _recorded: RecordedPart = PrivateAttr()
+
+    def __init__(self, cassette: str | Path, *, model: str | None = None, **options: Unpack[Options]) -> None:
+        super().__init__()
+        kinds = frozenset({EMBEDDING.kind})
+        self._recorded = RecordedPart(cassette, kinds, _sparse_settings_in, choice={"model": model}, **options)
+        halts_end_streams_for(self._recorded)
+        recorded = self._recorded.settings[0].get("model")
+        if isinstance(recorded, str):
+            self.model_name = recorded
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name that the framework shows."""
+        return "ReplaySparseEmbedding"
+
+    def _cross(self, texts: str | list[str]) -> Crossing:
+        return self._recorded.cross(EMBEDDING, lambda settings: embedding_body(texts, settings))
+
+    def _get_query_embedding(self, query: str) -> SparseEmbedding:
+        return serve(self._cross(query))  # type: ignore[no-any-return]
+
+    async def _aget_query_embedding(self, query: str) -> SparseEmbedding:
+        return await aserve(self._cross(query))  # type: ignore[no-any-return]
+
+    def _get_text_embedding(self, text: str) -> SparseEmbedding:
+        return serve(self._cross([text]))[0]  # type: ignore[no-any-return]
+
+    async def _aget_text_embedding(self, text: str) -> SparseEmbedding:
+        return (await aserve(self._cross([text])))[0]  # type: ignore[no-any-return]
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[SparseEmbedding]:
+        if is_batch(self._recorded, texts):
+            return serve(self._cross(texts))  # type: ignore[no-any-return]
+        return [self._get_text_embedding(text) for text in texts]
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[SparseEmbedding]:
+        if is_batch(self._recorded, texts):
+            return await aserve(self._cross(texts))  # type: ignore[no-any-return]
+        return [await self._aget_text_embedding(text) for text in texts]
+
+
+def is_batch(recorded: RecordedPart, texts: list[str]) -> bool:
+    """Return whether the recorded model embedded these texts in one call, and not one after the other."""
+    bodies = (embedding_body(texts, settings) for settings in recorded.settings)
+    return any(recorded.session.times_recorded(EMBEDDING, body) for body in bodies)
+
+
 def _settings_in(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    if request.get("sparse"):
-        return None
+    return None if request.get("sparse") else _settings(request)
+
+
+def _sparse_settings_in(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return _settings(request) if request.get("sparse") else None
+
+
+def _settings(request: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in request.items() if key not in {"input", "images"}}

@@ -3,9 +3,11 @@
 A stand-in derives from `StandIn` and from the interface of its framework. It keeps its recordings as `_recorded`,
 begins a crossing by `_recorded.cross(...)`, and answers by `serve`, `aserve`, `serve_stream` or `aserve_stream`. A
 `RecordedPart` holds the calls of a retriever, a store, a tool, an embedding model; a `RecordedModel` those of a chat
-model, and recognises tools and response formats in any provider's spelling.
+model, and recognises tools and response formats in any provider's spelling. `served_method` makes a method of a store,
+and its asynchronous form.
 """
 
+from agenttape_core.integration.stand_ins.methods import CrossMethod, served_method
 from agenttape_core.integration.stand_ins.recorded import (
     Options,
     Recorded,
@@ -28,6 +30,7 @@ from agenttape_core.matching import Exhausted
 from agenttape_core.settings import Pace
 
 __all__ = [
+    "CrossMethod",
     "Exhausted",
     "Meaning",
     "Options",
@@ -43,5 +46,6 @@ __all__ = [
     "formats_agree",
     "meaning_of",
     "open_replay",
+    "served_method",
     "settings_of_method",
 ]

@@ -1,0 +1,68 @@
+"""Shared by the stand-ins whose methods are served by name: stores, memories, readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from agenttape_core.integration import Boundary, Crossing, kept, named_arguments
+from agenttape_core.integration.stand_ins import Options, RecordedPart, served_method
+from agenttape_llamaindex.requests import method_body
+from agenttape_llamaindex.stores import ASYNC_NAMES, MEMORY, Methods
+from agenttape_llamaindex.workflows.halts import halts_end_streams_for
+
+_Pair = tuple[Callable[..., Any], Callable[..., Any]]
+
+
+def recorded_methods(
+    cassette: str | Path, kinds: frozenset[str], methods: Methods, name: str | None, **options: Unpack[Options]
+) -> RecordedPart:
+    """Return the recorded calls of the methods of an interface.
+
+    Several interfaces have methods of the same name, so what they are given counts too.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        kinds: The kinds of the calls.
+        methods: The methods, with the names of their arguments.
+        name: The recorded class of the object, if the cassette holds several.
+        options: `exhausted` and `pace`.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no such call.
+    """
+
+    def settings_in(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        names, given = methods.get(request.get("method", "")), request.get("arguments", {})
+        if names is None or (given and names and given.keys().isdisjoint(names)):
+            return None
+        settings: Mapping[str, Any] = request.get("settings", {})
+        return settings
+
+    recorded = RecordedPart(cassette, kinds, settings_in, name=name, **options)
+    halts_end_streams_for(recorded)
+    return recorded
+
+
+def served(boundary: Boundary, method: str, names: tuple[str, ...]) -> _Pair:
+    """Return a method that is served, and its asynchronous form.
+
+    Args:
+        boundary: Its family.
+        method: Its name.
+        names: The interface's names of its positional arguments.
+    """
+
+    def cross(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing:
+        arguments = named_arguments(None, names, *kept(args, kwargs))
+        recorded: RecordedPart = self._recorded
+        return recorded.cross(boundary, lambda settings: method_body(method, arguments, settings))
+
+    return served_method(method, cross, ASYNC_NAMES.get(method))
+
+
+def remembered(methods: Methods, method: str) -> _Pair:
+    """Return a method of a table that is memory, and its asynchronous form; see `served`."""
+    return served(MEMORY, method, methods[method])

@@ -1,0 +1,116 @@
+"""The stand-in for tools: its results come from a cassette."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Unpack
+
+from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
+from pydantic import BaseModel
+
+from agenttape_core import ConfigurationError
+from agenttape_core.integration import Crossing, Session, aserve, serve
+from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
+from agenttape_llamaindex.effects import effects_of
+from agenttape_llamaindex.llms import CHAT
+from agenttape_llamaindex.requests import tool_body
+from agenttape_llamaindex.tools import FUNCTION, arguments_of
+from agenttape_llamaindex.workflows.halts import halts_end_streams_for
+
+
+@dataclass
+class _RecordedMetadata(ToolMetadata):
+    """The description of a tool as the models of a cassette had it: with a schema, and no class that it was made of."""
+
+    fn_schema: type[BaseModel] | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def get_parameters_dict(self) -> dict[str, Any]:
+        """Return the recorded schema."""
+        return self.parameters
+
+    @property
+    def fn_schema_str(self) -> str:
+        """The recorded schema, as JSON."""
+        return json.dumps(self.parameters, ensure_ascii=False)
+
+
+class ReplayTool(StandIn, FunctionTool):
+    """A tool that returns what the recorded tool returned, and has its effects on a workflow.
+
+    A recorded call has no description of its tool. If the cassette also holds a chat whose model had the tool, its
+    description is taken from there; otherwise pass `metadata`.
+
+    Args:
+        cassette: A bare name under the cassette folder, or a path.
+        name: The tool.
+        metadata: The description of the tool, by default the recorded one.
+        callback: Called with each result, as that of a `FunctionTool`.
+        options: `exhausted` and `pace`, as for `ReplayLLM`.
+
+    Raises:
+        CassetteError: If there is no such cassette, or it cannot be read.
+        ConfigurationError: If it holds no call of the tool, or no description of it.
+    """
+
+    _recorded: RecordedPart
+
+    def __init__(
+        self,
+        cassette: str | Path,
+        name: str,
+        *,
+        metadata: ToolMetadata | None = None,
+        callback: Callable[[Any], Any] | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        kinds = frozenset({FUNCTION.kind})
+        self._recorded = RecordedPart(cassette, kinds, lambda _: {}, name=name, **options)
+        halts_end_streams_for(self._recorded)
+
+        def whole(result: Any) -> Any:
+            """Return an output that the recorded tool made itself, or what the callback makes of a result."""
+            if isinstance(result, ToolOutput):
+                return result
+            return callback(result) if callback is not None else None
+
+        super().__init__(
+            fn=self._serve,
+            async_fn=self._aserve,
+            metadata=metadata or _description(self._recorded.session, name),
+            callback=whole,
+        )
+
+    def _serve(self, *args: Any, **kwargs: Any) -> Any:
+        return serve(self._cross(args, kwargs), effects_of(None).apply)
+
+    async def _aserve(self, *args: Any, **kwargs: Any) -> Any:
+        return await aserve(self._cross(args, kwargs), effects_of(None).aapply)
+
+    def _cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing:
+        arguments = arguments_of(self, None, args, kwargs)
+        answers = effects_of(None).answers()
+        more = {"answers": answers} if answers else {}
+        return self._recorded.cross(FUNCTION, lambda _: {**tool_body(self._recorded.name, arguments), **more})
+
+
+def _description(session: Session, name: str) -> ToolMetadata:
+    """Return the description of a tool that the models of a cassette had."""
+    for tool in _tools_of_chats(session):
+        function = tool.get("function", tool) if isinstance(tool, Mapping) else {}
+        if function.get("name") == name:
+            schema = {"type": "object", "properties": {}, **(function.get("parameters") or {})}
+            return _RecordedMetadata(description=function.get("description") or "", name=name, parameters=schema)
+    raise ConfigurationError(
+        f"{session.path} holds calls of the tool {name!r}, but no chat with a description of it\n"
+        f"  pass one: ReplayTool(..., {name!r}, metadata=ToolMetadata(...))"
+    )
+
+
+def _tools_of_chats(session: Session) -> Iterator[Any]:
+    for row in session.source.entries:
+        if row.kind == CHAT.kind:
+            yield from session.source.interaction(row.number).request.get("tools") or ()
