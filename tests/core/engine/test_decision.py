@@ -41,7 +41,7 @@ def test_every_combination(
     """Frozen is only served; live is executed; else the mode says what is done with and without a recording."""
     decision = decided(Policy(mode, recorded, live, frozen), EXACT if known else None)
     is_live, is_frozen = bool(live & {"tool", "search"}), bool(frozen & {"tool", "search"})
-    recording_anew = mode is Mode.ALL or (mode is Mode.ONCE and not recorded)
+    recording_anew = mode is Mode.ALL or (mode in {Mode.ONCE, Mode.UPDATE} and not recorded)
     if is_frozen:
         expected: type = Serve if known else Refuse
     elif is_live or recording_anew:
@@ -49,7 +49,7 @@ def test_every_combination(
     elif known:
         expected = Serve
     else:
-        expected = Execute if mode is Mode.NEW_EPISODES else Refuse
+        expected = Execute if mode in {Mode.NEW_EPISODES, Mode.UPDATE} else Refuse
     assert type(decision) is expected
     if isinstance(decision, Execute):
         assert decision.live is is_live

@@ -54,7 +54,7 @@ def test_miss_explains_itself(world: World) -> None:
     ]
     assert lines[6].startswith("  to fix    record it anew:  AGENTTAPE_MODE=all pytest ")
     assert "test_miss_explains_itself" in lines[6]
-    assert lines[7].startswith("            or add only what is missing:  AGENTTAPE_MODE=new_episodes pytest ")
+    assert lines[7].startswith("            or execute only what has changed:  AGENTTAPE_MODE=update pytest ")
     assert session.report.missed == (caught.value.summary,)
 
 

@@ -131,7 +131,7 @@ def test_a_miss_is_explained_without_asking_the_store(url: CassetteUrl, monkeypa
         ask("a", 1)
 
     with (
-        pytest.raises(CassetteMissError, match=r"AGENTTAPE_MODE=new_episodes pytest test_x\.py::test_x"),
+        pytest.raises(CassetteMissError, match=r"AGENTTAPE_MODE=update pytest test_x\.py::test_x"),
         use_cassette(str(url), unused="ignore"),
     ):
         monkeypatch.setattr(fsspec.AbstractFileSystem, "exists", None)

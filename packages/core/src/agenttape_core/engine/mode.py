@@ -16,6 +16,8 @@ class Mode(StrEnum):
     """Record if there is no cassette yet, otherwise replay only."""
     NEW_EPISODES = "new_episodes"
     """Serve what is recorded, execute and record the rest."""
+    UPDATE = "update"
+    """Serve what is recorded, execute and record the rest, and drop what is no longer asked for."""
     ALL = "all"
     """Execute and record everything; the old recordings are replaced."""
 

@@ -50,12 +50,22 @@ class Policy:
     @property
     def replaces(self) -> bool:
         """True if what is executed takes the place of the whole old cassette."""
-        return self.mode is Mode.ALL or (self.mode is Mode.ONCE and not self.recorded)
+        return self.mode is Mode.ALL or (self.mode in {Mode.ONCE, Mode.UPDATE} and not self.recorded)
 
     @property
     def records(self) -> bool:
         """True if calls without a recording may be executed."""
-        return self.replaces or self.mode is Mode.NEW_EPISODES
+        return self.replaces or self.mode in {Mode.NEW_EPISODES, Mode.UPDATE}
+
+    @property
+    def adds(self) -> bool:
+        """True if the run is added to those that are recorded: none of these goes."""
+        return self.mode is Mode.NEW_EPISODES
+
+    @property
+    def updates(self) -> bool:
+        """True if the run takes the place of the recorded one, of which it keeps what it is still asked for."""
+        return self.mode is Mode.UPDATE and self.recorded
 
     @property
     def offline(self) -> bool:

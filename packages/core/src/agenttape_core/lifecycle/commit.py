@@ -15,7 +15,7 @@ from agenttape_core.lifecycle.header import (
 )
 from agenttape_core.lifecycle.open_session import Opened, Prepared, recoverable
 from agenttape_core.matching import Order, Place
-from agenttape_core.schema import Header, IndexRow, Interaction, Step, Timing
+from agenttape_core.schema import PURE_KINDS, Header, IndexRow, Interaction, Step, Timing
 from agenttape_core.session import Session
 from agenttape_core.storage import Carried, Cassette, Journal, Retaken, leftover_journals, open_cassette, put_aside
 
@@ -80,8 +80,28 @@ def _has_nothing_to_write(opened: Opened, journal: Journal) -> bool:
         return True
     if request.derivation is not None or session.report.executed or session.policy.replaces:
         return False
+    if session.policy.updates:
+        return not (session.ledger.again or _dropped(session))
     before = opened.prepared.cassette
-    return before is None or session.policy.mode is not Mode.NEW_EPISODES or not _has_new_runs(session, before)
+    return before is None or not session.policy.adds or not _has_new_runs(session, before)
+
+
+def _dropped(session: Session) -> list[int]:
+    """Return the recordings that an update drops: nobody asked for them."""
+    stay = set(_left_alone(session))
+    return [one.number for one in session.report.unused if one.number not in stay]
+
+
+def _left_alone(session: Session) -> list[int]:
+    """Return the recordings that stay although nobody asked for them.
+
+    An embedding may be there for a store that is built once in a process, by whoever comes first. It goes if this run
+    has asked for embeddings, too, and for other ones.
+    """
+    if not session.policy.updates:
+        return []
+    pure = PURE_KINDS - {crossed.kind for crossed in session.report.executed}
+    return [one.number for one in session.report.unused if one.kind in pure]
 
 
 def _has_new_runs(session: Session, before: Cassette) -> bool:
@@ -105,7 +125,7 @@ def _commit(prepared: Prepared, session: Session, journal: Journal) -> None:
     header = _header(prepared, session)
     if before is None:
         journal.commit(finished_header(header, {}))
-    elif prepared.request.derivation is None and session.policy.mode is Mode.NEW_EPISODES:
+    elif prepared.request.derivation is None and session.policy.adds:
         volatile = before.header.volatile
         full = finished_header(header, volatile.timings, volatile.steps)
         ledger = session.ledger
@@ -178,11 +198,11 @@ def _as_now(session: Session, record: Interaction | Step) -> Interaction | Step:
 
 
 def _carry_over(session: Session, journal: Journal) -> None:
-    """Put what was served beside what was executed, each at its place in this run."""
+    """Put what was served, and what stays beside it, beside what was executed, each at its place in this run."""
     orders = dict(session.ledger.served_at)
-    for number in session.used_numbers():
+    for number in sorted({*session.used_numbers(), *_left_alone(session)}):
         item = session.interaction_now(number)
-        if number not in orders:  # inside a recording that was served, where this run asked for nothing
+        if number not in orders:  # inside a recording that was served, or one that this run did not ask for
             orders[number] = _below(orders.get(item.parent or 0, ()), number)
         timing = (session.timing_of(number) or Timing(duration_ms=0.0)).model_copy(update={"start_ms": None})
         journal.carry(Carried(item, timing, orders[number], inside=session.ledger.inside.get(number, 0)))

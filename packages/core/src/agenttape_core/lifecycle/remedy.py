@@ -44,14 +44,14 @@ def remedy_for(explicit_at: str | None) -> Remedy:
         if explicit_at is not None:
             return [
                 f'record it anew with mode="all" at {explicit_at}',
-                'or add only what is missing to the cassette, with mode="new_episodes"',
+                'or execute only what has changed, with mode="update"',
             ]
         command = _this_command()
         if not recorded:
             return [f"record it:  AGENTTAPE_MODE=once {command}"]
         return [
             f"record it anew:  AGENTTAPE_MODE=all {command}",
-            f"or add only what is missing:  AGENTTAPE_MODE=new_episodes {command}",
+            f"or execute only what has changed:  AGENTTAPE_MODE=update {command}",
         ]
 
     return remedy

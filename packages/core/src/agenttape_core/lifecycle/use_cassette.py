@@ -123,7 +123,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             `.jsonl`, also with `.gz` or `.zst` after it; or a URL such as `s3://bucket/a.yaml`, with the extra
             `fsspec`.
         mode: `none` (replay only, the default; alias `replay`), `once` (record if there is no cassette yet),
-            `new_episodes` (serve what is recorded, record the rest), `all` (record everything anew; alias `record`).
+            `new_episodes` (serve what is recorded, record the rest), `update` (the same, and drop what is no longer
+            asked for), `all` (record everything anew; alias `record`).
         cassette_dir: The folder of bare names; by default `cassettes`.
         live: Kinds (`"chat"`, `"tool"`) and names (`"get_weather"`) that are executed for real in any mode. A replay
             with something live writes what happened to a derived cassette and leaves its own untouched.

@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--cassette-mode",
         metavar="MODE",
-        help="open the cassettes of all tests in this mode: none (replay), once, new_episodes, all (record)",
+        help="open the cassettes of all tests in this mode: none (replay), once, new_episodes, update, all (record)",
     )
     group.addoption(
         "--rerecord",

@@ -251,7 +251,7 @@ def _remedy(test: str, recorded: bool) -> list[str]:
     command = f"{test} --cassette-mode"
     if not recorded:
         return [f"record it:  {command}=once"]
-    return [f"record it anew:  {command}=all", f"or add only what is missing:  {command}=new_episodes"]
+    return [f"record it anew:  {command}=all", f"or execute only what has changed:  {command}=update"]
 
 
 def _replace(undo: ExitStack, owner: Any, name: str, value: Any) -> None:

@@ -26,8 +26,9 @@ class Verdict:
     Args:
         path: The cassette, relative to the root of the tests if it lies below it.
         word: The worst event: `missed`, `blocked`, `drifted`, `unused`, then `live` (executed although the mode
-            replays), `recorded`, or `kept` or `discarded` if the test failed while it recorded; `served`; `empty` if no
-            call was made. For a cassette that was not opened: `missing` if it does not exist, else `refused`.
+            replays), `updated` (executed in the place of what had changed), `recorded`, or `kept` or `discarded` if the
+            test failed while it recorded; `served`; `empty` if no call was made. For a cassette that was not opened:
+            `missing` if it does not exist, else `refused`.
         served: The number of calls answered from the cassette.
         run_through: The number of recorded calls whose code was run.
         not_run: The tools that were served, each with the reason why its code was not run; between semicolons.
@@ -36,6 +37,7 @@ class Verdict:
         blocked: The number of refused attempts to reach the outside.
         drifted: The number of calls that got an error result because they had no recording.
         unused: The number of recordings that were not used.
+        dropped: The number of recordings that went, because the mode updates and nobody asked for them.
         seconds: The recorded duration of the served calls.
         dollars: The cost of the served calls when they were recorded, for models with a known price.
         unpriced: The number of served calls of models without a known price.
@@ -55,6 +57,7 @@ class Verdict:
     blocked: int = 0
     drifted: int = 0
     unused: int = 0
+    dropped: int = 0
     seconds: float = 0.0
     dollars: float = 0.0
     unpriced: int = 0
@@ -77,11 +80,12 @@ class Verdict:
             failed: Whether the test has failed.
         """
         report = session.report
+        updates = session.policy.updates
         counts = {
             "missed": len(report.missed),
             "blocked": len(report.blocked),
             "drifted": len(report.drift),
-            "unused": len(report.unused),
+            "unused": 0 if updates else len(report.unused),
         }
         costs = _costs(served)
         return cls(
@@ -99,6 +103,7 @@ class Verdict:
             drifted=counts["drifted"],
             refused="\n".join(line.splitlines()[0] for line in report.drift[:_SHOWN]),
             unused=counts["unused"],
+            dropped=len(report.unused) if updates and session.written is not None else 0,
             put_aside=PurePath(session.put_aside).name if session.put_aside is not None else "",
         )
 
@@ -135,7 +140,7 @@ class Verdict:
         return [*lines, f"          and {more} more"] if more and lines else lines
 
     def __str__(self) -> str:
-        names = ("served", "executed", "run_through", *_COUNTED)
+        names = ("served", "executed", "run_through", *_COUNTED, "dropped")
         counts = [f"{getattr(self, name)} {name.replace('_', ' ')}" for name in names if getattr(self, name)]
         aside = f"; the unreadable file is kept as {self.put_aside}" if self.put_aside else ""
         word = f"{self.word}, but does not replay:" if self.proof == "differs" else self.word
@@ -144,12 +149,13 @@ class Verdict:
 
 def _word(counts: Mapping[str, int], session: Session, *, failed: bool) -> str:
     for name in _COUNTED:
-        if session.report.judged if name == "unused" else counts[name]:
+        if counts[name] and (name != "unused" or session.report.judged):
             return name
     if session.report.executed and not session.policy.records:
         return "live"
-    if session.report.executed:
-        return "discarded" if session.written is None else "kept" if failed else "recorded"
+    if session.report.executed or (session.policy.updates and session.written is not None):
+        kept = "updated" if session.policy.updates else "recorded"
+        return "discarded" if session.written is None else "kept" if failed else kept
     return "served" if session.report.served or session.report.ran_through else "empty"
 
 

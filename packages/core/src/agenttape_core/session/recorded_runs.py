@@ -71,7 +71,7 @@ class RecordedRuns:
         self._session = session
         self._conversation = conversation
         self._comparable = comparable
-        self._adds = not session.is_replay and not session.policy.replaces
+        self._adds = session.policy.adds and not session.is_replay
         self._runs: dict[str, list[_Recorded]] | None = None
         self._begun: dict[str, _Begun] = {}
         self._lock = Lock()

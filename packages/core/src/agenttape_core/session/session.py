@@ -23,6 +23,7 @@ from agenttape_core.guard import WAIT_FOR_IT, warn_of_late
 from agenttape_core.guard.caller import caller
 from agenttape_core.matching import (
     Branch,
+    Candidate,
     CanonicalRequest,
     Order,
     Position,
@@ -208,11 +209,13 @@ class Session(BaseSession):
             found = decision.found
             self.report.add(served=Crossed(boundary.kind, name, position.address, found.number, found.rung))
             self.ledger.served_at.setdefault(found.number, position.order)
+            self._note_texts(found)
             return begun(ServedCrossing(self, boundary, request, position, owner=owner, found=found))
         if isinstance(decision, RunThrough):
             found = decision.found
             self.report.add(ran_through=Crossed(boundary.kind, name, position.address, found.number, found.rung))
             self.ledger.ran_through(number, found.number, position.order)
+            self._note_texts(found)
             return begun(
                 RunThroughCrossing(
                     self, boundary, request, position, number=number, owner=owner, parent=parent, found=found
@@ -224,6 +227,11 @@ class Session(BaseSession):
         self.strands.depart()
         self.report.add(executed=Crossed(boundary.kind, name, position.address, number))
         return begun(ExecutedCrossing(self, boundary, request, position, number=number, owner=owner, parent=parent))
+
+    def _note_texts(self, found: Candidate) -> None:
+        """Let steps refer to the texts of a recording that stays, as they did when it was recorded."""
+        if self.policy.updates and self.ledger.texts is not None:
+            self.ledger.texts.note(self.source.interaction(found.number))
 
     def _refuse_late(self, kind: str, name: str) -> NoReturn:
         """Refuse a call of what a replay has started, and which runs on after its end."""

@@ -15,10 +15,11 @@ from agenttape_core.cli.running import before_command, given, replayed_with, rep
 @running
 @click.option(
     "--mode",
-    type=click.Choice(["all", "once", "new_episodes"]),
+    type=click.Choice(["all", "once", "new_episodes", "update"]),
     default="all",
     show_default=True,
-    help="all: record everything anew. once: replay if there is a cassette. new_episodes: add what is missing.",
+    help="all: record everything anew. once: replay if there is a cassette. new_episodes: add what is missing. "
+    "update: record what is missing, and drop what is no longer asked for.",
 )
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="A tag for the header. Repeatable.")
 @click.option("--opaque", type=click.Choice(["refuse", "keep"]), help="The treatment of values without a codec.")

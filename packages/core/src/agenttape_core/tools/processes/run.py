@@ -186,13 +186,16 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _config(path: Path, command: Command, options: dict[str, Any], *, replays_only: bool) -> RunConfig:
     record = command.told("record", _called(path))
-    more = command.told("record --mode new_episodes", _called(path))
+    more = command.told("record --mode update", _called(path))
     return RunConfig(
         cassette=str(path),
         project=str(Path.cwd()),
         options=options,
         key=new_key(),
-        remedies=([f"record it:  {record}"], [f"record it anew:  {record}", f"or add only what is missing:  {more}"]),
+        remedies=(
+            [f"record it:  {record}"],
+            [f"record it anew:  {record}", f"or execute only what has changed:  {more}"],
+        ),
         replays_only=replays_only,
     )
 

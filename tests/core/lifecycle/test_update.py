@@ -1,0 +1,126 @@
+"""The mode `update`: serve what is recorded, execute what has changed, drop what nobody asks for any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from agenttape_core import CassetteMissError, open_cassette, use_cassette
+
+from ..session.world import CASSETTE, World, ask, call, entries, files, record
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+@pytest.fixture
+def world() -> World:
+    """What lies outside."""
+    return World()
+
+
+def texts() -> dict[str, str]:
+    """Return what the file holds of each call, by name."""
+    parts = CASSETTE.read_text().split("\n---\n")
+    return {entry.name: part for entry, part in zip(open_cassette(CASSETTE).entries, parts[1:], strict=False)}
+
+
+def test_only_what_changed_is_executed(world: World) -> None:
+    """A call without a recording is executed in its place, one that nobody asks for goes, and the rest stays."""
+    record(world, "a", "b", "c")
+    before = texts()
+    with use_cassette("c", mode="update") as session:
+        assert ask(world, "a", "new", "c") == ["a 1", "new 4", "c 3"]
+    assert str(session.report) == "2 served, 1 executed, 1 unused"
+    assert entries() == ["a", "new", "c"]
+    assert (texts()["a"], texts()["c"]) == (before["a"], before["c"])
+    with use_cassette("c") as session:
+        assert ask(world, "a", "new", "c") == ["a 1", "new 4", "c 3"]
+    assert str(session.report) == "3 served, 0 executed"
+
+
+def test_an_unchanged_run_leaves_the_file(world: World) -> None:
+    """A run that asks for what is recorded changes no byte."""
+    before = record(world, "a", "b")
+    with use_cassette("c", mode="update"):
+        ask(world, "a", "b")
+    assert (CASSETTE.read_bytes(), files()) == (before, ["c.yaml"])
+
+
+def test_without_a_cassette_everything_is_recorded(world: World) -> None:
+    """Without a cassette it is a first recording."""
+    with use_cassette("c", mode="update"):
+        ask(world, "a")
+    assert entries() == ["a"]
+
+
+def test_asking_for_less_drops(world: World) -> None:
+    """A run that only asks for less executes nothing, and what is left over goes."""
+    record(world, "a", "b")
+    with use_cassette("c", mode="update") as session:
+        ask(world, "a")
+    assert (str(session.report), entries()) == ("1 served, 0 executed, 1 unused", ["a"])
+
+
+def test_a_failed_run_changes_nothing(world: World) -> None:
+    """A run that fails leaves the cassette as it was, and its recording in a journal."""
+    before = record(world, "a")
+    with pytest.raises(ZeroDivisionError), use_cassette("c", mode="update"):
+        ask(world, "new")
+        raise ZeroDivisionError
+    assert CASSETTE.read_bytes() == before
+
+
+def test_asked_once_more_than_recorded(world: World) -> None:
+    """A request that is repeated more often than it was recorded is executed as often as it lacks."""
+    record(world, "a")
+    with use_cassette("c", mode="update"):
+        assert ask(world, "a", "a") == ["a 1", "a 2"]
+    assert entries() == ["a", "a"]
+
+
+def test_frozen_is_never_executed(world: World) -> None:
+    """What is frozen and has changed is a miss, as in every mode."""
+    before = record(world, "a")
+    with pytest.raises(CassetteMissError, match="it is frozen"), use_cassette("c", mode="update", frozen={"tool"}):
+        ask(world, "new")
+    assert CASSETTE.read_bytes() == before
+
+
+def test_live_is_replaced(world: World) -> None:
+    """What is live is executed and takes the place of its recording."""
+    record(world, "a", "b")
+    with use_cassette("c", mode="update", live={"a"}):
+        assert ask(world, "a", "b") == ["a 3", "b 2"]
+    assert [item.outcome.value for item in open_cassette(CASSETTE).interactions()] == ["a 3", "b 2"]
+
+
+def test_calls_inside_a_served_tool_stay(world: World) -> None:
+    """A tool that is served keeps the calls that were recorded inside it."""
+
+    def run(name: str) -> None:
+        call("outer", lambda: world.reach(world.tool("inner", of="outer")), x=1)
+        ask(world, name)
+
+    with use_cassette("c", mode="all", through=()):
+        run("a")
+    with use_cassette("c", mode="update", frozen={"outer"}):
+        run("b")
+    assert entries() == ["outer", "inner", "b"]
+    parents = {item.name: item.parent for item in open_cassette(CASSETTE).interactions()}
+    assert parents["inner"] == 1
+
+
+@pytest.mark.parametrize(("again", "left"), [(["x"], ["x", "y"]), (["x", "z"], ["x", "z"])])
+def test_embeddings_of_others(world: World, again: list[str], left: list[str]) -> None:
+    """An embedding that nobody asked for stays, as a store of another test may need it, unless the run made others."""
+
+    def embed(texts: list[str]) -> None:
+        for text in texts:
+            call("E", lambda: [0.5], "embeddings", input=text)
+        ask(world, "t")
+
+    with use_cassette("c", mode="all"):
+        embed(["x", "y"])
+    with use_cassette("c", mode="update"):
+        embed(again)
+    recorded = [item.request.get("input") for item in open_cassette(CASSETTE).interactions() if item.name == "E"]
+    assert recorded == left
