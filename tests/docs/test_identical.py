@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ..conformance.identical.page import tables
-from ..conformance.identical.rows import ROWS
+from ..conformance.identical.table import ROWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "identical.md"
 BEGIN, END = "## The table\n\n", "\n\n## What"

@@ -20,7 +20,8 @@ def closed_databases() -> Iterator[None]:
     opened: list[Any] = []  # held until then, so that none is collected before
 
     def note(connection: Any, _: object) -> None:
-        opened.append(connection.driver_connection)
+        if hasattr(connection, "driver_connection"):  # an asynchronous one; others are closed by their pools
+            opened.append(connection.driver_connection)
 
     event.listen(Pool, "connect", note)
     yield

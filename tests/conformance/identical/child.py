@@ -8,9 +8,8 @@ from pathlib import Path
 
 from agenttape_core.testing import compare_runs, replay_run
 
-from . import chains, graphs, llama, plain  # noqa: F401 - they fill the table
 from .outside import Outside
-from .rows import ROWS
+from .table import ROWS
 
 
 def main(folder: Path) -> None:

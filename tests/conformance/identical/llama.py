@@ -42,6 +42,12 @@ def _run(make: Callable[[], Callable[[Capture], Any]]) -> Program:
     return program
 
 
+PROMPTS = dict.fromkeys(
+    ("spans", "events"),
+    "the default prompts of LlamaIndex list their variables in the order of a set, made when it is imported",
+)
+"""Of programs whose spans and events hold default prompts."""
+
 ASYNCIO = {"asyncio": _run}
 
 Body = Callable[[Outside, Capture], Any]
@@ -76,6 +82,18 @@ def looking(world: Outside) -> Any:
         return await world.aask(f"look {where}")
 
     return look
+
+
+class SlowEmbedding(ScriptedEmbedding):
+    """An embedding that takes its time."""
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        await self._world.apause()
+        return self._vector(query)
+
+    async def _aget_text_embedding(self, text: str) -> list[float]:
+        await self._world.apause()
+        return self._vector(text)
 
 
 @body()
@@ -214,12 +232,7 @@ def _program(name: str, program: Any, **options: Any) -> None:
     body(**options)(run)
 
 
-SEEDED = dict.fromkeys(
-    ("spans", "events"),
-    "the default prompts of LlamaIndex list their variables in the order of a set, made when it is imported",
-)
-"""Of programs whose spans and events hold default prompts."""
 PROMPTING = {"agent_with_memory", "agentic_rag", "rag", "router", "streaming_sub_questions", "sub_questions"}
 
 for _name, _each in PROGRAMS.items():
-    _program(_name, _each, replays=ONCE_OR_TWICE, seeded=SEEDED if _name in PROMPTING else {})
+    _program(_name, _each, replays=ONCE_OR_TWICE, seeded=PROMPTS if _name in PROMPTING else {})

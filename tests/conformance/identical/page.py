@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import chains, graphs, llama, plain  # noqa: F401 - they fill the table
 from .pending import PENDING
-from .rows import ROWS, Framework, Row
+from .table import ROWS, Framework, Row
 
 HEAD = "| the program | run by | replays | equal |\n|---|---|---|---|"
 ORDER: tuple[Framework, ...] = ("LangGraph", "LangChain", "LlamaIndex", "plain Python")

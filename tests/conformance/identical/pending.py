@@ -27,4 +27,8 @@ PENDING: dict[str, str] = {
     "parallel_agents/astream_events v3": "the order of event loops",
     "custom_streams/ainvoke": "the order of event loops",
     "interrupts_in_parallel_tools/ainvoke": "the order of event loops",
+    "agents_as_parallel_tools/asyncio": "the order of what parallel tools do besides returning",
+    "agents_over_indexes/asyncio": "the order of what parallel tools do besides returning",
+    "parallel_tools_with_effects/asyncio": "the order of what parallel tools do besides returning",
+    "conversations_at_once/asyncio": "the order in which threads of aiosqlite answer a loop",
 }

@@ -12,10 +12,9 @@ import pytest
 
 from agenttape_core.testing import Facts, compare_runs, record_run, replay_run
 
-from . import chains, graphs, llama, plain  # noqa: F401 - they fill the table
 from .outside import Outside
 from .pending import PENDING
-from .rows import NARROW, ROWS, Framework, Row, cells
+from .table import NARROW, ROWS, Framework, Row, cells
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*(is in beta|is experimental)"),
@@ -38,7 +37,9 @@ def recorded_run(row: Row, driver: str, world: Outside, path: Path) -> Facts:
     """Record a program; it must end as the table says: a program that breaks proves nothing."""
     facts = record_run(row.program(driver, world), path)
     (result,) = facts["result"]
-    has_failed = isinstance(result, dict) and any(key.endswith("Error") for key in result if key.startswith("$"))
+    has_failed = isinstance(result, dict) and any(
+        key.startswith("$") and key.endswith(("Error", "Warning")) for key in result
+    )
     assert has_failed is row.fails, result
     return facts
 
@@ -60,18 +61,20 @@ def test_the_replay_is_the_same_run(name: str, driver: str, tmp_path: Path, pyte
 @pytest.mark.parametrize(
     "frameworks", [("LangGraph", "LangChain", "plain Python"), ("LlamaIndex",)], ids=["LangChain", "LlamaIndex"]
 )
-def test_other_processes_replay_the_same_run(frameworks: tuple[Framework, ...], tmp_path: Path) -> None:
+def test_other_processes_replay_the_same_run(
+    frameworks: tuple[Framework, ...], tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
     """Processes with other hash seeds replay each program of the table as the same run."""
     told = [cell for cell in cells(*frameworks) if cell[1] not in NARROW and "/".join(cell) not in PENDING]
     for name, driver in told:
         path = tmp_path / f"{name}-{driver}.yaml"
         facts = recorded_run(ROWS[name], driver, Outside(), path)
         path.with_suffix(".json").write_text(json.dumps(facts), encoding="utf-8")
-    for seed in ("1", "2"):
+    for seed in ("1", "2") if pytestconfig.getoption("replays") > 4 else ("1",):
         found = replayed_with(seed, tmp_path)
         assert len(found) == len(told)
         texts = [
-            f"{cell}: {text}"
+            f"{cell}: {text[:500]}"
             for cell, parts in found.items()
             for part, verdict, text in parts
             if not is_told(ROWS[cell.partition("-")[0]], part, verdict, text)
@@ -82,7 +85,7 @@ def test_other_processes_replay_the_same_run(frameworks: tuple[Framework, ...], 
 def is_told(row: Row, part: str, verdict: str, text: str) -> bool:
     """Return whether the table says that a part of a program differs in another process, and the replay too."""
     if row.missed:
-        return part == "result" and row.missed in text
+        return row.missed in text
     return part in row.never or (part in row.seeded and (verdict == "order" or part == "saver"))
 
 
