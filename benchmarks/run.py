@@ -15,6 +15,7 @@ from pathlib import Path
 import calls
 import files
 import imports
+import observed
 import peers
 import savers
 from measure import FULL, QUICK, Row, machine
@@ -24,6 +25,7 @@ _OURS = (
     calls.growth,
     files.openings,
     files.agents,
+    observed.observed,
     savers.threads,
     savers.services,
     imports.imports,

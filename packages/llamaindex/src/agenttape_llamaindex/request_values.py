@@ -29,14 +29,24 @@ def keyed_message(message: ChatMessage) -> Any:
 
     An agent sends the same messages again on each call: a message with a cheap key is made once only.
     """
-    blocks: list[Any] = message.blocks
-    if type(message) is ChatMessage and all(type(block) is TextBlock for block in blocks):
-        try:
-            extra = marshal.dumps(message.additional_kwargs, 2)
-        except ValueError:
-            return plain_message(message)
-        return Keyed((str(message.role), tuple(b.text for b in blocks), extra), message, plain_message)
-    return plain_message(message)
+    key = message_key(message) if type(message) is ChatMessage else None
+    return plain_message(message) if key is None else Keyed(key, message, plain_message)
+
+
+def message_key(message: ChatMessage) -> Any:
+    """Return what messages of equal content have in common; `None` if that is not cheap to say."""
+    blocks: list[Any] = []
+    try:
+        for block in message.blocks:
+            if type(block) is TextBlock:
+                blocks.append(block.text)
+            elif type(block) is ToolCallBlock:
+                blocks.append((block.tool_call_id, block.tool_name, marshal.dumps(block.tool_kwargs, 2)))
+            else:
+                return None
+        return str(message.role), tuple(blocks), marshal.dumps(message.additional_kwargs, 2)
+    except ValueError:
+        return None
 
 
 def plain_message(message: ChatMessage) -> dict[str, Any]:

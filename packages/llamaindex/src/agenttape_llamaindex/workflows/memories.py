@@ -46,15 +46,16 @@ async def _messages(memory: Any) -> Messages | None:
     return {status.value: await store.get_messages(key, status=status) for status in MessageStatus}
 
 
-def write_memory(memory: BaseMemory, messages: Messages) -> dict[str, Any]:
-    """Return a memory as plain data."""
+def write_memory(memory: BaseMemory, messages: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a memory as plain data.
+
+    Args:
+        memory: The memory.
+        messages: Its messages as plain data by their status.
+    """
     cls = type(memory)
-    written = {status: [item.model_dump(mode="json") for item in of] for status, of in messages.items()}
-    return {
-        MEMORY: cls.__name__,
-        "settings": memory.model_dump(mode="json", include=set(_SETTINGS[cls])),
-        "messages": {status: items for status, items in written.items() if items},
-    }
+    settings = memory.model_dump(mode="json", include=set(_SETTINGS[cls]))
+    return {MEMORY: cls.__name__, "settings": settings, "messages": messages}
 
 
 def read_memory(plain: Mapping[str, Any]) -> BaseMemory:

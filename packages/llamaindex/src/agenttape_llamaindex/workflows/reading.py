@@ -10,6 +10,7 @@ from typing import Any
 from agenttape_core import ConfigurationError, Step, UnreadableValueError, open_cassette
 from agenttape_core.integration.codecs import NOTHING, changed
 from agenttape_llamaindex.workflows.recording import INTERRUPT, TICK
+from agenttape_llamaindex.workflows.writing import EVENT
 
 _SHOWN = {"step_result", "add_event", "timeout", "waiter_timeout", "cancel_run"}
 """The ticks that are steps to a reader; the others belong to the step before."""
@@ -186,6 +187,7 @@ class _Reader:
     def __init__(self, run: RecordedRun) -> None:
         self.run = run
         self._before: dict[str, Any] = {}
+        self._events: dict[int, Any] = {}
 
     def read(self, record: Step) -> None:
         data = record.data
@@ -193,8 +195,11 @@ class _Reader:
             kind = data[TICK]
             if "snapshot" in data:
                 self.run.snapshot = data["snapshot"]
-            plain = self._whole(f"{kind}:{record.name}", data.get("value", NOTHING))
-            state = self._whole("state", data.get("state", NOTHING))
+            for one in data.get("events", ()):
+                before = self._events[one["of"]] if "of" in one else NOTHING
+                self._events[one["n"]] = changed(before, one["value"]) if "value" in one else before
+            plain = self._resolved(self._whole(f"{kind}:{record.name}", data.get("value", NOTHING)))
+            state = self._resolved(self._whole("state", data.get("state", NOTHING)))
             tick = Tick(
                 data["seq"],
                 kind,
@@ -202,10 +207,7 @@ class _Reader:
                 record.kind == INTERRUPT,
                 plain,
                 state,
-                [
-                    self._whole(f"published:{one['event']}", one.get("value", NOTHING))
-                    for one in data.get("published", ())
-                ],
+                [self._published(one) for one in data.get("published", ())],
                 record.fidelity_note,
                 data.get("outside", False),
             )
@@ -214,6 +216,20 @@ class _Reader:
                 record.address, f"a tick of a workflow does not fit the one before: {error}"
             ) from error
         self.run.ticks.append(tick)
+
+    def _published(self, one: Any) -> Any:
+        """Return an event of the stream: older recordings have it in the place of its number."""
+        if isinstance(one, int):
+            return self._events[one]
+        return self._whole(f"published:{one['event']}", one.get("value", NOTHING))
+
+    def _resolved(self, plain: Any) -> Any:
+        """Return plain data with the events in the place of their references."""
+        if isinstance(plain, dict):
+            if plain.keys() == {EVENT}:
+                return self._events[plain[EVENT]]
+            return {key: self._resolved(item) for key, item in plain.items()}
+        return [self._resolved(item) for item in plain] if isinstance(plain, list) else plain
 
     def _whole(self, key: str, change: Any) -> Any:
         before = self._before.get(key, NOTHING)

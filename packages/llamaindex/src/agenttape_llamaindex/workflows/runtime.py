@@ -10,6 +10,7 @@ from threading import RLock
 from typing import Any
 
 from workflows import Workflow
+from workflows.context.serializers import JsonSerializer
 from workflows.events import Event, InternalDispatchEvent
 from workflows.runtime.runtime_decorators import BaseInternalRunAdapterDecorator, BaseRuntimeDecorator
 from workflows.runtime.types.plugin import InternalRunAdapter, Runtime, as_snapshottable_adapter
@@ -18,8 +19,8 @@ from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, Workflow
 
 from agenttape_llamaindex._compat import decorated_by
 from agenttape_llamaindex.workflows.memories import messages_of
-from agenttape_llamaindex.workflows.recording import ReceivedTick, RunRecord, TickRecorder, read_state
-from agenttape_llamaindex.workflows.serializing import WritingSerializer
+from agenttape_llamaindex.workflows.recording import LiveState, ReceivedTick, RunRecord, TickRecorder
+from agenttape_llamaindex.workflows.serializing import HELD
 
 _recorders: list[TickRecorder] = []
 _of_taped: list[TickRecorder] = []
@@ -74,7 +75,7 @@ class _ListeningAdapter(BaseInternalRunAdapterDecorator):
             with _guarding(recorder):
                 record = recorder.run_record(self.run_id)
                 if record is not None:
-                    record.publish(json.loads(WritingSerializer().serialize(event)))
+                    record.publish(event)
 
     async def on_tick(self, tick: WorkflowTick) -> None:
         """Record a tick."""
@@ -91,22 +92,21 @@ class _ListeningAdapter(BaseInternalRunAdapterDecorator):
             received = await self._received(tick)
             for recorder, record in records:
                 with _guarding(recorder):
+                    record.settle()
+                with _guarding(recorder):
                     record.record(received)
 
     async def _received(self, tick: WorkflowTick) -> ReceivedTick:
-        received = ReceivedTick(
-            self._next(), tick.type, subject_of(tick), waits=_waits(tick), outside=_is_from_outside(tick)
-        )
         is_first = tick.type == "session_start"
-        try:
-            received.tick = _plain(tick)
-        except ValueError as error:
-            received.lost = f"the tick cannot be written: {error}"
-        if is_first:
-            received.snapshot = self._snapshot()
-        if is_first or isinstance(tick, TickStepResult):
-            received.state, received.left_out = await self._state()
-        return received
+        return ReceivedTick(
+            self._next(),
+            tick,
+            subject_of(tick),
+            waits=_waits(tick),
+            outside=_is_from_outside(tick),
+            state=await self._state() if is_first or isinstance(tick, TickStepResult) else None,
+            snapshot=self._snapshot() if is_first else None,
+        )
 
     def _next(self) -> int:
         if self._seq is None:
@@ -124,16 +124,16 @@ class _ListeningAdapter(BaseInternalRunAdapterDecorator):
         init = self._init_state()
         if init is None or not (init.is_running or getattr(init, "journal_seq", 0)):
             return None
-        return init.to_serialized(WritingSerializer()).model_dump(mode="json", exclude={"state"})
+        return init.to_serialized(JsonSerializer()).model_dump(mode="json", exclude={"state"})
 
-    async def _state(self) -> tuple[Any, list[str]]:
+    async def _state(self) -> LiveState | None:
         store = self.get_state_store()
         if store is None:
-            return None, []
+            return None
         state = await store.get_state()
         values = dict(state.items()) if hasattr(state, "items") else dict(state)
-        serializer = _StateSerializer(await messages_of(values))
-        return read_state(store.to_dict(serializer)), serializer.left_out
+        holding = _Holding()
+        return LiveState(store.to_dict(holding), holding.held, await messages_of(values))
 
 
 @contextmanager
@@ -146,27 +146,17 @@ def _guarding(*recorders: TickRecorder) -> Iterator[None]:
             recorder.could_not_record(error)
 
 
-class _StateSerializer(WritingSerializer):
-    """Writes each value of a state, or a mark in the place of one that cannot be written."""
+class _Holding(JsonSerializer):
+    """Holds the values of a state, for each recorder to write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[Any] = []
 
     def serialize(self, value: Any) -> str:
-        """Write a value."""
-        try:
-            return super().serialize(value)
-        except ValueError:
-            return self.missing(value)
-
-
-def _plain(tick: WorkflowTick) -> dict[str, Any]:
-    """Return the fields of a tick that have a value.
-
-    Raises:
-        ValueError: If it cannot be written.
-    """
-    fields = json.loads(WritingSerializer().serialize(tick))["value"]
-    return {
-        key: item for key, item in fields.items() if key != "type" and (item not in (None, [], {}) or key == "result")
-    }
+        """Hold a value, and return its mark."""
+        self.held.append(value)
+        return json.dumps({HELD: len(self.held) - 1})
 
 
 def subject_of(tick: WorkflowTick) -> str:

@@ -1,47 +1,20 @@
-"""Serializers for the events and the state of workflows; they import no class that a file names."""
+"""The serializer that reads the events and the state of workflows; it imports no class that a file names."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
-from llama_index.core.memory import BaseMemory
 from workflows import Workflow
 from workflows.context.serializers import JsonSerializer
 
-from agenttape_core.integration import class_name, loaded_class
-from agenttape_llamaindex.workflows.memories import MEMORY, Messages, read_memory, write_memory
+from agenttape_core.integration import loaded_class
+from agenttape_llamaindex.workflows.memories import MEMORY, read_memory
 
 MISSING = "$missing"
 """Stands for a value of the state that has no JSON form."""
 HELD = "$held"
 """Stands for an object of this process, in the state of a context that has not begun to run."""
-
-
-class WritingSerializer(JsonSerializer):
-    """Writes values as the framework does, and also the memories that it leaves out.
-
-    Args:
-        memories: The messages of the memories that are written, by the identity of the memory: reading them takes an
-            event loop, and writing cannot wait for one.
-    """
-
-    def __init__(self, memories: Mapping[int, Messages] | None = None) -> None:
-        super().__init__()
-        self._memories = memories or {}
-        self.left_out: list[str] = []
-
-    def serialize_value(self, value: Any) -> Any:
-        """Write a value."""
-        if isinstance(value, BaseMemory) and id(value) in self._memories:
-            return write_memory(value, self._memories[id(value)])
-        return super().serialize_value(value)
-
-    def missing(self, value: Any) -> str:
-        """Return the mark for a value that cannot be written."""
-        self.left_out.append(class_name(type(value)))
-        return json.dumps({MISSING: class_name(type(value))})
 
 
 class ReadingSerializer(JsonSerializer):

@@ -20,16 +20,20 @@ from agenttape_core.schema.codecs.fields import expect_dict
 
 NOTHING: Any = object()
 """Stands for an absent value."""
+_ATOMS = frozenset({str, bool, int, float, type(None)})
 OWN = frozenset({"content", "changes", "delta"})
 """The keys of a chunk that are not what is there now."""
 
 
 def changes(before: Plain, after: Plain) -> Plain:
-    """Return the change that makes `after` of `before`; `NOTHING` where they are equal."""
-    if after is NOTHING:
-        return NOTHING if before is NOTHING else {"$gone": True}
-    if type(before) is type(after) and before == after and type(after) in {str, bool, int, float, type(None)}:
+    """Return the change that makes `after` of `before`; `NOTHING` where they are equal.
+
+    What is the same object in both is not looked at.
+    """
+    if before is after or (type(before) is type(after) and type(after) in _ATOMS and before == after):
         return NOTHING
+    if after is NOTHING:
+        return {"$gone": True}
     if type(after) is str and _is(before, str) and after.startswith("" if before is NOTHING else before):
         return after if before is NOTHING else after[len(before) :]
     if type(after) is dict and _is(before, dict):
@@ -52,8 +56,9 @@ def _in_dict(before: Plain, after: dict[str, Plain]) -> Plain:
 
 def _in_list(before: Plain, after: list[Plain]) -> Plain:
     old = [] if before is NOTHING else before
-    pairs = zip_longest(old, after, fillvalue=NOTHING)
-    changed = {f"#{n}": change for n, pair in enumerate(pairs) if (change := changes(*pair)) is not NOTHING}
+    same = next((n for n, (a, b) in enumerate(zip(old, after, strict=False)) if a is not b), min(len(old), len(after)))
+    pairs = zip_longest(old[same:], after[same:], fillvalue=NOTHING)
+    changed = {f"#{n}": change for n, pair in enumerate(pairs, same) if (change := changes(*pair)) is not NOTHING}
     return {"$items": changed} if changed or before is NOTHING else NOTHING
 
 
