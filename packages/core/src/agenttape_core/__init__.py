@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from agenttape_core.errors import (
         AgentTapeError,
         AgentTapeHalt,
+        BudgetExceededError,
         CassetteError,
         CassetteFormatError,
         CassetteLockedError,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentTapeError",
     "AgentTapeHalt",
+    "BudgetExceededError",
     "CassetteError",
     "CassetteFormatError",
     "CassetteLockedError",
@@ -113,6 +115,7 @@ _HOMES = {
     "errors": (
         "AgentTapeError",
         "AgentTapeHalt",
+        "BudgetExceededError",
         "CassetteError",
         "CassetteFormatError",
         "CassetteLockedError",

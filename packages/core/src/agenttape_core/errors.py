@@ -22,6 +22,7 @@ AgentTapeError (Exception)
 AgentTapeHalt (BaseException)     must stop the run: no retry, fallback or tool error handler may eat it
 ├── CassetteMissError             the run asked for something that was not recorded
 ├── ServedWriteError              a call would execute on an object whose earlier write was served
+├── BudgetExceededError           a call would cost more than may be spent
 └── NetworkBlockedError           the run tried to reach the outside during a replay
 ```
 
@@ -314,6 +315,24 @@ class ServedWriteError(AgentTapeHalt):
             "  or record the cassette of the write anew in the same run: AGENTTAPE_MODE=all, or pytest --rerecord\n"
             "  or, if it keeps all it has in this process, let it run on every replay: "
             f"agenttape_core.in_memory({store}), or no @boundary on its methods"
+        )
+
+
+class BudgetExceededError(AgentTapeHalt):
+    """A call of a model would cost more than may be spent. It was not made, and the cassette is as it was.
+
+    Args:
+        limit: What may be spent, in US dollars.
+        spent: What was spent, in US dollars.
+        call: The call, in words.
+    """
+
+    def __init__(self, limit: float, spent: float, call: str) -> None:
+        self.limit = limit
+        self.spent = spent
+        super().__init__(
+            f"refused to execute {call}: ${spent:.4f} of ${limit:g} is spent, and it may cost more than is left\n"
+            "  its cassette stays as it was; allow more, or see what it would take:  agenttape heal --plan"
         )
 
 

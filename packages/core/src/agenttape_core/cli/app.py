@@ -23,6 +23,7 @@ VERBS = (
     "diff",
     "export",
     "gc",
+    "heal",
     "import",
     "init",
     "ls",

@@ -48,8 +48,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rerecord",
         nargs="?",
         const="all",
-        choices=["all", "failing", "stale"],
-        help="record anew: all selected tests; those that failed in the last run; those older than --cassette-max-age",
+        choices=["all", "failing", "stale", "dirty", "plan"],
+        help="record anew: all selected tests; those that failed in the last run; those older than --cassette-max-age; "
+        "dirty: only those calls that have changed; plan: nothing, and say what dirty would take",
+    )
+    group.addoption(
+        "--cassette-max-usd",
+        metavar="DOLLARS",
+        type=float,
+        help="with --rerecord=dirty: make no call of a model that would cost more than is left of this",
+    )
+    group.addoption(
+        "--cassette-plan", metavar="FILE", help="with --rerecord=plan: write what it would take to a file, as JSON"
     )
     group.addoption(
         "--cassette-max-age",
@@ -82,6 +92,14 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--rerecord=stale needs --cassette-max-age: the age that a cassette may have, for example 90d"
         )
+    if config.option.cassette_plan is not None and config.option.rerecord != "plan":
+        raise pytest.UsageError("--cassette-plan needs --rerecord=plan")
+    if config.option.cassette_max_usd is not None:
+        if config.option.rerecord != "dirty":
+            raise pytest.UsageError("--cassette-max-usd needs --rerecord=dirty")
+        from agenttape_core.pytest_plugin.planning import keep_to
+
+        keep_to(config.option.cassette_max_usd)
     from agenttape_core.pytest_plugin.whole_run import WholeRun
 
     config.pluginmanager.register(WholeRun(config), "agenttape-whole-run")
@@ -189,6 +207,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     running = item.stash.get(RUNNING, None)
     if running is None:
         return report
+    if report.failed and running.plans:
+        from agenttape_core.pytest_plugin.planning import passed_over
+
+        passed_over(report)
     if report.failed:
         from agenttape_core.pytest_plugin.failures import shown
 

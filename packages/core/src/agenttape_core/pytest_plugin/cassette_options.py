@@ -112,6 +112,10 @@ def mode_of(item: pytest.Item, path: Location | str) -> Mode | None:
         raise ConfigurationError("--rerecord and --cassette-mode exclude each other")
     if again == "all" or (again == "failing" and item.nodeid in failed_last_time(item.config)):
         return Mode.ALL
+    if again == "dirty":
+        return Mode.UPDATE
+    if again == "plan":
+        return Mode.NONE
     if again == "stale" and too_old(path, option.cassette_max_age) is not None:
         return Mode.ALL
     return parse_mode(mode) if mode is not None else None

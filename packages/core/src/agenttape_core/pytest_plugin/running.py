@@ -43,10 +43,12 @@ from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.failures import is_of_the_test
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
+from agenttape_core.pytest_plugin.planning import keep_plan
 from agenttape_core.pytest_plugin.proof import ADVICE, difference_of
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.session import Report
 from agenttape_core.settings import Prove, prove_of
+from agenttape_core.tools.heal import PLANNING
 
 Result = TypeVar("Result")
 
@@ -76,13 +78,24 @@ class Running:
         mode = mode_of(item, chosen.path)
         if mode is not Mode.ALL and (old := too_old(chosen.path, item.config.option.cassette_max_age)) is not None:
             raise ConfigurationError(_too_old(chosen, old, item))
+        self.plans = item.config.option.rerecord == "plan"
+        """True if the test is replayed to see what it would take to heal its cassette."""
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
+        if self.plans:
+            options = {**options, **PLANNING, "on_miss": "raise"}
         opening = use_cassette(chosen.path, **options).request
         # In a proof, nothing that was just recorded becomes better by recording it anew.
         remedy = no_remedy if this_project().replays_only else functools.partial(_remedy, _command(item))
         derived = functools.partial(derived_to, request)
         self._block = CassetteBlock(
-            replace(opening, remedy=remedy, keeps_first=is_of_the_test, derive_to=derived, places=places_of(request))
+            replace(
+                opening,
+                remedy=remedy,
+                keeps_first=is_of_the_test,
+                derive_to=derived,
+                places=places_of(request),
+                may_be_missing=self.plans,
+            )
         )
         self._cassette: TestCassette | None = None
         self._is_open = False
@@ -197,6 +210,8 @@ class Running:
             if judges:
                 session, served, seconds = cassette.session, cassette.served, cassette.saved_seconds
                 _keep(Verdict.of(session, served, seconds, root, failed=has_failed), self._item)
+                if self.plans:
+                    keep_plan(self._item, _test(self._item), session)
 
     def _inside(self, cassette: TestCassette) -> Callable[[], None]:
         """Wrap the innermost part of the call, inside everything that other plugins do around it."""
@@ -242,9 +257,14 @@ def _path_of(item: pytest.Item) -> Path | str:
 
 def _command(item: pytest.Item) -> str:
     """Return the command that runs a test, from the folder in which pytest was started."""
+    return f"pytest {shlex.quote(_test(item))}"
+
+
+def _test(item: pytest.Item) -> str:
+    """Return the id of a test as it is given to pytest in the folder in which that was started."""
     file, colons, rest = str(item.nodeid).partition("::")
     seen = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)
-    return f"pytest {shlex.quote(Path(seen).as_posix() + colons + rest)}"
+    return Path(seen).as_posix() + colons + rest
 
 
 def _remedy(test: str, recorded: bool) -> list[str]:

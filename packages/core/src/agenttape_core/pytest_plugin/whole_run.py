@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agenttape_core.pytest_plugin.verdict import Verdict
+    from agenttape_core.tools.heal import Plan
 
 _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
@@ -33,6 +34,7 @@ class WholeRun:
         """The places of tests before they were put into another order: the summary lists them as they were."""
         self._deselected: list[pytest.Item] = []
         self._orphans: set[str] = set()
+        self._plans: dict[str, Plan] = {}
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember deselected tests: their cassettes are no orphans."""
@@ -73,19 +75,37 @@ class WholeRun:
             verdict = Verdict.from_properties(report.user_properties)
             if verdict is not None:
                 self._found.append((self._places.get(report.nodeid, 0), verdict))
+        if report.when == "teardown" and self._config.option.rerecord == "plan":
+            from agenttape_core.pytest_plugin.planning import plan_in
+
+            found = plan_in(report)
+            if found is not None:
+                self._plans[found[0]] = found[1]
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Fail the run for orphans, or send them to the reporting process."""
         output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
         if output is not None:
             output[_SENT] = sorted(self._orphans)
-        elif self._orphans and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        elif exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+            is_dirty = any(not plan.is_clean for plan in self._plans.values())
+            if self._orphans or is_dirty:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if output is None and self._config.option.cassette_plan is not None:
+            from agenttape_core.pytest_plugin.planning import write_plans
+
+            write_plans(self._config.option.cassette_plan, self._plans)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts on the cassettes."""
         verdicts = [verdict for _, verdict in sorted(self._found, key=_place)]
-        if verdicts:
+        if self._config.option.rerecord == "plan":
+            from agenttape_core.pytest_plugin.planning import lines_of
+
+            terminalreporter.section("what it would take")
+            for line in lines_of(self._plans):
+                terminalreporter.line(line)
+        elif verdicts:
             terminalreporter.section("cassettes")
             for line in summary(verdicts, everything=self._config.option.verbose > 0):
                 terminalreporter.line(line)

@@ -97,6 +97,7 @@ class ProcessSession:
             state="ended",
             served=[crossed.number for crossed in report.served],
             ran_through=[crossed.number for crossed in report.ran_through],
+            elsewise=[one.number for one in (*report.served, *report.ran_through) if one.rung == "address"],
             not_run=list(map(str, report.served_not_run)),
             executed=len(report.executed),
             unused={crossed.number: str(crossed) for crossed in report.judged},

@@ -58,6 +58,7 @@ class ProcessReport:
         state: Its progress. A process that was killed did not end.
         served: The numbers of the recordings that were served, in the order they were asked for.
         ran_through: The numbers of the recordings that were run through.
+        elsewise: The numbers of those recordings whose calls asked for something else.
         not_run: The tools that were served, each with the reason why its code was not run.
         executed: The number of calls that were really made.
         unused: The recordings that it did not ask for, a line each by their numbers.
@@ -78,6 +79,7 @@ class ProcessReport:
     state: Literal["opening", "open", "ended"] = "opening"
     served: list[int] = field(default_factory=list)
     ran_through: list[int] = field(default_factory=list)
+    elsewise: list[int] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
     executed: int = 0
     unused: dict[int, str] = field(default_factory=dict)

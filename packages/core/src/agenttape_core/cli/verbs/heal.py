@@ -1,0 +1,164 @@
+"""`agenttape heal`: execute only those calls that have changed, and say before what that would take."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agenttape_core.cli.app import FINDINGS, OK
+from agenttape_core.cli.output import print_json, print_text, printable, verb
+from agenttape_core.errors import CassetteError, ConfigurationError, counted
+from agenttape_core.matching import Ignored
+from agenttape_core.storage import Cassette, open_cassette
+from agenttape_core.tools.heal import Plan, refuse_dear, total_of
+
+_NO_TESTS = 5
+"""The exit code of pytest if it has found no tests."""
+
+
+@verb("agenttape heal tests/test_support.py")
+@click.argument("words", nargs=-1, metavar="[TESTS...] | [--] COMMAND...")
+@click.option(
+    "--plan", "only_plan", is_flag=True, help="Only say what it would take; exit with 1 if there is anything."
+)
+@click.option("--max-usd", type=float, metavar="DOLLARS", help="Execute nothing if it may cost more than this.")
+@click.option("--yes", is_flag=True, help="Do not ask before anything is executed.")
+@click.option("--cassette", metavar="NAME", help="Of a command: name or path of its cassette.")
+def heal(
+    words: tuple[str, ...], *, only_plan: bool, max_usd: float | None, yes: bool, cassette: str | None, as_json: bool
+) -> int:
+    """Execute only those calls that have changed, with what depends on them, and keep all others as they are.
+
+    TESTS are files, folders or ids of tests, by default all that pytest finds; COMMAND is a command or a function, as
+    for `agenttape record`. They are replayed first, offline, to see what has changed, and at the end once more.
+
+    Exits with 0 if all is well in the end, and with 1 if a test fails, the limit does not suffice, or something is left
+    to do.
+    """
+    of_tests = cassette is None and _names_tests(words)
+    healing: _Healing = _Tests(words, apart=as_json) if of_tests else _Command(words, cassette, apart=as_json)
+    plans = healing.plans()
+    total = total_of(list(plans.values()))
+    dirty = {name: plan for name, plan in plans.items() if not plan.is_clean}
+    if not as_json:
+        for plan in dirty.values():
+            print_text("\n".join(plan.lines()))
+        if len(plans) != 1 or not dirty:
+            print_text(f"{len(dirty)} of {counted(len(plans), 'cassette')} to heal: {total}")
+    if not dirty or only_plan:
+        if as_json:
+            print_json({"plans": {name: plan.to_dict() for name, plan in plans.items()}, "healed": False})
+        return FINDINGS if dirty else OK
+    try:
+        refuse_dear(total, max_usd)
+    except ConfigurationError as error:
+        click.echo(printable(str(error)), err=True)
+        return FINDINGS
+    if not yes and not _agreed():
+        return FINDINGS
+    before = _opened(dirty.values())
+    code = healing.heal(dirty, max_usd)
+    changes = _changes(before)
+    if as_json:
+        healed = {"plans": {name: plan.to_dict() for name, plan in plans.items()}, "healed": code == OK}
+        print_json({**healed, "changes": {path: comparison.to_dict() for path, comparison in changes.items()}})
+    else:
+        for path, comparison in changes.items():
+            print_text(f"{path}\n{comparison}")
+    return code
+
+
+def _names_tests(words: Sequence[str]) -> bool:
+    """Return whether words name files, folders or ids of tests: a command is a program, and no path of the project."""
+    return all(Path(word.partition("::")[0]).exists() for word in words)
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        click.echo("nothing was executed: say --yes to heal without being asked", err=True)
+        return False
+    return click.confirm("Execute these calls?", default=False, err=True)
+
+
+def _opened(plans: Any) -> dict[str, Cassette]:
+    """Return the cassettes as they are before they are healed, by their paths as messages show them."""
+    found = {}
+    for plan in plans:
+        try:
+            found[plan.path] = open_cassette(plan.path)
+        except CassetteError:  # there is none so far
+            continue
+    return found
+
+
+def _changes(before: Mapping[str, Cassette]) -> dict[str, Any]:
+    from agenttape_core.tools.compare import Comparison
+
+    compared = {path: Comparison(old, open_cassette(path), Ignored(), steps=False) for path, old in before.items()}
+    return {path: comparison for path, comparison in compared.items() if comparison}
+
+
+class _Healing:
+    """What is healed: tests, or a command."""
+
+    def plans(self) -> dict[str, Plan]:
+        """Return what it would take, by the id of the test or the path of the cassette."""
+        raise NotImplementedError
+
+    def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
+        """Execute what has changed, and replay; return the exit code."""
+        raise NotImplementedError
+
+
+class _Tests(_Healing):
+    def __init__(self, words: Sequence[str], *, apart: bool) -> None:
+        self._words = words
+        self._apart = apart
+
+    def plans(self) -> dict[str, Plan]:
+        from agenttape_core.pytest_plugin.planning import read_plans
+
+        with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
+            file = Path(folder) / "plan.json"
+            ended = _pytest([*self._words, "--rerecord=plan", f"--cassette-plan={file}"], quietly=True)
+            if ended.returncode not in {OK, FINDINGS} or not file.exists():
+                why = "found no tests" if ended.returncode == _NO_TESTS else f"ended with {ended.returncode}"
+                raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
+            return read_plans(file)
+
+    def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
+        limit = [] if max_usd is None else [f"--cassette-max-usd={max_usd}"]
+        updated = _pytest([*dirty, "--rerecord=dirty", *limit], quietly=self._apart)
+        return FINDINGS if updated.returncode or _pytest(list(dirty), quietly=self._apart).returncode else OK
+
+
+class _Command(_Healing):
+    def __init__(self, words: Sequence[str], cassette: str | None, *, apart: bool) -> None:
+        self._words = words
+        self._cassette = cassette
+        self._apart = apart
+
+    def plans(self) -> dict[str, Plan]:
+        from agenttape_core.tools.heal.commands import plan_of_command
+
+        return {plan.path: plan for plan in plan_of_command(self._words, self._cassette)}
+
+    def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:  # noqa: ARG002 - the plan keeps to it
+        from agenttape_core.tools.heal.commands import heal_command
+
+        updated, replayed = heal_command(self._words, self._cassette, apart=self._apart)
+        failures = [*updated.failures(), *replayed.failures()]
+        for line in [*updated.lines(), *failures]:
+            click.echo(f"agenttape: {printable(line)}", err=True)
+        return updated.exit_code or replayed.exit_code
+
+
+def _pytest(words: Sequence[str], *, quietly: bool = False) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", *words]
+    return subprocess.run(command, check=False, capture_output=quietly, text=True)  # noqa: S603 - the user's own tests

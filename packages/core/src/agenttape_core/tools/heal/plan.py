@@ -1,0 +1,188 @@
+"""What it would take to heal a cassette: found by a replay that goes on where a call has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+from agenttape_core.errors import counted, shown_path
+from agenttape_core.schema import Timing
+from agenttape_core.session import Session, Source
+from agenttape_core.tools.heal.cone import below
+from agenttape_core.tools.reading.prices import Prices
+from agenttape_core.tools.reading.summary import MODELS, cost_of
+
+PLANNING: Mapping[str, Any] = {
+    "mode": "none",
+    "match_on": ("exact", "request", "address"),
+    "unused": "ignore",
+    "live": (),
+}
+"""Options of `use_cassette` for a replay that goes on with the old answer where a call asks for something else."""
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A recorded call that would be executed, or may have to be.
+
+    Args:
+        number: Its number in the cassette.
+        kind: Its kind.
+        name: Its name.
+        address: Where it is made.
+        dollars: The cost of its recording in US dollars; `None` if that is not known, 0 for what is no model.
+    """
+
+    number: int
+    kind: str
+    name: str
+    address: str
+    dollars: float | None
+
+    def __str__(self) -> str:
+        return f"{self.number:>4}  {self.kind} {self.name} at {self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What it would take to heal a cassette, or several.
+
+    Args:
+        path: The cassette as a message shows it; empty for several together.
+        calls: The number of recorded calls.
+        changed: The calls that ask for something else than was recorded.
+        below: The calls that may depend on the answers of those: at most these follow.
+        new: The calls that have no counterpart at all, a line each. The run stops there, so more may follow.
+        dropped: The recordings that are no longer asked for.
+    """
+
+    path: str
+    calls: int
+    changed: tuple[PlannedCall, ...] = ()
+    below: tuple[PlannedCall, ...] = ()
+    new: tuple[str, ...] = ()
+    dropped: tuple[PlannedCall, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """True if the run asks for nothing but what is recorded, and for all of that."""
+        return not (self.changed or self.new or self.dropped)
+
+    @property
+    def dollars(self) -> float:
+        """The most that it would cost, in US dollars: what the recordings cost, as far as that is known."""
+        return sum(call.dollars or 0.0 for call in (*self.changed, *self.below))
+
+    @property
+    def unpriced(self) -> int:
+        """The number of calls whose cost is not known."""
+        return sum(call.dollars is None for call in (*self.changed, *self.below)) + len(self.new)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data; `from_dict` reads it."""
+        return {**asdict(self), "dollars": self.dollars, "unpriced": self.unpriced}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Plan:
+        """Return the plan that `to_dict` made plain."""
+        calls = {name: tuple(PlannedCall(**call) for call in plain[name]) for name in ("changed", "below", "dropped")}
+        return cls(path=plain["path"], calls=plain["calls"], new=tuple(plain["new"]), **calls)
+
+    def __str__(self) -> str:
+        """Return it in one line: `2 of 41 calls changed, at most 5 below them, about $0.01`."""
+        if self.is_clean:
+            return f"{counted(self.calls, 'call')}, none changed"
+        parts = [f"{len(self.changed)} of {counted(self.calls, 'call')} changed"]
+        if self.below:
+            parts.append(f"at most {len(self.below)} below {'it' if len(self.changed) == 1 else 'them'}")
+        if self.new:
+            parts.append(f"{len(self.new)} new, and what follows")
+        if self.dropped:
+            parts.append(f"{len(self.dropped)} no longer asked for")
+        if self.dollars:
+            parts.append(f"about ${max(self.dollars, 0.01):.2f}")
+        if self.unpriced:
+            parts.append(f"{counted(self.unpriced, 'call')} without a known price")
+        return ", ".join(parts)
+
+    def lines(self) -> list[str]:
+        """Return it with a line for each of the first calls."""
+        lines = [*map(str, self.changed), *(f"   +  {line}" for line in self.new)]
+        lines += [f"{call}  (no longer asked for)" for call in self.dropped]
+        more = [f"      and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        where = f"{self.path}: " if self.path else ""
+        return [f"{where}{self}", *islice(lines, _SHOWN), *more]
+
+
+class Departed(NamedTuple):
+    """Where a run has departed from its recording.
+
+    Args:
+        changed: The numbers of the calls that ask for something else.
+        missed: The calls without a counterpart, a line each.
+        unused: The numbers of the recordings that were not asked for.
+    """
+
+    changed: Collection[int]
+    missed: Sequence[str]
+    unused: Collection[int]
+
+
+def plan_of(session: Session, prices: Prices, shown: str | None = None) -> Plan:
+    """Return what it would take to heal the cassette of a session that was opened with the options `PLANNING`.
+
+    Args:
+        session: The session, which has ended.
+        prices: The prices of tokens.
+        shown: The cassette as a message shows it.
+    """
+    report = session.report
+    changed = {one.number for one in (*report.served, *report.ran_through) if one.rung == "address"}
+    departed = Departed(changed, report.missed, [one.number for one in report.judged])
+    where = shown if shown is not None else shown_path(session.path)
+    return planned(session.source, session.timing_of, departed, prices, where)
+
+
+def planned(
+    source: Source, timing_of: Callable[[int], Timing | None], departed: Departed, prices: Prices, shown: str
+) -> Plan:
+    """Return what it would take to heal a cassette.
+
+    Args:
+        source: Its recordings.
+        timing_of: Returns the times of a recording, if they are known.
+        departed: Where the run has departed from them.
+        prices: The prices of tokens.
+        shown: The cassette as a message shows it.
+    """
+    rows = {row.number: row for row in source.entries}
+    follow = set(below(rows.values(), timing_of, departed.changed))
+    if departed.missed:  # the run stopped there, so what comes after was not reached
+        follow.update(departed.unused)
+    dropped = set(departed.unused) - follow
+
+    def call(number: int) -> PlannedCall:
+        row = rows[number]
+        dollars = cost_of(source.interaction(number), prices) if row.kind in MODELS else 0.0
+        return PlannedCall(number, row.kind, row.name, row.address, dollars)
+
+    def calls(numbers: Collection[int]) -> tuple[PlannedCall, ...]:
+        return tuple(map(call, sorted(numbers)))
+
+    return Plan(shown, len(rows), calls(departed.changed), calls(follow), tuple(departed.missed), calls(dropped))
+
+
+def total_of(plans: Sequence[Plan]) -> Plan:
+    """Return several plans as one."""
+    return Plan(
+        path="",
+        calls=sum(one.calls for one in plans),
+        changed=tuple(call for one in plans for call in one.changed),
+        below=tuple(call for one in plans for call in one.below),
+        new=tuple(line for one in plans for line in one.new),
+        dropped=tuple(call for one in plans for call in one.dropped),
+    )

@@ -1,0 +1,84 @@
+"""`agenttape heal`: a plan, a question, the heal, and the proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import use_cassette
+
+from .conftest import Ended
+
+pytestmark = pytest.mark.process
+
+AGENT = """
+from agenttape_core import boundary
+
+@boundary("tool")
+def ask(question):
+    with open("asked", "a") as file:
+        file.write(question)
+    return f"{question}!"
+"""
+TEST = """
+import pytest
+from agent import ask
+
+@pytest.mark.cassette
+def test_a():
+    assert ask("same") and ask("WORD")
+"""
+
+
+@pytest.fixture
+def edited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a recorded test that was edited since, and what was asked for real so far."""
+    monkeypatch.syspath_prepend(folder)
+    (folder / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    (folder / "agent.py").write_text(AGENT)
+    (folder / "test_it.py").write_text(TEST.replace("WORD", "two"))
+    namespace: dict[str, Any] = {}
+    exec(AGENT, namespace)
+    with use_cassette(folder / "cassettes" / "test_it" / "test_a.yaml", mode="all"):
+        namespace["ask"]("same")
+        namespace["ask"]("one")
+    (folder / "asked").write_text("")
+    return folder
+
+
+def test_tests(edited: Path, command: Any) -> None:
+    """Without a yes nothing is executed; with one only what has changed is, and the tests replay."""
+    cassette = edited / "cassettes" / "test_it" / "test_a.yaml"
+    before = cassette.read_bytes()
+    asked: Ended = command("heal", "test_it.py")
+    assert asked.code == 1
+    assert "1 of 2 calls changed" in asked.out
+    assert "say --yes" in asked.err
+    assert ((edited / "asked").read_text(), cassette.read_bytes()) == ("", before)
+    healed: Ended = command("heal", "--yes", "--json", "test_it.py::test_a")
+    assert healed.code == 0
+    assert list(healed.json["plans"]) == ["test_it.py::test_a"]
+    assert list(healed.json["changes"]) == ["cassettes/test_it/test_a.yaml"]
+    assert (edited / "asked").read_text() == "two"
+
+
+def test_a_command(edited: Path, command: Any) -> None:
+    """A function or a command is replayed for the plan, updated, and replayed."""
+    (edited / "app.py").write_text("from agent import ask\n\ndef main():\n    ask('same'), ask('two')\n")
+    cassette = "cassettes/test_it/test_a.yaml"
+    planned: Ended = command("heal", "--plan", "--cassette", cassette, "app.py:main")
+    assert (planned.code, (edited / "asked").read_text()) == (1, "")
+    assert planned.out.startswith(f"{cassette}: 1 of 2 calls changed")
+    healed: Ended = command("heal", "--yes", "--cassette", cassette, "app.py:main")
+    assert (healed.code, (edited / "asked").read_text()) == (0, "two")
+
+
+def test_no_tests(edited: Path, command: Any) -> None:
+    """Where pytest finds no test, or cannot collect, that is said, and nothing is done."""
+    (edited / "test_it.py").write_text("import nothing_like_it\n")
+    ended: Ended = command("heal", "--yes", "test_it.py")
+    assert ended.code == 2
+    assert "pytest ended with 2" in ended.err
+    assert "nothing_like_it" in ended.err

@@ -1,0 +1,104 @@
+"""`--rerecord=plan` and `--rerecord=dirty`: what has changed is named first, and only that is executed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Project
+
+pytestmark = pytest.mark.process
+
+TESTS = """
+@pytest.mark.cassette
+def test_a():
+    first = ask(WORD)
+    look_up("Paris")
+    assert ask("then").startswith("then")
+    assert first.startswith(WORD)
+
+@pytest.mark.cassette
+def test_b():
+    assert ask("b")
+"""
+
+
+def edit(project: Project, word: str) -> None:
+    """Let the first test ask for something else."""
+    project.tests(f"WORD = {word!r}\n{TESTS}")
+
+
+@pytest.fixture
+def dirty(project: Project) -> Project:
+    """A project with two recorded tests, of which one was edited since."""
+    edit(project, "one")
+    project.record()
+    edit(project, "two")
+    return project
+
+
+def files(project: Project) -> dict[str, bytes]:
+    """Return the cassettes."""
+    return {name: (project.path / "cassettes" / name).read_bytes() for name in project.cassettes()}
+
+
+def test_a_plan(dirty: Project) -> None:
+    """A plan names what has changed and skips a test that old answers make fail; nothing is executed or written."""
+    before = files(dirty)
+    dirty.go_offline()
+    result = dirty.run("--rerecord=plan", "--cassette-plan=plan.json")
+    result.assert_outcomes(passed=1, skipped=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "cassettes/test_it/test_a.yaml: 1 of 3 calls changed, at most 2 below it",
+            "   1  call ask at ask",
+            "1 of 2 cassettes dirty, and pytest --rerecord=dirty executes only what has changed: 1 of 4 calls *",
+        ]
+    )
+    plans = json.loads((dirty.path / "plan.json").read_text())["tests"]
+    assert {test: len(plan["changed"]) for test, plan in plans.items()} == {
+        "test_it.py::test_a": 1,
+        "test_it.py::test_b": 0,
+    }
+    assert files(dirty) == before
+
+
+def test_dirty(dirty: Project) -> None:
+    """Only what has changed is executed; the other test's cassette stays, and a plain run is green."""
+    before = files(dirty)
+    result = dirty.run("--rerecord=dirty")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["updated   cassettes/test_it/test_a.yaml  2 served, 1 executed, 1 dropped"])
+    assert [name for name, content in files(dirty).items() if content != before[name]] == ["test_it/test_a.yaml"]
+    dirty.go_offline()
+    dirty.run().assert_outcomes(passed=2)
+    clean = dirty.run("--rerecord=plan")
+    clean.assert_outcomes(passed=2)
+    assert clean.ret == 0
+
+
+def test_a_missing_cassette_is_new(project: Project) -> None:
+    """A test without a cassette is planned: all of it is new."""
+    edit(project, "one")
+    result = project.run("--rerecord=plan", "-k", "test_b")
+    result.stdout.fnmatch_lines(["cassettes/test_it/test_b.yaml: 0 of 0 calls changed, 1 new, and what follows*"])
+    assert not Path(project.path / "cassettes").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cassette-plan=x.json"], "--cassette-plan needs --rerecord=plan"),
+        (["--cassette-max-usd=1"], "--cassette-max-usd needs --rerecord=dirty"),
+        (["--rerecord=dirty", "--cassette-max-usd=-1"], "*expected a limit in US dollars, 0 or more; found -1.0"),
+    ],
+)
+def test_wrong_options(project: Project, options: list[str], message: str) -> None:
+    """Options that mean nothing together are refused."""
+    edit(project, "one")
+    result = project.run(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{message}*"])

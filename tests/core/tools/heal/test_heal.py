@@ -1,0 +1,163 @@
+"""`plan` and `heal` of a function: what it would take, and no more than that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import (
+    BudgetExceededError,
+    CassetteNotFoundError,
+    ConfigurationError,
+    boundary,
+    open_cassette,
+    use_cassette,
+)
+from agenttape_core.integration import Boundary, current_session, intercept
+from agenttape_core.schema import Usage
+from agenttape_core.tools.heal import Budget, heal, plan
+from agenttape_core.tools.reading.prices import Price, PriceTable
+
+CASSETTE = Path("cassettes/c.yaml")
+CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
+
+
+class Agent:
+    """A run whose questions can be edited. It notes what really happens."""
+
+    def __init__(self, *questions: str) -> None:
+        self.questions = list(questions)
+        self.asked: list[str] = []
+
+    def __call__(self) -> list[str]:
+        """Ask all, one after another."""
+        return [self.ask(question) for question in self.questions]
+
+    def ask(self, question: str) -> str:
+        """Ask a model."""
+
+        def real() -> str:
+            self.asked.append(question)
+            return f"{question} {len(self.asked)}"
+
+        session = current_session()
+        assert session is not None
+        answer: str = intercept(session.cross(CHAT, "M", {"model": "m", "question": question}), real)
+        return answer
+
+
+@pytest.fixture
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    """A recorded agent, in a project with prices: each of its calls costs three cents."""
+    monkeypatch.chdir(tmp_path)
+    Path("prices.json").write_text(json.dumps({"m": {"input": 10, "output": 20}}))
+    Path("pyproject.toml").write_text('[tool.agenttape]\nprices = "prices.json"\n')
+    agent = Agent("a", "b", "c")
+    with use_cassette("c", mode="all"):
+        agent()
+    agent.asked.clear()
+    return agent
+
+
+def test_a_plan_executes_nothing(agent: Agent) -> None:
+    """A plan names what has changed and what may follow, with the price, and leaves the file alone."""
+    before = CASSETTE.read_bytes()
+    agent.questions[1] = "B"
+    found = plan(agent, "c")
+    assert str(found) == "1 of 3 calls changed, at most 1 below it, about $0.06"
+    assert [call.number for call in found.changed] == [2]
+    assert [call.number for call in found.below] == [3]
+    assert found.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    assert (agent.asked, CASSETTE.read_bytes()) == ([], before)
+
+
+def test_the_unchanged_is_clean(agent: Agent) -> None:
+    """Where nothing has changed, there is nothing to heal, and healing does nothing."""
+    assert plan(agent, "c").is_clean
+    assert str(heal(agent, "c", max_usd=0.0)) == "3 calls, none changed"
+    assert agent.asked == []
+
+
+def test_healed_replays(agent: Agent) -> None:
+    """Only what has changed is executed, and the next replay is green."""
+    agent.questions[1] = "B"
+    heal(agent, "c")
+    assert agent.asked == ["B"]
+    with use_cassette("c") as session:
+        assert agent() == ["a 1", "B 1", "c 3"]
+    assert str(session.report) == "3 served, 0 executed"
+
+
+def test_new_and_dropped(agent: Agent) -> None:
+    """A plan tells calls without a counterpart, and recordings that nobody asks for."""
+    agent.questions.append("d")
+    assert "1 new, and what follows" in str(plan(agent, "c"))
+    agent.questions[:] = ["a"]
+    assert str(plan(agent, "c")) == "0 of 3 calls changed, 2 no longer asked for"
+    heal(agent, "c")
+    assert (agent.asked, len(open_cassette(CASSETTE).entries)) == ([], 1)
+
+
+def test_a_limit_that_does_not_suffice(agent: Agent) -> None:
+    """Where it may cost more than is allowed, nothing is executed and nothing is written."""
+    before = CASSETTE.read_bytes()
+    agent.questions[1] = "B"
+    with pytest.raises(ConfigurationError, match=r"about \$0.0600, and \$0.05 is allowed; nothing was executed"):
+        heal(agent, "c", max_usd=0.05)
+    Path("prices.json").write_text("{}")
+    with pytest.raises(ConfigurationError, match="the cost of 2 of the calls is not known"):
+        heal(agent, "c", max_usd=1.0)
+    assert (agent.asked, CASSETTE.read_bytes()) == ([], before)
+
+
+def test_what_the_program_makes_of_old_answers(agent: Agent) -> None:
+    """A plan survives a program that fails on an old answer, and names what was not reached as what may follow."""
+    agent.questions[0] = "A"
+
+    def checks() -> None:
+        assert agent.ask(agent.questions[0]).startswith("A")
+
+    found = plan(checks, "c")
+    assert [call.number for call in found.changed] == [1]
+
+
+async def _asynchronous() -> None:
+    await _sleep("x")
+
+
+@boundary("tool")
+async def _sleep(what: str) -> str:
+    return what
+
+
+def test_coroutine_functions(tmp_path: Path) -> None:
+    """A coroutine function is run to its end; a cassette that is not there is an error."""
+    path = tmp_path / "a.yaml"
+    with pytest.raises(CassetteNotFoundError):
+        plan(_asynchronous, path)
+    with use_cassette(path, mode="once"):
+        asyncio.run(_asynchronous())
+    assert plan(_asynchronous, path).is_clean
+
+
+def test_a_limit_while_running(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call that would exceed the limit is not made, even if the program eats the error; the cassette stays."""
+    watchers: list[Any] = []
+    monkeypatch.setattr("agenttape_core.session.crossing._watchers", watchers)
+    budget = Budget(0.05, PriceTable({"m": Price(10, 20)})).watch()
+    before = CASSETTE.read_bytes()
+    agent.questions[:] = ["a", "B", "C"]
+    with pytest.raises(BudgetExceededError, match=r"\$0.0300 of \$0.05 is spent"), use_cassette("c", mode="update"):
+        agent()
+    assert (agent.asked, CASSETTE.read_bytes(), budget.spent) == (["B"], before, pytest.approx(0.03))
+
+
+@pytest.mark.parametrize("limit", [-1.0, float("nan"), float("inf")])
+def test_a_limit_that_is_none(limit: float) -> None:
+    """A limit is an amount."""
+    with pytest.raises(ConfigurationError, match="expected a limit in US dollars"):
+        Budget(limit, PriceTable({}))
