@@ -105,7 +105,7 @@ def _changes(before: Mapping[str, Cassette]) -> dict[str, Any]:
 
 
 class _Healing:
-    """What is healed: tests, or a command."""
+    """Tests that are healed, or a command."""
 
     def plans(self) -> dict[str, Plan]:
         """Return what it would take, by the id of the test or the path of the cassette."""

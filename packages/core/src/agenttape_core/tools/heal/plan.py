@@ -1,4 +1,4 @@
-"""What it would take to heal a cassette: found by a replay that goes on where a call has changed."""
+"""The plan of a heal, which says what it would take: found by a replay that goes on where a call has changed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PlannedCall:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What it would take to heal a cassette, or several.
+    """A plan: what it would take to heal a cassette, or several.
 
     Args:
         path: The cassette as a message shows it; empty for several together.
@@ -119,7 +119,7 @@ class Plan:
 
 
 class Departed(NamedTuple):
-    """Where a run has departed from its recording.
+    """The ways in which a run has departed from its recording.
 
     Args:
         changed: The numbers of the calls that ask for something else.
