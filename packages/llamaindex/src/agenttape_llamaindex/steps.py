@@ -6,7 +6,7 @@ All other spans of LlamaIndex are in the addresses of the calls below them; in a
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -17,7 +17,7 @@ from agenttape_core import AgentTapeError
 from agenttape_core.integration import Session, Slot, StepEvent, current_session, plain_value, record_step
 from agenttape_core.integration.observing import output_facts
 from agenttape_llamaindex._compat import current_span_id, span_name
-from agenttape_llamaindex.callbacks.runs import kind_of_workflow
+from agenttape_llamaindex.callbacks.runs import acting_agent, kind_of_workflow
 from agenttape_llamaindex.run_tree import Span, readable, spans_of
 from agenttape_llamaindex.workflows import RunRecord, subscribe_to_taped
 
@@ -32,6 +32,7 @@ class _Begun:
     span: Span
     began: float
     input: Any = None
+    metadata: dict[str, str] = field(default_factory=dict)
 
 
 class SessionSteps(NullSpanHandler):
@@ -66,7 +67,8 @@ class SessionSteps(NullSpanHandler):
             given = plain_value(readable(bound_args.arguments.get("start_event")))
             begun = _Begun(session, kind_of_workflow(instance), span_name(id_), span, perf_counter(), given)
         elif instance is None and (above := spans.get(parent_id or "")) is not None and above.is_run:
-            begun = _Begun(session, "node", span_name(id_).rpartition(".")[2], span, perf_counter())
+            name, agent = span_name(id_).rpartition(".")[2], acting_agent(bound_args.arguments)
+            begun = _Begun(session, "node", name, span, perf_counter(), metadata=agent)
         else:
             return
         _begun_in(session)[id_] = begun
@@ -118,6 +120,7 @@ def _ended(id_: str, *, result: Any = None, error: BaseException | None = None) 
             status="failed" if error is not None else "ended",
             error=error,
             input=begun.input,
+            metadata=begun.metadata,
             **facts,
         )
         record_step(begun.session, event)

@@ -18,11 +18,11 @@ from typing import Any, cast
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import QueryBundle
-from llama_index.core.tools import FunctionTool
-from workflows import Workflow
+from llama_index.core.tools import BaseTool, FunctionTool, ToolOutput
+from workflows import Context, Workflow
 
 from agenttape_core import Rule
-from agenttape_core.integration import ExecutedCrossing, Leaf
+from agenttape_core.integration import ExecutedCrossing, Leaf, plain_value
 from agenttape_core.integration.observing import (
     INTERRUPTED,
     ObservedCall,
@@ -42,7 +42,7 @@ from agenttape_llamaindex.callbacks.calls import (
     ObservedResponses,
 )
 from agenttape_llamaindex.callbacks.leaves import hidden_leaf_of, leaf_of
-from agenttape_llamaindex.callbacks.runs import HiddenLeaf, OpenSpan, kind_of
+from agenttape_llamaindex.callbacks.runs import HiddenLeaf, OpenSpan, acting_agent, kind_of
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.delegation import MethodRun, apart
 from agenttape_llamaindex.effects import effects_of
@@ -101,12 +101,17 @@ class Observing(Observer[OpenSpan]):
                 kind=kind,
                 instance=instance,
                 tags=dict(tags or {}),
+                agent=acting_agent(bound.arguments) if kind == "node" else {},
             )
             self.open_runs[span_id] = span
         if above is None:
             span.input = self.input_of(_input(bound, instance))
         if instance is not None:
             self._begin_leaf(span, method, bound)
+        if kind == "tool" and span.is_plain and isinstance(instance, BaseTool):
+            with self.noting():
+                span.name = instance.metadata.get_name()
+                span.input = plain_value(_arguments(bound, instance))
 
     def _above(self, parent_id: str | None) -> OpenSpan | None:
         """Return the span that one begins below: spans that a stream begins while it is read belong to the stream."""
@@ -134,7 +139,7 @@ class Observing(Observer[OpenSpan]):
             return
         is_stream = isinstance(result, Generator | AsyncGenerator)
         if span.is_plain:
-            facts = output_facts(readable(result)) if span.above is None and not is_stream else {}
+            facts = output_facts(_shown(result)) if span.is_shown_whole and not is_stream else {}
             self._end(span, lambda: self.record(span, **facts))
         elif is_stream and isinstance(span.call, ObservedResponses):
             self._follow(span, result)
@@ -330,6 +335,17 @@ class Observing(Observer[OpenSpan]):
     def event_fired(self, span_id: str | None, name: str, data: Any) -> None:
         """Record an event of the program's own."""
         self.happened(self._span(span_id), "event", name, data)
+
+
+def _shown(result: Any) -> Any:
+    return result.content if isinstance(result, ToolOutput) else readable(result)
+
+
+def _arguments(bound: inspect.BoundArguments, tool: BaseTool) -> dict[str, Any]:
+    """Return the arguments of a tool that is part of the program, without its context."""
+    given = {**bound.arguments, **bound.arguments.get("kwargs", {})}
+    left_out = {"kwargs", getattr(tool, "ctx_param_name", None)}
+    return {name: value for name, value in given.items() if name not in left_out and not isinstance(value, Context)}
 
 
 def _call_of(crossing: ExecutedCrossing, instance: Any, method: str, kwargs: Mapping[str, Any]) -> ObservedCall:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.base import BaseLLM
 from llama_index.core.tools import BaseTool
 from workflows import Workflow
+from workflows.events import Event
 
 from agenttape_core.integration import ExecutedCrossing, Leaf, Position, state_of
 from agenttape_core.integration.observing import ObservedCall, OpenRun
@@ -25,6 +26,8 @@ _KINDS: tuple[tuple[type, frozenset[str], str], ...] = (
 """The methods whose spans are calls of a model, a retriever or a tool, and the kinds of their steps."""
 _AGENTS = "llama_index.core.agent."
 """The package of the workflows that are agents, which are not imported to find out."""
+_ONLY = "Agent"
+"""The name of an agent that was given none."""
 _OF_FRAMEWORK = ("llamaindex.",)
 """Prefixes of the tags that the framework itself puts on spans."""
 
@@ -75,6 +78,7 @@ class OpenSpan(OpenRun):
         leaf: The leaf method of an LLM that it is.
         inside: The spans of the leaf methods of the same object that this one has called; see `delegation`.
         run: The record of the workflow run that it is.
+        agent: The agent of a workflow of several that acts.
         has_ended: Whether the method has returned; its stream may go on.
         error: The error that it failed with.
     """
@@ -85,6 +89,7 @@ class OpenSpan(OpenRun):
     leaf: MethodRun | None = None
     inside: list[OpenSpan] = field(default_factory=list)
     run: RunRecord | None = None
+    agent: Mapping[str, str] = field(default_factory=dict)
     has_ended: bool = False
     error: BaseException | None = None
 
@@ -92,6 +97,11 @@ class OpenSpan(OpenRun):
     def is_plain(self) -> bool:
         """True if it is not a call."""
         return self.call is None and self.lost == ""
+
+    @property
+    def is_shown_whole(self) -> bool:
+        """True if its step has its output: it is outermost, or a tool that is part of the program."""
+        return self.above is None or self.kind == "tool"
 
     @property
     def is_part(self) -> bool:
@@ -134,12 +144,15 @@ class OpenSpan(OpenRun):
 
     @property
     def own_metadata(self) -> dict[str, Any]:
-        """The instrumentation tags that were meant for this span."""
+        """The agent that acts, and the instrumentation tags that were meant for this span."""
         inherited = self.above.tags if self.above is not None else {}
         return {
-            key: value
-            for key, value in self.tags.items()
-            if not key.startswith(_OF_FRAMEWORK) and not (key in inherited and inherited[key] == value)
+            **self.agent,
+            **{
+                key: value
+                for key, value in self.tags.items()
+                if not key.startswith(_OF_FRAMEWORK) and not (key in inherited and inherited[key] == value)
+            },
         }
 
 
@@ -156,3 +169,13 @@ def kind_of_workflow(workflow: Workflow) -> str:
     """Return the kind of step that the run of a workflow is."""
     is_agent = any(cls.__module__.startswith(_AGENTS) for cls in type(workflow).__mro__)
     return "agent" if is_agent else "chain"
+
+
+def acting_agent(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the name of the agent that a step function acts for, as metadata; empty if it has none.
+
+    Args:
+        arguments: What the step function is given: one of it is its event.
+    """
+    names = (getattr(value, "current_agent_name", None) for value in arguments.values() if isinstance(value, Event))
+    return next(({"agent": name} for name in names if isinstance(name, str) and name != _ONLY), {})

@@ -15,7 +15,7 @@ from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import ANSWERING, Answer
-from agenttape_core.tools.reading.call_tree import CallTree
+from agenttape_core.tools.reading.call_tree import LEFT_OUT, CallTree
 
 _SHORT = 160
 
@@ -56,7 +56,8 @@ def _print_all(cassette: Cassette) -> None:
 
 
 def _show_all(cassette: Cassette) -> None:
-    header, records = cassette.header, list(cassette.records())
+    header, found = cassette.header, list(cassette.records())
+    records = [record for record in found if record.kind not in LEFT_OUT]
     shown = [Tree(printable(f"{header.name}  {header.volatile.created}".rstrip(), "bold"))]
     for place, depth in CallTree(records).walk():
         del shown[depth + 1 :]
@@ -67,6 +68,10 @@ def _show_all(cassette: Cassette) -> None:
         shown.append(shown[depth].add(printable(_title(record, cassette))))
         for line, style in _lines(record):
             shown[-1].add(printable(line, style))
+    if len(found) > len(records):
+        shown[0].add(
+            printable(f"{counted(len(found) - len(records), 'checkpoint')}, shown one by one by --step N", "dim")
+        )
     console().print(shown[0])
 
 
@@ -74,12 +79,21 @@ def _title(record: Interaction | Step, cassette: Cassette) -> str:
     number, volatile = record.number, cassette.header.volatile
     label = record.address.rpartition("/")[2]
     if isinstance(record, Step):
+        label = _step_label(record, label)
         timing = volatile.steps.get(number)
         took = f"  {timing.duration_ms:.0f} ms" if timing is not None else ""
         return f"{record.kind} {label}{took}" + (f"  {record.status}" if record.status != "ended" else "")
     found = volatile.timings.get(number)
     took = f"  {found.duration_ms:.0f} ms" if found is not None else ""
     return f"{number}  {record.kind} {label}{took}{_usage(record)}"
+
+
+def _step_label(step: Step, label: str) -> str:
+    """Return the place of a step, with the tool that it calls and the agent that acts, where the place does not say."""
+    if step.kind in {"tool", "gap"} and step.name not in label:
+        label = f"{label}  {step.name}".strip()
+    agent = step.metadata.get("agent")
+    return f"{label}  [{agent}]" if isinstance(agent, str) else label
 
 
 def _usage(item: Interaction) -> str:
@@ -92,8 +106,7 @@ def _usage(item: Interaction) -> str:
 
 def _lines(record: Interaction | Step) -> Iterator[tuple[str, str]]:
     if isinstance(record, Step):
-        if record.error is not None:
-            yield _short(f"! {record.error.type}: {record.error.message}"), "red"
+        yield from _step_lines(record)
         return
     yield _short(f"> {_asked(record)}"), "cyan"
     error = record.outcome.error
@@ -107,6 +120,17 @@ def _lines(record: Interaction | Step) -> Iterator[tuple[str, str]]:
         yield "! given up by the program, while its thread went on", "red"
     for act in record.acts or ():
         yield _short(f"* {act.what}" + (f" at {act.at}" if act.at else "")), "yellow"
+
+
+def _step_lines(step: Step) -> Iterator[tuple[str, str]]:
+    if step.error is not None:
+        yield _short(f"! {step.error.type}: {step.error.message}"), "red"
+    if step.kind == "gap":
+        yield _short(f"not seen: {', '.join(map(str, step.data or []))}; {step.fidelity_note}"), "dim"
+    if step.kind == "tool" and isinstance(step.input, dict):
+        yield _short(f"> {_arguments(step.input)}"), "cyan"
+    if step.kind == "tool" and isinstance(step.output, str):
+        yield _short(f"< {step.output}"), ""
 
 
 def _asked(item: Interaction) -> str:

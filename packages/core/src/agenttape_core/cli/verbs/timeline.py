@@ -9,6 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from agenttape_core.cli.cassettes import found_one
 from agenttape_core.cli.output import console, print_json, print_lines, printable, verb
+from agenttape_core.tools.reading.call_tree import LEFT_OUT
 from agenttape_core.tools.reading.timeline import Row, Timeline, timeline_of
 
 _BAR, _LABEL, _NUMBERS = 60, 44, 32
@@ -35,11 +36,12 @@ def timeline(path: str, *, as_json: bool) -> None:
 def _show(found: Timeline) -> None:
     columns = max(_NUMBERS, console().width - _NUMBERS)
     widest, width = min(_LABEL, columns // 2), min(_BAR, columns // 2)
-    labels = [_label(row, widest) for row in found.rows]
+    rows = [row for row in found.rows if row.kind not in LEFT_OUT]
+    labels = [_label(row, widest) for row in rows]
     label = max(map(cell_len, labels), default=0)
     # Not a table of rich, which measures each cell again and again: here all widths are known.
     lines = [(_line(("call", "start", "took", "first", f"0 … {_ms(found.total_ms)}"), label), "bold")]
-    for row, name in zip(found.rows, labels, strict=True):
+    for row, name in zip(rows, labels, strict=True):
         first = _ms(row.chunks_ms[0]) if row.chunks_ms else ""
         start = f"{'' if row.is_measured else '~'}{_ms(row.start_ms)}"
         cells = (name, start, _ms(row.duration_ms), first, bar_of(row, found.total_ms, width))

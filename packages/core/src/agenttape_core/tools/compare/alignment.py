@@ -12,6 +12,7 @@ from agenttape_core.schema import IndexRow
 
 _COUNT = re.compile(r"#\d+$")
 _SUPERSTEP = re.compile(r"(?<=@)-?\d+")
+_ROOT_BRANCH = re.compile(r"^([^/~]*)~1(?=/|$)")
 
 
 class StepRow(IndexRow):
@@ -20,8 +21,25 @@ class StepRow(IndexRow):
     __slots__ = ()
 
 
+def is_same_place(first: str, other: str) -> bool:
+    """Return whether two addresses are the same, of a run that a session recorded or a handler observed.
+
+    A session knows that a run is in another task than the one that began it, such as that of a workflow; a handler not.
+    """
+    return first == other or _rooted(first) == _rooted(other)
+
+
+def _rooted(address: str) -> str:
+    return _ROOT_BRANCH.sub(r"\1", address)
+
+
 def _exact(row: IndexRow) -> Hashable:
     return type(row), row.kind, row.name, row.address, row.fingerprint
+
+
+def _wherever_begun(row: IndexRow) -> Hashable:
+    """Ignore the branch of the outermost run: see `is_same_place`."""
+    return type(row), row.kind, row.name, _rooted(row.address), row.fingerprint
 
 
 def _among_siblings(row: IndexRow) -> Hashable:
@@ -42,7 +60,14 @@ def _shifted(row: IndexRow) -> Hashable:
     return type(row), row.kind, row.name, _SUPERSTEP.sub("", row.address)
 
 
-_KEYS: Sequence[Callable[[IndexRow], Hashable]] = (_exact, _among_siblings, _at_address, _request, _shifted)
+_KEYS: Sequence[Callable[[IndexRow], Hashable]] = (
+    _exact,
+    _wherever_begun,
+    _among_siblings,
+    _at_address,
+    _request,
+    _shifted,
+)
 """The keys that make two records counterparts, the strongest first."""
 
 

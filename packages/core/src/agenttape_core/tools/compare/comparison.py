@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from agenttape_core.matching import Difference, Ignored
 from agenttape_core.schema import IndexRow, Plain, Step
 from agenttape_core.storage import Cassette, Location
-from agenttape_core.tools.compare.alignment import StepRow, aligned
+from agenttape_core.tools.compare.alignment import StepRow, aligned, is_same_place
 from agenttape_core.tools.compare.opening import named_cassette
 from agenttape_core.tools.compare.sameness import (
     Counterparts,
@@ -218,7 +218,7 @@ class Comparison:
         found = self._differences(first, other, ids)
         if found:
             return _of(row, "changed", first, other, tuple(found))
-        return _of(row, "same" if first.address == other.address else "moved", first, other)
+        return _of(row, "same" if is_same_place(first.address, other.address) else "moved", first, other)
 
     def _differences(self, first: IndexRow, other: IndexRow, ids: Counterparts) -> list[Difference]:
         if isinstance(first, StepRow):
@@ -239,7 +239,7 @@ def _of(
     other: IndexRow | None,
     differences: tuple[Difference, ...] = (),
 ) -> Compared:
-    moved = other is not None and other.address != row.address
+    moved = other is not None and not is_same_place(other.address, row.address)
     return Compared(
         "step" if isinstance(row, StepRow) else "interaction",
         state,

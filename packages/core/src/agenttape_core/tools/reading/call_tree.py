@@ -10,6 +10,9 @@ from agenttape_core.matching import places_above
 MOMENTS = frozenset({"checkpoint", "event", "gap", "interrupt", "retry"})
 """Kinds of steps that describe the step or call at their address. Nothing happens inside them."""
 
+LEFT_OUT = frozenset({"checkpoint"})
+"""Kinds of steps that only a machine reads: how a workflow went from step to step, ten for each turn of an agent."""
+
 
 class Record(Protocol):
     """An interaction, a step, or a row of an index."""
