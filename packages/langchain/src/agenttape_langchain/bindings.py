@@ -8,7 +8,6 @@ from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase, RunnableEachBase
-from langchain_core.runnables.configurable import DynamicRunnable, RunnableConfigurableAlternatives
 
 TapeLeaf = Callable[[Any], Any]
 """Tapes a model, a tool or a retriever; returns None for anything else."""
@@ -22,6 +21,9 @@ def tape_within(runnable: Runnable[Any, Any], tape_leaf: TapeLeaf) -> Any:
             `configurable_fields`, `configurable_alternatives`, in any order.
         tape_leaf: Tapes a leaf.
     """
+    # Imported here, as a session needs neither: LangChain imports them late, too.
+    from langchain_core.runnables.configurable import DynamicRunnable, RunnableConfigurableAlternatives
+
     within = functools.partial(tape_within, tape_leaf=tape_leaf)
     if (leaf := tape_leaf(runnable)) is not None:
         return leaf

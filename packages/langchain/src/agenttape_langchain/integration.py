@@ -3,6 +3,7 @@
 from agenttape_langchain._compat import current_config, in_config
 from agenttape_langchain.bindings import tape_within
 from agenttape_langchain.callbacks.runs import ObservedRun
+from agenttape_langchain.calls import CALL
 from agenttape_langchain.effects import (
     Effects,
     NoteEffect,
@@ -15,7 +16,6 @@ from agenttape_langchain.effects import (
 from agenttape_langchain.graphs import register_tape
 from agenttape_langchain.requests import method_body, runnable_body
 from agenttape_langchain.run_tree import ChainFacts, Run, register_follower
-from agenttape_langchain.runnables import CALL
 from agenttape_langchain.vector_stores import MEMORY
 
 __all__ = [

@@ -13,7 +13,6 @@ from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import ensure_config, merge_configs
 
 from agenttape_core.integration import (
-    Boundary,
     Call,
     Crossing,
     async_generator,
@@ -23,22 +22,8 @@ from agenttape_core.integration import (
     generator,
     plain,
 )
+from agenttape_langchain.calls import CALL
 from agenttape_langchain.requests import runnable_body
-
-
-def _joined(chunks: list[Any]) -> Any:
-    """Return what LangChain makes of a stream: the sum of its chunks, or the last one if they cannot be added."""
-    whole = chunks[0] if chunks else None
-    for chunk in chunks[1:]:
-        try:
-            whole = whole + chunk
-        except TypeError:
-            whole = chunk
-    return whole
-
-
-CALL = Boundary("call", join=_joined, split=lambda value: [value])
-
 
 # -- how a call is served: as one run, with the name and the tags of the runnable -------------------------------------
 

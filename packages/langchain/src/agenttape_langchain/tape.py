@@ -17,7 +17,6 @@ from agenttape_langchain.graphs import tape_graph
 from agenttape_langchain.histories import HISTORIES, refuse_history_in_process
 from agenttape_langchain.llms import LLMS
 from agenttape_langchain.retrievers import RETRIEVERS
-from agenttape_langchain.runnables import TapedRunnable, tape_runnable
 from agenttape_langchain.stores import STORES
 from agenttape_langchain.tools import TOOLS
 from agenttape_langchain.vector_stores import VECTOR_STORES
@@ -51,6 +50,8 @@ def tape(obj: T) -> T:
     if (graph := tape_graph(obj)) is not None:
         return graph  # type: ignore[no-any-return]
     if isinstance(obj, Runnable):
+        from agenttape_langchain.runnables import tape_runnable  # a session needs none
+
         taped: Any = tape_within(obj, _tape_leaf)
         return taped if taped is not None else tape_runnable(obj)  # type: ignore[return-value]
     raise ConfigurationError(
@@ -62,6 +63,8 @@ def tape(obj: T) -> T:
 
 
 def _tape_leaf(obj: Any) -> Any:
+    from agenttape_langchain.runnables import TapedRunnable
+
     if isinstance(obj, TapedRunnable):
         return obj
     if is_configurable_model(obj):

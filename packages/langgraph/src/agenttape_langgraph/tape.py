@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.runnables import Runnable
 from langgraph.graph import StateGraph
@@ -12,10 +12,10 @@ from langgraph.store.base import BaseStore
 from agenttape_core import ConfigurationError
 from agenttape_langchain import tape as tape_other
 from agenttape_langchain.integration import tape_within
-from agenttape_langgraph.graphs import tape_builder, tape_graph
-from agenttape_langgraph.node_boundary import Serves
 from agenttape_langgraph.stores import tape_store
-from agenttape_langgraph.tasks import is_task, tape_task
+
+if TYPE_CHECKING:
+    from agenttape_langgraph.node_boundary import Serves
 
 T = TypeVar("T")
 
@@ -55,6 +55,10 @@ def tape_own(obj: Any, serve_nodes: Serves = ()) -> Any:
         obj: The object.
         serve_nodes: As for `tape`.
     """
+    # Imported here, as a session needs none of it.
+    from agenttape_langgraph.graphs import tape_builder, tape_graph
+    from agenttape_langgraph.tasks import is_task, tape_task
+
     if isinstance(obj, StateGraph):
         return tape_builder(obj, serve_nodes)
     if is_task(obj):

@@ -6,7 +6,8 @@ handler over one: it keeps the runs that are open (`OpenRun`) with the calls amo
 observed run.
 """
 
-from agenttape_core.integration.observing.observer import Observer, Unseen
+from typing import TYPE_CHECKING, Any
+
 from agenttape_core.integration.observing.runs import (
     HOLE,
     INTERRUPTED,
@@ -16,8 +17,11 @@ from agenttape_core.integration.observing.runs import (
     Unrecorded,
     output_facts,
 )
-from agenttape_core.lifecycle.observed import Observation
 from agenttape_core.session import as_observed
+
+if TYPE_CHECKING:
+    from agenttape_core.integration.observing.observer import Observer, Unseen
+    from agenttape_core.lifecycle.observed import Observation
 
 __all__ = [
     "HOLE",
@@ -32,3 +36,16 @@ __all__ = [
     "as_observed",
     "output_facts",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what only handlers need, and no session, when it is first used."""
+    if name == "Observation":
+        from agenttape_core.lifecycle.observed import Observation
+
+        return Observation
+    if name in {"Observer", "Unseen"}:
+        from agenttape_core.integration.observing import observer
+
+        return getattr(observer, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
