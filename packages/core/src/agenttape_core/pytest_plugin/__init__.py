@@ -154,6 +154,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         with during(RunningTest(item.path.parent, item.config.invocation_params.dir, mode_of)):
             return (yield)
     finally:
+        if RUNNING in item.stash:  # else every session would live as long as the run
+            del item.stash[RUNNING]
         surroundings = sys.modules.get("agenttape_core.lifecycle.surroundings")
         if surroundings is not None:  # else no session was opened so far
             surroundings.let_go()

@@ -40,6 +40,7 @@ from agenttape_core.pytest_plugin.cassette_options import (
     too_old,
 )
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
+from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import is_of_the_test
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
@@ -206,10 +207,12 @@ class Running:
                 cassette.write_golden()
             self._is_recorded = error is None and is_written
         finally:
-            root = self._item.config.rootpath
             if judges:
                 session, served, seconds = cassette.session, cassette.served, cassette.saved_seconds
-                _keep(Verdict.of(session, served, seconds, root, failed=has_failed), self._item)
+                config = self._item.config
+                prices = prices_of(config)
+                verdict = Verdict.of(session, served, seconds, config.rootpath, prices=prices, failed=has_failed)
+                _keep(verdict, self._item)
                 if self.plans:
                     keep_plan(self._item, _test(self._item), session)
 

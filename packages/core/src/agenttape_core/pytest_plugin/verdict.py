@@ -10,7 +10,7 @@ from typing import Any
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Session
-from agenttape_core.tools.reading.prices import load_prices
+from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of
 
 _PREFIX = "cassette."
@@ -68,7 +68,14 @@ class Verdict:
 
     @classmethod
     def of(
-        cls, session: Session, served: Sequence[Interaction], seconds: float, root: Path, *, failed: bool = False
+        cls,
+        session: Session,
+        served: Sequence[Interaction],
+        seconds: float,
+        root: Path,
+        *,
+        prices: Prices | None = None,
+        failed: bool = False,
     ) -> Verdict:
         """Judge a session that has ended.
 
@@ -77,6 +84,7 @@ class Verdict:
             served: The served recordings.
             seconds: Their recorded duration.
             root: The folder that paths are shown from.
+            prices: The prices of models; by default those of the project.
             failed: Whether the test has failed.
         """
         report = session.report
@@ -87,7 +95,7 @@ class Verdict:
             "drifted": len(report.drift),
             "unused": 0 if updates else len(report.unused),
         }
-        costs = _costs(served)
+        costs = _costs(served, prices or load_prices(project_settings().prices))
         return cls(
             path=_relative(session.path, root),
             word=_word(counts, session, failed=failed),
@@ -165,10 +173,6 @@ def _relative(path: Path | str, root: Path) -> str:
     return str(path)
 
 
-def _costs(served: Sequence[Interaction]) -> list[float | None]:
+def _costs(served: Sequence[Interaction], prices: Prices) -> list[float | None]:
     """Return what the calls of models cost; nothing at all where there are no prices, so that nobody misses any."""
-    calls = [item for item in served if item.kind in MODELS]
-    if not calls:
-        return []
-    prices = load_prices(project_settings().prices)
-    return [cost_of(item, prices) for item in calls] if prices.are_there else []
+    return [cost_of(item, prices) for item in served if item.kind in MODELS] if prices.are_there else []

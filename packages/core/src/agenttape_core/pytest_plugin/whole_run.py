@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -83,7 +84,11 @@ class WholeRun:
                 self._plans[found[0]] = found[1]
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Fail the run for orphans, or send them to the reporting process."""
+        """Fail the run for orphans, or send them to the reporting process; keep the costs that were looked up."""
+        if "agenttape_core.pytest_plugin.costs" in sys.modules:
+            from agenttape_core.pytest_plugin.costs import keep_costs
+
+            keep_costs(self._config)
         output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
         if output is not None:
             output[_SENT] = sorted(self._orphans)

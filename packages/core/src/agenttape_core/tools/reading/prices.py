@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -21,6 +24,8 @@ INSTALL = (
     "costs are unknown without prices\n"
     "  pip install 'agenttape-core[prices]', or name a table of your own as `prices` in [tool.agenttape]"
 )
+LIST = "genai_prices"
+"""The module of the list prices. To load it takes longer than to replay most tests."""
 _PER = 1_000_000
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|\d{4}|latest)$")
 
@@ -132,13 +137,18 @@ def names_of(model: str) -> tuple[str, str]:
     return name, _SNAPSHOT.sub("", name)
 
 
+def edition_of_list() -> list[str | int]:
+    """Return what list prices follow from besides a call: the installed list, and the day, as prices have dates."""
+    spec = PathFinder.find_spec(LIST)
+    files = sorted(Path(spec.origin).parent.glob("*.py")) if spec is not None and spec.origin is not None else []
+    changes = [(file.stat().st_mtime_ns, file.stat().st_size) for file in files]
+    return [datetime.now(UTC).date().isoformat(), *map(str, changes)]
+
+
 @cache
 def _installed() -> Prices:
-    try:
-        import genai_prices  # noqa: F401 - whether it is there
-    except ImportError:
-        return NoPrices()
-    return ListPrices()
+    is_there = sys.modules[LIST] is not None if LIST in sys.modules else PathFinder.find_spec(LIST) is not None
+    return ListPrices() if is_there else NoPrices()
 
 
 @cache
