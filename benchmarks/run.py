@@ -18,6 +18,7 @@ import imports
 import observed
 import peers
 import savers
+import suites
 from measure import FULL, QUICK, Row, machine
 
 _OURS = (
@@ -29,6 +30,7 @@ _OURS = (
     savers.threads,
     savers.services,
     imports.imports,
+    suites.suites,
 )
 _THEIRS = (peers.caches, peers.clients, peers.openings)
 
