@@ -39,6 +39,8 @@ ALPHABETS = {
 MARK = re.compile(r"⟦([^⟧]*)⟧")
 MADE_OVER = 8
 """How many texts are made of one that holds a random run."""
+PLACES_PER_NAME = 3
+"""In how many places of its convention a name is planted."""
 PLAIN_PER_FORM = 4
 """In how many surroundings that do not give it away each form of a secret is planted."""
 
@@ -118,6 +120,10 @@ class Maker:
 
     def data(self, marked: Any, rng: random.Random, labels: list[list[Label]]) -> Any:
         """Replace the marks in all strings of plain data, and add the labels of each."""
+        if isinstance(marked, dict) and marked.keys() == {"int"}:
+            text, found = self.text(marked["int"], rng)
+            labels.append(found)
+            return int(text)
         if isinstance(marked, dict):
             return {self.data(key, rng, labels): self.data(item, rng, labels) for key, item in marked.items()}
         if isinstance(marked, list):
@@ -162,6 +168,34 @@ class Maker:
                 turn += 1
         return made
 
+    def configured(self, name: str) -> tuple[list[Case], list[Case]]:
+        """Plant the names of a file into the places of their conventions, in turn: secrets, and harmless values."""
+        content = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+        both: tuple[list[Case], list[Case]] = ([], [])
+        for cases, group, kind in zip(both, ("secrets", "harmless"), ("secret=", ""), strict=True):
+            for convention, rows in content[group].items():
+                places, turn = content["places"][convention], 0
+                for word, value in [pair for row in rows for pair in zip(row[::2], row[1::2], strict=True)]:
+                    for place in [places[(turn + step) % len(places)] for step in range(PLACES_PER_NAME)]:
+                        number = "number=" if kind and '"NAME": VALUE' in str(place) else kind
+                        text = _planted(place, word, f"⟦{number}~{value}⟧")
+                        cases.append(self.case(text, f"{group} {convention}", random.Random(f"{name} {word} {turn}")))
+                        turn += 1
+        for cases, group in zip(both, ("texts", "harmless texts"), strict=True):
+            for category, entries in content[group].items():
+                for number, entry in enumerate(entries):
+                    cases.append(self.case(entry, category, random.Random(f"{name} {category} {number}")))
+        return both
+
+
+def _planted(place: Any, name: str, value: str) -> Any:
+    """Return a place with a name and a value in it."""
+    if isinstance(place, dict):
+        return {_planted(key, name, value): _planted(item, name, value) for key, item in place.items()}
+    if isinstance(place, list):
+        return [_planted(item, name, value) for item in place]
+    return place.replace("NAME", name).replace("VALUE", value) if isinstance(place, str) else place
+
 
 def halves(*names: str) -> dict[str, list[Case]]:
     """Return the cases of both halves of the corpus, by its name."""
@@ -184,6 +218,12 @@ def positives() -> dict[str, list[Case]]:
 def negatives() -> dict[str, list[Case]]:
     """Texts without, by the half of the corpus that they are in."""
     return halves("harmless")
+
+
+@pytest.fixture(scope="session")
+def configured() -> dict[str, tuple[list[Case], list[Case]]]:
+    """Texts with secrets under names of configurations, and texts without, by the half of the corpus."""
+    return {half: Maker().configured(half) for half in ("configured", "configured_held_out")}
 
 
 @pytest.fixture

@@ -24,7 +24,10 @@ ADVERSARIAL = [
     "password=\\'", '"password":"', "password: ", "-----BEGIN PRIVATE KEY-----", "4", "4111 ", "+1 ", "(4", "A",
     "AB12", "GB29 ", "a", "a-", "_", "-us", "Q~", ":AA", "bearer ", "basic ", "key=", "\\", '\\\\"', "--token ",
     "<secret>", "cookie: a=b;", "Authorization: ", "xoxb-1", "SG.", "gh", "?token=a&", "a%20", "[REDACTED:",
-    "[REDACTED:a:12345678]x", "1-", "dp.pt.", ".aaaaaa.",
+    "[REDACTED:a:12345678]x", "1-", "dp.pt.", ".aaaaaa.", "password|", "|password", "password,", "a,password\n",
+    "| password |\n|--|\n", "pin=", "pass: |\n ", "\x1b[", "\x1b[31m", "\u200b", "\uff1a", "\u5bc6\u7801\uff1a",
+    "AKIA", "ENV A ",
+    "seed phrase: ab ", "set('key', '", "a.pw=",
 ]  # fmt: skip
 
 

@@ -192,6 +192,15 @@ def test_both_halves_are_equally_good(half: str, halves: dict[str, Quality]) -> 
     assert halves[half].changed == 0
 
 
+@pytest.mark.parametrize("half", ["configured", "configured_held_out"])
+def test_configurations(half: str, configured: dict[str, Any]) -> None:
+    """Most of what configurations, documents and programs name is found, and nearly no harmless text is changed."""
+    quality = Quality(*configured[half])
+    assert quality.recall >= 0.92, quality.missed
+    assert quality.changed <= 0.005 * quality.negatives
+    assert quality.wrong.total() <= 0.005 * quality.planted.total()
+
+
 def test_table_is_current(quality: Quality, request: pytest.FixtureRequest) -> None:
     """The page prints the precision and recall that the corpus has now."""
     page = PAGE.read_text(encoding="utf-8")

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.assignments import find_assignments
 from agenttape_core.redaction.detection.blocks import find_discord, find_pem, find_schemes, find_url_passwords
-from agenttape_core.redaction.detection.credentials import find_handed_over
+from agenttape_core.redaction.detection.credentials import find_aws_secrets, find_handed_over
 from agenttape_core.redaction.detection.encoded import find_encoded
 from agenttape_core.redaction.detection.findings import Finding, without_overlaps
 from agenttape_core.redaction.detection.kinds import BASE64
 from agenttape_core.redaction.detection.names import Names
+from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.views import LONG, View
@@ -27,7 +28,7 @@ _HEAD = 3
 """The number of characters of a run that decide which detectors are tried."""
 _LEAD = 20
 """The number of characters before a run that may belong to the key, such as `SG.` or the number of a telegram bot."""
-_BACKSLASH, _PERCENT, _U = b"\\%u"
+_BACKSLASH, _PERCENT, _U, _MINUS = b"\\%u-"
 
 
 def _heads() -> dict[bytes, tuple[Detector, ...]]:
@@ -65,12 +66,15 @@ class Scanner:
             text: The text.
             strict: Only the user's rules and secrets with a form of their own; for data that is not text.
         """
-        found = list(self._found(View(text), strict=strict))
+        normal = normalised(text)
+        view = View(normal)
+        found = list(self._found(view, strict=strict))
+        if self._rules and normal.text != text:
+            found[:0] = self._ruled(View(Normal(text)))  # what a rule spells is meant as it stands, too
         return without_overlaps(found) if found else found
 
     def _found(self, view: View, *, strict: bool) -> Iterator[Finding]:
-        for rule in self._rules:
-            yield from rule.find(view)
+        yield from self._ruled(view)
         if len(view.text) < _SHORTEST:
             return
         if len(view.text) >= LONG:
@@ -82,11 +86,14 @@ class Scanner:
             if b"@" in view.raw or b"%40" in view.raw:
                 yield from find_url_passwords(view)
                 yield from find_emails(view)
-            if any(sign in view.raw for sign in (b":", b"=", b">", b"--", b" is ", b" was ", b"login ", b"PASSWORD ")):
-                yield from find_assignments(view, self.names)
+            yield from find_assignments(view, self.names)
             yield from find_handed_over(view)
             if len(view.text) >= LONG:
                 yield from self._encoded(view)
+
+    def _ruled(self, view: View) -> Iterator[Finding]:
+        for rule in self._rules:
+            yield from rule.find(view)
 
     def _encoded(self, view: View) -> Iterator[Finding]:
         for start, end, text in find_encoded(view):
@@ -104,17 +111,22 @@ def _provider_keys(view: View) -> Iterator[Finding]:
         yield from detector.find(view)
     if hit:
         yield from find_discord(view)
+        if any(detector.kind == "aws" for detector in hit):
+            yield from find_aws_secrets(view)
 
 
 def _candidates(raw: bytes, at: int) -> tuple[Detector, ...]:
     """Return the detectors of what may start at a run of token characters, or right before it."""
     found = _HEADS.get(raw[at : at + _HEAD], ())
     before = raw[at - 1] if at else 0
+    if raw[at] == _MINUS:
+        found += _HEADS.get(raw[at + 1 : at + 1 + _HEAD], ())  # a line of a diff
     if before in b".~:" or raw[max(0, at - 2) : at] == b"//":
         lead = raw[max(0, at - _LEAD) : at + _HEAD]
         found += tuple(detector for anchor, detector in _LEADS if anchor in lead)
     elif before in (_BACKSLASH, _PERCENT):
         # The run begins with the rest of an escape: \\n, \\u0022 or %20.
         skip = 2 if before == _PERCENT else 5 if raw[at] == _U else 1
+        skip += raw[at + skip : at + skip + 1] == b"-"
         found += _HEADS.get(raw[at + skip : at + skip + _HEAD], ())
     return found

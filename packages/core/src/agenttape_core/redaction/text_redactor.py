@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agenttape_core.redaction.detection.data import Data
 from agenttape_core.redaction.detection.encoded import decode, encode_like
 from agenttape_core.redaction.detection.kinds import BASE64
-from agenttape_core.redaction.detection.names import is_suspicious
+from agenttape_core.redaction.detection.names import demand_of
 from agenttape_core.redaction.detection.spans import Span, render
 from agenttape_core.redaction.memo import Memo
 from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms
@@ -105,7 +105,7 @@ class TextRedactor:
         """Return the kind of all values under a name, or `None` if the name is not denied."""
         kind = self._scanner.names.kind_of(name)
         # The key `value` is judged by its neighbours, a suspicious one by its value; see `walk.denied_kind`.
-        harmless = kind is None and name != "value" and not is_suspicious(name)
+        harmless = kind is None and name != "value" and demand_of(name) is None
         if harmless and len(self.harmless_keys) < _MAX_KEYS and self.text(name) is name:
             self.harmless_keys.add(name)
         return kind

@@ -9,8 +9,8 @@ from agenttape_core.redaction.detection.data import BYTES, Data
 from agenttape_core.redaction.detection.encoded import has_pseudonym
 from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.names import is_suspicious, words_of
-from agenttape_core.redaction.detection.values import is_placeholder, is_random
+from agenttape_core.redaction.detection.names import Demand, demand_of, words_of
+from agenttape_core.redaction.detection.values import is_placeholder, satisfies
 from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms
 
 if TYPE_CHECKING:
@@ -38,6 +38,13 @@ _OF_MODELS = frozenset(
     ]
 )
 _BLANK_OR_PSEUDONYM = Lazy(rf"\s|{PSEUDONYM.pattern}")
+_CHOSEN = frozenset({Demand.TEXT, Demand.DIGITS})
+"""Demands that a list meets if each of its items does: recovery codes."""
+_SIGNED = frozenset(
+    ("se", "sp", "sv", "sr", "expires", "Expires", "Policy", "Key-Pair-Id", "X-Amz-Date",
+     "X-Amz-Credential", "X-Goog-Date", "X-Goog-Credential", "grant_type", "client_id", "redirect_uri", "code_verifier")
+)  # fmt: skip
+"""Names beside which `sig` signs a URL, and `code` is one of OAuth. A pair that stands for itself needs none."""
 _AUTH = ("auth",)
 """The last word of what HTTP clients take a tuple of user and password by."""
 _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
@@ -141,7 +148,7 @@ def _header_name(name: Any) -> str | None:
 
 def _redact_pair(item: Any, redactor: TextRedactor) -> Any:
     pair = _pair(item) or []
-    kind = redactor.kind_of(_header_name(pair[0]) or "")
+    kind = _kind_in_pair(_header_name(pair[0]) or "", pair[1], redactor)
     if kind is None:
         return redact_value(item, redactor)
     redacted = redact_denied(pair[1], kind, redactor)
@@ -154,22 +161,45 @@ def denied_kind(plain: dict[str, Any], key: str, redactor: TextRedactor) -> str 
     """Return the kind of the value under a key of a dict, or `None` if the key is not denied there."""
     kind = redactor.kind_of(key)
     if kind is None:
-        if is_suspicious(key):
-            value = plain[key]
-            if isinstance(value, dict) and words_of(key)[-1:] == _AUTH and _pair(value):
-                return SECRET
-            return SECRET if isinstance(value, str) and is_random(value) else None
+        if (demand := demand_of(key)) is not None:
+            return SECRET if _demanded(plain, key, demand) else None
         if key != "value":
             return None
         # A header or a cookie as HAR files and many APIs write it: {"name": "X-Api-Key", "value": "..."}.
         name = plain.get("name", plain.get("key"))
-        return redactor.kind_of(name) if isinstance(name, str) else None
+        return _kind_in_pair(name, plain[key], redactor) if isinstance(name, str) else None
     if words_of(key) == ("token",):
         value = plain[key]
         # An entry of log probabilities or of a tokenizer; a credential has no blanks either.
         # What a pseudonym stands for may have had blanks, so a value with one in it was judged before.
         if not _OF_MODELS.isdisjoint(plain) or (isinstance(value, str) and _BLANK_OR_PSEUDONYM.search(value)):
             return None
+    return kind
+
+
+def _demanded(plain: dict[str, Any], key: str, demand: Demand) -> bool:
+    """Return True if the value under a key of a dict is what its name demands."""
+    value = plain[key]
+    if demand is Demand.QUERIED and len(plain) > 1 and _SIGNED.isdisjoint(plain):
+        return False
+    if isinstance(value, dict) and words_of(key)[-1:] == _AUTH:
+        return _pair(value) is not None
+    return _meets(value, demand)
+
+
+def _meets(value: Any, demand: Demand) -> bool:
+    if isinstance(value, str):
+        return satisfies(value, demand)
+    if isinstance(value, list):
+        return bool(value) and demand in _CHOSEN and all(_meets(item, demand) for item in value)
+    return demand is Demand.DIGITS and type(value) is int and satisfies(str(value), demand)
+
+
+def _kind_in_pair(name: str, value: Any, redactor: TextRedactor) -> str | None:
+    """Return the kind of the value that stands beside its name."""
+    kind = redactor.kind_of(name)
+    if kind is None and (demand := demand_of(name)) is not None and _meets(value, demand):
+        return SECRET
     return kind
 
 

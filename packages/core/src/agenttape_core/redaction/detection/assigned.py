@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.names import HEADERS, PASSWORDS, words_of
-from agenttape_core.redaction.detection.values import is_code_name, is_placeholder, is_random, is_type_name
+from agenttape_core.redaction.detection.names import Demand, words_of
+from agenttape_core.redaction.detection.values import (
+    is_alternating,
+    is_code_name,
+    is_placeholder,
+    is_type_name,
+    satisfies,
+)
+from agenttape_core.redaction.detection.vocabulary import HEADERS, PASSWORDS
 
 if TYPE_CHECKING:
     from agenttape_core.redaction.detection.findings import Finding
@@ -40,11 +47,28 @@ _PAIR = Lazy(
     r"""[ ]?\\{0,3}["'](?P<secret>[^"'\\\n]{1,256})\\{0,3}["']"""
 )
 """User and password, as HTTP clients take them: `("bob", "x")`, `HTTPBasicAuth("bob", "x")`."""
+_BLOCK = Lazy(
+    r"""[|>][+-]?[1-9]?[ \t]{0,4}\r?\n(?P<indent>[ \t]{1,32})(?P<secret>[^\s#][^\r\n]{0,511}"""
+    r"""(?:\r?\n(?P=indent)[^\r\n]{1,512}){0,40})"""
+)
+"""A block scalar of YAML (1.2, 8.1): the value stands on the lines below, indented."""
+_SECTION = Lazy(r"(?:\A|\n)\[[^\]\n=,(]{1,80}\][ \t]*\r?\n")
+"""A section of an ini file."""
+_INI_NEAR = 1000
+_LEET = Lazy(r"(?=.*[A-Za-z])[^\W_]*?[0-9]+[A-Za-z]+[0-9]+\w*")
+"""Digits, letters and digits again: hardly a variable."""
+_BOTH_CASES = Lazy(r"(?=.*[A-Z])(?=.*[a-z])(?=.*[0-9])\w{8}")
+_PHRASE = Lazy(r"[a-z]{3,8}(?:[ ][a-z]{3,8}){11,23}(?![\w])")
+"""The words of a wallet (BIP 39)."""
+_CONNECTION = Lazy(r"""[A-Za-z ]{1,40}=[^\r\n"'`<>]{3,1024}|[a-z][a-z+.-]{1,20}:[^\s"'`<>]{3,1024}""")
 _LOGPROB = Lazy(r"logprob|token_id|\"bytes|'bytes")
 _PATH = ("/", "./", "../", "~/", "http://", "https://", "file:")
 _MAX_VALUE = 16_384
 _MIN_BARE = 4
 _MIN_SAID = 6
+_MAX_SAID_DIGITS = 8
+_SPECIAL = frozenset("!@#$%^&*?")
+_CHOSEN = frozenset({Demand.NOTHING, Demand.TEXT, Demand.DIGITS, Demand.CONNECTION})
 _MIN_OPAQUE = 20
 """A word of so many letters after a scheme is no English."""
 _NOTHING = (0, 0)
@@ -60,8 +84,10 @@ class Assignment(NamedTuple):
     """The start of the name."""
     value: int
     """The start of the value, or of its quote."""
-    kind: str | None
-    """The kind of its value; `None` if the value must also look random."""
+    kind: str
+    """The kind of its value."""
+    demand: Demand
+    """What the value must be to be a secret."""
     sep: str = " "
     """The text between them: a blank in the words of a command, ` is ` in prose."""
     close: str | None = None
@@ -75,7 +101,7 @@ def find_value(view: View, found: Assignment) -> Finding | None:
     text = view.text
     opened = _OPEN.match(text, found.value)
     start, end = _quoted(text, found, opened) if opened else _unquoted(text, found)
-    if not found.kind:
+    if found.demand not in _CHOSEN:
         start, end = _suspicious(text, found, start, end, is_quoted=bool(opened))
         return view.finding(start, end, SECRET) if start < end else None
     if number := _json_number(text, found, opened):
@@ -84,7 +110,16 @@ def find_value(view: View, found: Assignment) -> Finding | None:
         start = scheme.end()
     if end <= start or is_placeholder(text[start:end]) or _is_model_token(text, found, start, end):
         return None
+    if not satisfies(text[start:end], found.demand) or _is_turn(text[start:end], found, is_quoted=bool(opened)):
+        return None
     return view.finding(start, end, found.kind)
+
+
+def _is_turn(value: str, found: Assignment, *, is_quoted: bool) -> bool:
+    """Return True if `pass: 12.5s` or `pass: x2` tells of a turn rather than of a password."""
+    if is_quoted or found.name.lower() != "pass" or found.sep != ":":
+        return False
+    return not is_alternating(value) and not _SPECIAL.intersection(value) and not _BOTH_CASES.match(value)
 
 
 def _suspicious(text: str, found: Assignment, start: int, end: int, *, is_quoted: bool) -> tuple[int, int]:
@@ -94,7 +129,7 @@ def _suspicious(text: str, found: Assignment, start: int, end: int, *, is_quoted
         return _NOTHING if is_placeholder(pair["secret"]) else pair.span("secret")
     value = text[start:end]
     is_code = not is_quoted and "." in value and _CODE.fullmatch(value)
-    return (start, end) if is_random(value) and not is_code else _NOTHING
+    return (start, end) if satisfies(value, found.demand) and not is_code else _NOTHING
 
 
 def _quoted(text: str, found: Assignment, opened: re.Match[str]) -> tuple[int, int]:
@@ -110,7 +145,16 @@ def _quoted(text: str, found: Assignment, opened: re.Match[str]) -> tuple[int, i
 
 def _unquoted(text: str, found: Assignment) -> tuple[int, int]:
     at = found.value
-    return at, _end(_ELEMENT, text, at) if found.sep == ">" else _bare(text, found)
+    last = words_of(found.name)[-1]
+    if last in ("mnemonic", "phrase") and (phrase := _PHRASE.match(text, at)):
+        return phrase.span()
+    if found.demand is Demand.CONNECTION:
+        return at, _end(_CONNECTION, text, at)
+    if found.sep == ">":
+        return at, _end(_ELEMENT, text, at)
+    if found.sep == ":" and (block := _BLOCK.match(text, at)):
+        return block.span("secret")
+    return at, _bare(text, found)
 
 
 def _is_closing(text: str, found: Assignment, opened: re.Match[str]) -> bool:
@@ -151,9 +195,9 @@ def _bare(text: str, found: Assignment) -> int:
         return _end(_ENVIRONMENT, text, at)
     end = _end(_BARE, text, at)
     value = text[at:end].rstrip(".,:?*")
-    if sep == " is " and not _is_said(value):
+    if sep == " is " and not _is_said(value, found):
         return at
-    if text[end : end + 1] in ("(", "[") or not _is_secret_word(value, found):
+    if text[end : end + 1] in ("(", "[") or not _is_secret_word(text, value, found):
         return at
     return at + len(value)
 
@@ -176,21 +220,31 @@ def _cookie(text: str, at: int) -> int:
     return at + len(line) if _COOKIE.match(line) else at
 
 
-def _is_said(value: str) -> bool:
+def _is_said(value: str, found: Assignment) -> bool:
     """Return True if the word after `password is` mixes letters and digits, as words of prose do not."""
+    is_chosen = found.demand is Demand.DIGITS or words_of(found.name)[-1] in PASSWORDS
+    if is_chosen and value.isdigit():
+        return _MIN_BARE <= len(value) <= _MAX_SAID_DIGITS
     is_mixture = bool(_DIGIT.search(value)) and any(char.isalpha() for char in value)
     return len(value) >= _MIN_SAID and is_mixture and not is_type_name(value.partition("-")[0])
 
 
-def _is_secret_word(value: str, found: Assignment) -> bool:
+def _is_secret_word(text: str, value: str, found: Assignment) -> bool:
     if len(value) < _MIN_BARE or value.startswith(_PATH) or is_type_name(value):
         return False
     if _NUMERIC.fullmatch(value):
-        return words_of(found.name)[-1] in PASSWORDS
+        return found.demand is Demand.DIGITS or words_of(found.name)[-1] in PASSWORDS
     if not _DIGIT.search(value) and _WORDS.fullmatch(value):
         return False
     is_code = found.sep in ("=", "==", ":=", "=>") or (found.close is None and "." in value)
-    return not (is_code and (found.gap or "." in value) and is_code_name(value))
+    return not (is_code and (found.gap or "." in value) and is_code_name(value)) or _is_in_ini(text, value, found)
+
+
+def _is_in_ini(text: str, value: str, found: Assignment) -> bool:
+    """Return True if what reads like a variable is the value of a configuration: `password = S3cr3tPw99`."""
+    if found.sep != "=" or "." in value:
+        return False
+    return bool(_LEET.fullmatch(value) or _SECTION.search(text, max(0, found.start - _INI_NEAR), found.start))
 
 
 def _json_number(text: str, found: Assignment, opened: re.Match[str] | None) -> int:
@@ -198,6 +252,8 @@ def _json_number(text: str, found: Assignment, opened: re.Match[str] | None) -> 
     if opened or not found.close or found.sep not in (":", "=>"):
         return 0
     match = _NUMBER.match(text, found.value)
+    if match and not satisfies(match[0], found.demand):
+        return 0
     return match.end() if match and not _is_model_token(text, found, found.value, match.end()) else 0
 
 

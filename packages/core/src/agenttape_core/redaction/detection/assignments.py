@@ -1,8 +1,9 @@
 """Secrets that only their name gives away, inside a text.
 
 `password = "x"`, `{"api_key": "x"}` at any depth of JSON escapes, `Authorization: x`, `?token=x`, `DB_PASSWORD=x`,
-`--password x`, `<secret>x</secret>`, `name: password, value: x`, `the password is x`. The name decides (see `names`);
-what follows may still be no secret (see `assigned`).
+`--password x`, `<secret>x</secret>`, `name: password, value: x`, `the password is x`, `ENV DB_PASSWORD x`,
+`config.set("password", "x")`, `**Password:** x`. The name decides (see `names`); what follows may still be no secret
+(see `assigned`). Tables are the matter of `columns`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ import string
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.assigned import Assignment, find_value
+from agenttape_core.redaction.detection.columns import Tables
+from agenttape_core.redaction.detection.endings import last_words
+from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.names import Names, is_suspicious, words_of
+from agenttape_core.redaction.detection.names import Demand, Names, words_of
+from agenttape_core.redaction.detection.values import is_opaque
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,53 +30,90 @@ _NAME = string.ascii_letters + string.digits + "_-."
 _MAX_LEFT = 48
 _TAIL = Lazy(
     r"""(?x)
-    (?P<rest>[A-Za-z0-9_-]{0,48}+)
-    (?P<close>\\{0,7}["'`])? \]? [ \t]{0,8}
+    (?P<rest>[\w-]{0,48}+)
+    (?:\*\*|__)? (?P<close>\\{0,7}["'`])? (?:\*\*|__)? \]? [ \t]{0,8}
     (?: (?P<typed>:[ \t]{0,4}(?:str|bytes|string|String|SecretStr|Optional\[str\]|str[ ]\|[ ]None)[ \t]{0,4}=(?!=))
       | (?P<sep>=>|:=|={1,2}|:|>) )
-    (?P<gap>[ \t]{0,8})"""
+    (?:\*\*|__)? (?P<gap>[ \t]{0,8})"""
 )
 _LOOSE = Lazy(
     r"""(?x)
-    (?P<rest>[A-Za-z0-9_-]{0,48}+)
+    (?P<rest>[\w-]{0,48}+)
     (?: [ ](?P<said>is|was)(?:[ ]set[ ]to)?:?[ ]{1,4}
       | (?P<close>\\{0,7}["'])? ,?(?:[ \t\r\n]|\\n){1,32}
         (?P<pair>\\{0,7}["']?[Vv]alue\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,8})
       | (?P<listed>\\{0,7}["'],)[ \t\r\n]{0,8}(?=\\{0,7}["'][^-])
-      | (?P<blank>[ ])(?!-) )"""
+      | (?P<blank>[ \t]{1,4})(?!-) )"""
 )
 _LABEL = Lazy(r"""(?:name|key)\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}["']?\Z""", re.IGNORECASE)
 _LOGIN = Lazy(r"\blogin[ \t]+\S{1,64}\s+\Z")
+_SETTER = Lazy(
+    r"""(?:set|put|add|append|env|environ|get|header|property|config|register|update|store)\w{0,24}"""
+    r"""\([ ]?\\{0,3}["']\Z""",
+    re.IGNORECASE,
+)
+"""A call that takes a name and a value: `config.set("password", "x")`, `os.getenv("TOKEN", "x")`."""
+_COMMAND = Lazy(
+    r"(?:\A|[\n;&|]|\\n)[ \t+-]{0,16}(?:ENV|ARG|setx|(?:[\w.-]{1,24}[ ]){1,3}set)[ \t]{1,4}\Z", re.IGNORECASE
+)
+"""A command that takes a name and a value: `ENV DB_PASSWORD x`, `aws configure set aws_secret_access_key x`."""
+_TOLD = Lazy(r"""[ ](?:(?:provided|given|supplied|used)[ ]?)?:?[ ]?[("'`]?(?P<key>[A-Za-z0-9_-]{20,256})(?![\w-])""")
+"""A key after its name, as error messages quote it."""
+_TOLD_WORDS = frozenset({"token", "key", "secret", "bearer"})
+_LISTED = Lazy(
+    r"""\\{0,7}(?P<quote>["'])(?=[^"'\\\n]{0,256}[0-9!@#$%^&*?+])(?P<value>[^"'\\\s]{4,512})\\{0,7}(?P=quote)"""
+)
+_WORD_BEFORE = Lazy(
+    r"(?<![\w-])(?:api|access|secret|private|master|license|encryption|signing|mot de|seed|recovery|verification"
+    r"|security|connection)[ ]\Z",
+    re.IGNORECASE,
+)
+"""The first word of a name that prose writes as two: `API key`, `mot de passe`."""
+_BEFORE_PAIR = frozenset("?&;#")
 _NEAR = 120
 
 
 def find_assignments(view: View, names: Names) -> Iterator[Finding]:
-    """Find values of denied names, and random-looking values of names such as `key`."""
+    """Find values of denied names, and values of names such as `key` that look like one."""
+    tables = Tables(view, names)
     for stem in names.stems:
         at = view.low.find(stem)
         while at >= 0:
-            found = _named(view.text, at, names)
-            finding = find_value(view, found) if found else None
+            finding = _assigned(view, at, names)
             if finding:
                 yield finding
+            else:
+                yield from tables.find(at)
             # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
             at = view.low.find(stem, max(at + len(stem), finding.end if finding else 0))
+    end = 0
+    for at in last_words(view):
+        finding = _assigned(view, at, names) if at >= end else None
+        if finding:
+            yield finding
+            end = finding.end
 
 
-def _named(text: str, at: int, names: Names) -> Assignment | None:
+def _assigned(view: View, at: int, names: Names) -> Finding | None:
+    """Return the secret that is assigned to the name with a stem or a last word at a position."""
+    text = view.text
     tail = _TAIL.match(text, at)
     match = tail or _LOOSE.match(text, at)
     if match is None:
         return None
     left = _left(text, at)
     name = (left + match["rest"]).rstrip(".")
-    kind = names.kind_of(name)
-    if not kind and not is_suspicious(name):
+    demand = names.demand_of(name)
+    if demand is None:
         return None
+    found = Assignment(name, at - len(left), match.end(), names.kind_of(name) or SECRET, demand)
     if tail is None:
-        return _loosely_named(text, Assignment(name, at - len(left), match.end(), kind), match)
-    found = Assignment(name, at - len(left), match.end(), kind, tail["sep"] or "=", tail["close"], tail["gap"])
-    return found if _is_assigned(text, found) else None
+        if words_of(name)[-1] in _TOLD_WORDS and (told := _told(view, found, match)):
+            return told
+        loose = _loosely_named(text, found, match)
+        return find_value(view, loose) if loose else None
+    found = found._replace(sep=tail["sep"] or "=", close=tail["close"], gap=tail["gap"])
+    return find_value(view, found) if _is_assigned(text, found) else None
 
 
 def _left(text: str, at: int) -> str:
@@ -81,7 +123,9 @@ def _left(text: str, at: int) -> str:
     left = window[len(before) :]
     if before.endswith("\\") and left[:1] in tuple("nrt"):
         return left[1:]
-    return "api_" if not left and before[-4:].lower() == "api " else left
+    if not left and (word := _WORD_BEFORE.search(before)):
+        return word[0].replace(" ", "_")
+    return left
 
 
 def _is_assigned(text: str, found: Assignment) -> bool:
@@ -89,9 +133,17 @@ def _is_assigned(text: str, found: Assignment) -> bool:
         return text[found.start - 1 : found.start] == "<"
     if found.sep == "==":
         return words_of(found.name)[-1:] != ("token",)  # the lexer of a language
+    if found.demand is Demand.QUERIED:
+        return text[max(0, found.start - 1) : found.start] in _BEFORE_PAIR and found.start > 0
     # The parts of `arn:aws:secretsmanager:...:secret:name` are no names, nor is the user in `https://token:x@host`.
     is_part = text[max(0, found.start - 1) : found.start] in (":", "/")
     return not (found.sep == ":" and not found.gap and not found.close and is_part)
+
+
+def _told(view: View, found: Assignment, loose: re.Match[str]) -> Finding | None:
+    """Return a key that stands right after its name: `Incorrect API key provided: 3f9a1c0b...`."""
+    told = _TOLD.match(view.text, loose.end("rest")) if found.demand is Demand.NOTHING else None
+    return view.finding(*told.span("key"), found.kind) if told and is_opaque(told["key"]) else None
 
 
 def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assignment | None:
@@ -103,6 +155,11 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
         return found._replace(sep=":", close=loose["close"], gap=" ") if _LABEL.search(before) else None
     is_flag = found.name.startswith("--")
     if loose["listed"]:
-        return found if is_flag else None
+        is_set = _SETTER.search(before) and _LISTED.match(text, found.value)
+        return found if is_flag or is_set else None
+    if _COMMAND.search(before):
+        return found._replace(sep="=")
+    if loose["blank"].endswith("\t") and before[-1:] in ("", "\n"):
+        return found._replace(sep=":", gap=" ")
     is_sql = found.name == "PASSWORD" and text[found.value : found.value + 1] == "'"
     return found if is_flag or is_sql or (found.name == "password" and _LOGIN.search(before)) else None

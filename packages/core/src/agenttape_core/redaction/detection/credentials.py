@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.values import is_placeholder
+from agenttape_core.redaction.detection.values import is_placeholder, is_random
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,17 +22,39 @@ _CURL = Lazy(
     r"""(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\]){1,256})"""
 )
 _IDENTIFIED = Lazy(r"""identified by (?P<quote>\\{0,3}["'])(?P<secret>[^"'\\\n]{1,256})(?P=quote)""", re.IGNORECASE)
+_OPTION = Lazy(
+    r"""(?:sshpass[ ]-p[ ]?|mysql(?:dump|admin)?\b[^\n]{0,200}?[ ]-p|docker[ ]login\b[^\n]{0,200}?[ ]-p[ ])"""
+    r"""(?P<quote>["'])?(?P<secret>(?(quote)[^"'\\\n]|[^\s"'\\-]){3,256})"""
+)
+"""Passwords that commands take behind `-p`."""
+_AWS_SECRET = Lazy(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])", re.ASCII)
+_NEAR_KEY = 300
 _BEFORE_SIGNATURE = 16
 
 
 def find_handed_over(view: View) -> Iterator[Finding]:
-    """Find the signatures of presigned URLs, and passwords given to curl or to SQL."""
+    """Find the signatures of presigned URLs, and passwords given to curl, to other commands or to SQL."""
     if b"=" in view.raw:
         for anchor in (b"sig=", b"signature="):
             yield from _find_signatures(view, anchor)
     if b":" in view.raw:
         yield from _find(view, b"curl", _CURL)
+    if b" -p" in view.raw:
+        for anchor in (b"sshpass ", b"mysql", b"docker login"):
+            yield from _find(view, anchor, _OPTION)
     yield from _find(view, b"identified by", _IDENTIFIED)
+
+
+def find_aws_secrets(view: View) -> Iterator[Finding]:
+    """Find secret access keys of AWS near the id of one: forty characters of base64 are no form of their own."""
+    for anchor in (b"AKIA", b"ASIA"):
+        at = view.raw.find(anchor)
+        while at >= 0:
+            for secret in _AWS_SECRET.finditer(view.text[at - min(at, _NEAR_KEY) : at + _NEAR_KEY]):
+                if is_random(secret[0]):
+                    start = at - min(at, _NEAR_KEY) + secret.start()
+                    yield view.finding(start, start + len(secret[0]), SECRET)
+            at = view.raw.find(anchor, at + _NEAR_KEY)
 
 
 def _find_signatures(view: View, anchor: bytes) -> Iterator[Finding]:

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
 
-BEFORE = r"(?:(?<![A-Za-z0-9_+-])|(?<=\\[abfnrtv0])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
-"""A token starts here: not inside another one, but right after an escape of JSON or of a URL.
+BEFORE = r"(?:(?<![A-Za-z0-9_+-])|(?<=\\[abfnrtv0])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"
+BEFORE += r"|(?<=\A[+-])|(?<=\n[+-])|(?<=\\n[+-]))"
+"""A token starts here: not inside another one, but right after an escape of JSON or of a URL, or the mark of a diff.
 
 It also keeps the scan linear: a run of token characters is entered once, however often it repeats a prefix.
 """

@@ -1,106 +1,65 @@
-"""Names that promise a secret: `password`, `X-Api-Key`, `clientSecret`, `aws_secret_access_key`, `Set-Cookie`.
+"""Names that promise a secret: `password`, `X-Api-Key`, `clientSecret`, `aws_secret_access_key`, `DB_PASS`, `pin`.
 
 A name is split into words at punctuation and camel case, and its *last* words decide: `session_token` names a token,
-`token_count` names a count. Names of model tokens and of paging cursors are not credentials.
+`token_count` names a count. Some promise more than they keep: `sort_key`, `pass: true`. What such a name demands of its
+value is a `Demand`.
 """
 
 from __future__ import annotations
 
+import enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from agenttape_core.redaction.detection import vocabulary
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.vocabulary import STEMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_NAME = 96
 """Longer strings are texts that happen to be keys."""
-
-STEMS = (b"pass", b"pwd", b"secret", b"token", b"key", b"auth", b"cookie", b"cred")
-"""In each denied or suspicious name is one of these."""
-PASSWORDS = frozenset({"password", "passwords", "passwd", "pwd", "passphrase", "passcode", "passwort"})
-"""Last words whose value is chosen by people, so it may be short or all digits."""
-HEADERS = frozenset({"authorization", "cookie", "cookies"})
-"""Last words of headers whose value goes on to the end of the line."""
-
-_LAST = PASSWORDS | HEADERS | {"secret", "secrets", "token", "apikey", "apikeys"}
 _RUN_TOGETHER = Lazy(
     r"(?:(?:password|passwd|passphrase|apikey|accesskey|secretkey|privatekey|clientsecret|setcookie)s?"
     r"|(?:auth|access|refresh|session|bearer|api|id|csrf|xsrf)token)\Z"
 )
-_KEYS = frozenset(
-    [
-        "api",
-        "access",
-        "private",
-        "secret",
-        "signing",
-        "encryption",
-        "account",
-        "subscription",
-        "master",
-        "auth",
-        "service",
-        "session",
-        "shared",
-        "hmac",
-        "jwt",
-        "webhook",
-        "ssh",
-        "admin",
-    ]
-)
-# Counts and special tokens of language models, and cursors of paged answers.
-_NO_CREDENTIAL = frozenset(
-    [
-        "max",
-        "min",
-        "num",
-        "per",
-        "prompt",
-        "input",
-        "output",
-        "completion",
-        "total",
-        "cached",
-        "reasoning",
-        "audio",
-        "image",
-        "text",
-        "pad",
-        "eos",
-        "bos",
-        "unk",
-        "sep",
-        "cls",
-        "mask",
-        "stop",
-        "special",
-        "new",
-        "first",
-        "last",
-        "start",
-        "end",
-        "next",
-        "prev",
-        "previous",
-        "page",
-        "paging",
-        "continuation",
-        "sync",
-        "cursor",
-        "cancellation",
-        "generated",
-        "predicted",
-        "draft",
-        "think",
-    ]
-)
-_ENTROPY = frozenset({"key", "keys", "auth", "credential", "credentials", "cred", "creds"})
-_WORD = Lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_BLOB = Lazy(r"[^A-Za-z0-9_.\- ]")
+_WORD = Lazy(r"[A-Z]+(?![a-zß-ÿ])|[A-Z]?[a-zß-ÿ]+|[0-9]+|[^\W\d_]+")
+_BLOB = Lazy(r"[^\w.\- ]")
+
+
+class Demand(enum.Enum):
+    """What a value under a name must be to be a secret."""
+
+    NOTHING = enum.auto()
+    """It is one, whatever it looks like."""
+    TEXT = enum.auto()
+    """No number and no state such as `true` or `failed`."""
+    DIGITS = enum.auto()
+    """No state, and not shorter than three digits."""
+    OPAQUE = enum.auto()
+    """It looks like a key, also one of hex digits or of one case."""
+    RANDOM = enum.auto()
+    """It looks random: letters of both cases and digits, mixed."""
+    MIXED = enum.auto()
+    """Letters and digits alternate: the id of a login, not the id that an agent gives to its conversation."""
+    CONNECTION = enum.auto()
+    """It is no URL with a password, in which the password alone is replaced."""
+    QUERIED = enum.auto()
+    """It looks like a key and stands among the pairs of a query or a form."""
+
+
+_PAIRS = {
+    **dict.fromkeys(vocabulary.WHATEVER_PAIRS, Demand.NOTHING),
+    **dict.fromkeys(vocabulary.CONNECTIONS, Demand.CONNECTION),
+    **dict.fromkeys(vocabulary.IDS, Demand.MIXED),
+}
+_LASTS = {
+    "dsn": Demand.CONNECTION,
+    **dict.fromkeys(vocabulary.OPAQUE, Demand.OPAQUE),
+    **dict.fromkeys(vocabulary.QUERIED, Demand.QUERIED),
+}
 
 
 @lru_cache(maxsize=4096)
@@ -113,26 +72,42 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def is_denied(name: str) -> bool:
-    """Return True if the value under this name is a secret whatever it looks like."""
+def demand_of(name: str) -> Demand | None:
+    """Return what a value under this name must be to be a secret, or `None` if the name promises none."""
     if len(name) > MAX_NAME or _BLOB.search(name):
-        return False
+        return None
     words = words_of(name)
-    if not words:
-        return False
+    if len(words) > 1 and words[-1] in vocabulary.QUALIFIERS:
+        demand = _demand(words[:-1])
+        return Demand.TEXT if demand in (Demand.NOTHING, Demand.DIGITS) else demand
+    return _demand(words) if words else None
+
+
+def _demand(words: tuple[str, ...]) -> Demand | None:
     last, before = words[-1], words[-2] if len(words) > 1 else ""
     if last == "token":
-        return before not in _NO_CREDENTIAL
+        return None if before in vocabulary.NO_CREDENTIAL else Demand.NOTHING
     if last in ("key", "keys"):
-        return before in _KEYS
-    return last in _LAST or bool(_RUN_TOGETHER.search(last))
+        return _demand_of_key(before)
+    if last.endswith("pass"):
+        return None if before in vocabulary.PASSES or last in vocabulary.NO_PASSWORD else Demand.TEXT
+    if last in vocabulary.PINS or (last in ("code", "codes") and before in vocabulary.CODES):
+        return None if before in vocabulary.NO_PINS else Demand.DIGITS
+    if last in vocabulary.WHATEVER or _RUN_TOGETHER.search(last):
+        return Demand.NOTHING
+    return _PAIRS.get((before, last)) or (Demand.OPAQUE if last in ("pat", "pats") and before else _LASTS.get(last))
+
+
+def _demand_of_key(before: str) -> Demand:
+    if before in vocabulary.KEYS:
+        return Demand.NOTHING
+    return Demand.OPAQUE if before and before not in vocabulary.KEYS_OF_DATA else Demand.RANDOM
 
 
 @lru_cache(maxsize=4096)
-def is_suspicious(name: str) -> bool:
-    """Return True if a value under this name is a secret if it looks random, such as `key` or `credentials`."""
-    words = words_of(name) if len(name) <= MAX_NAME else ()
-    return bool(words) and words[-1] in _ENTROPY
+def is_denied(name: str) -> bool:
+    """Return True if the value under this name is a secret whatever it looks like."""
+    return demand_of(name) is Demand.NOTHING
 
 
 class Names:
@@ -145,10 +120,14 @@ class Names:
     def __init__(self, own: Mapping[tuple[str, ...], str]) -> None:
         self._own = own
         self.stems = tuple(dict.fromkeys(STEMS + tuple(words[-1].encode() for words in own)))
-        """Literals, one of which is in each name that could be denied; in lower case."""
+        """Literals, one of which is in nearly each name that could be denied; in lower case."""
 
     def kind_of(self, name: str) -> str | None:
         """Return the kind of the values under a name, or `None` if the name is not denied."""
         if self._own and (kind := self._own.get(words_of(name))):
             return kind
         return SECRET if is_denied(name) else None
+
+    def demand_of(self, name: str) -> Demand | None:
+        """Return what a value under this name must be to be a secret; nothing for the user's own names."""
+        return Demand.NOTHING if self._own and words_of(name) in self._own else demand_of(name)

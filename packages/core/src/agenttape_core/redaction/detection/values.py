@@ -8,7 +8,8 @@ from collections import Counter
 
 from agenttape_core.redaction.detection.encoded import has_pseudonym
 from agenttape_core.redaction.detection.lazy import Lazy
-from agenttape_core.redaction.detection.names import is_denied
+from agenttape_core.redaction.detection.names import Demand, is_denied
+from agenttape_core.redaction.detection.vocabulary import STATES
 
 _PLACEHOLDER = Lazy(
     r"""(?ix:
@@ -28,7 +29,17 @@ _TYPE = Lazy(r"u?int\d*|float\d+|[iuf](?:8|16|32|64|128)|utf-?8|base64|sha\d+|md
 _RECORD_ID = Lazy(r"(?i)(?:[a-z]{1,10}_){1,2}|chatcmpl-|run-|asst-|req-|lc_run--")
 _HEX_OR_UUID = Lazy(r"[0-9a-fA-F-]+|[0-9.]+")
 _TOKEN = Lazy(r"[A-Za-z0-9_+/=.~-]{20,128}")
+_OPAQUE = Lazy(r"[A-Za-z0-9_+/=.~%:-]+")
+_HEX_KEY = Lazy(r"(?=[0-9]*[a-fA-F])[0-9a-fA-F]{32,}")
+_RUN = Lazy(r"(?=(?:[A-Za-z]*[0-9]){3})(?=[0-9]*[A-Za-z][0-9]*[A-Za-z])[A-Za-z0-9]{16,}")
+"""A part of a key of one case: long, and more than a word and a year."""
+_ALTERNATING = Lazy(r"(?![0-9a-fA-F]+\Z)(?=\w{6})[A-Za-z0-9]*[A-Za-z][0-9]+[A-Za-z][A-Za-z0-9]*")
+_PART = Lazy(r"[A-Za-z0-9]+")
+_DIGITS = Lazy(r"[-+]?[0-9]+(?:[.,][0-9]+)?")
+_URL_WITH_PASSWORD = Lazy(r"://[^/@\s]{0,256}:[^/@\s]{0,256}(?:@|\Z)")
 _MIN_BITS = 3.5
+_MIN_DIGITS = 3
+_MIN_OPAQUE, _MAX_OPAQUE = 20, 2048
 _MAX_PLACEHOLDER = 200
 
 
@@ -61,6 +72,37 @@ def is_mixed(value: str) -> bool:
         and any(char.islower() for char in value)
         and any(char.isupper() for char in value)
     )
+
+
+def satisfies(value: str, demand: Demand) -> bool:
+    """Return True if a value is what a name demands of it to be a secret."""
+    if demand is Demand.NOTHING:
+        return True
+    if demand is Demand.TEXT:
+        return not _DIGITS.fullmatch(value.strip()) and value.strip().lower() not in STATES
+    if demand is Demand.DIGITS:
+        return len(value.strip()) >= _MIN_DIGITS and value.strip().lower() not in STATES
+    if demand is Demand.RANDOM:
+        return is_random(value)
+    if demand is Demand.CONNECTION:
+        return not _URL_WITH_PASSWORD.search(value)
+    return is_alternating(value) if demand is Demand.MIXED else is_opaque(value)
+
+
+def is_opaque(value: str) -> bool:
+    """Return True if a value looks like a key: random, hex digits, or a long run of letters and digits of any case."""
+    if is_random(value) or _HEX_KEY.fullmatch(value):
+        return True
+    if not _MIN_OPAQUE <= len(value) <= _MAX_OPAQUE or not _OPAQUE.fullmatch(value) or has_pseudonym(value):
+        return False
+    if _RECORD_ID.match(value) or _HEX_OR_UUID.fullmatch(value):
+        return False
+    return any(_RUN.fullmatch(part) for part in _PART.findall(value))
+
+
+def is_alternating(value: str) -> bool:
+    """Return True if letters and digits alternate in a part of a value that is no hex: `s3cr3t`, not `user-42`."""
+    return is_random(value) or any(_ALTERNATING.fullmatch(part) for part in _PART.findall(value))
 
 
 def is_random(value: str) -> bool:

@@ -11,6 +11,7 @@ import string
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.findings import Finding
+from agenttape_core.redaction.detection.normal import Normal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,13 +31,14 @@ class View:
     """A text and its searchable forms, the rarer ones made when they are first asked for.
 
     Args:
-        text: The text; it holds no pseudonym.
+        normal: The text as it reads, see `normalised`; it holds no pseudonym.
     """
 
-    __slots__ = ("_long_runs", "_runs", "_shape", "low", "raw", "text")
+    __slots__ = ("_long_runs", "_normal", "_runs", "_shape", "low", "raw", "text")
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, normal: Normal) -> None:
+        self._normal = normal
+        self.text = text = normal.text
         self.raw = text.encode("latin-1", "replace")
         self.low = self.raw.lower()
         self._runs: bytes | None = None
@@ -65,7 +67,9 @@ class View:
         return self._long_runs
 
     def finding(self, start: int, end: int, kind: str, quote: str = "") -> Finding:
-        """Return a finding in this text."""
+        """Return a finding in this text, by its place in the original."""
+        if self._normal.starts:
+            start, end = self._normal.span(start, end)
         return Finding(start, end, kind, quote)
 
 

@@ -1,0 +1,49 @@
+"""Names that no stem finds, such as `pin`, `jwt` or `DB_PW`: by the last word before a separator.
+
+Each stem costs a search of the whole text. Prose has many words like these, so the places of the names are found
+the other way round: all separators in one pass, and at each a look at the letters before it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.vocabulary import FOREIGN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agenttape_core.redaction.detection.views import View
+
+_SEPARATORS = bytes(ord("=") if byte in b":=>" else byte for byte in range(256))
+_CLOSING = b" \t\"'`\\])*_"
+_SHORT = frozenset(
+    b"pin otp cvv cvc csc jwt dsn pat _iv -iv siv _pw -pw .pw bpw rpw tpw pw ode des sid".split()
+) | frozenset(b"%cpw" % before for before in b" \n\t\"'`?&{(,[<;|")
+"""The last three letters of such names."""
+_LONG = frozenset(
+    b"arer onic rase ring _str nstr _rsa _dsa onid n_id n-id ppid salt pper _url kurl -url "
+    b"wort oord enha nhas lave rola nord kode sana ifre eslo se\xf1a lsz\xf3 asse".split()
+)
+"""The last four letters of the others."""
+_LONGEST, _SHORTEST = 4, 3
+_WINDOW = 12
+_NAME_LENGTH = 64
+_LAST_PART = Lazy(r"(?P<name>[^\W\d_][\w-]{0,48}+)[\s\"'`\\\])*_]{0,8}\Z")
+
+
+def last_words(view: View) -> Iterator[int]:
+    """Find where a name that ends in one of these words begins, after the last dot in it, in order."""
+    end = -1
+    for chunk in view.low.translate(_SEPARATORS).split(b"="):
+        end += len(chunk) + 1
+        tail = chunk[-_WINDOW:].rstrip(_CLOSING)
+        if tail[-_SHORTEST:] in _SHORT or tail[-_LONGEST:] in _LONG:
+            window = view.text[max(0, end - _NAME_LENGTH) : end]
+            if name := _LAST_PART.search(window):
+                yield end - len(window) + name.start("name")
+    if not view.text.isascii():
+        for word in FOREIGN:
+            yield from (found.start() for found in re.finditer(word, view.text))

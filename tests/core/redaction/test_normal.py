@@ -1,0 +1,70 @@
+"""Keys in colours, in diffs, in full-width and among invisible characters."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttape_core.redaction import PSEUDONYM, Redactor, Rule
+from agenttape_core.redaction.detection.normal import normalised
+
+KEY = "gh" + "p_" + "RJzRYRQx4oJavnfHaqcuOscD5LW1Zig8SU9J"
+UNSEEN = [
+    "\x1b[31m",
+    "\x1b[0m",
+    "\x1b[1;38;5;4m",
+    "\x1b]0;title\x07",
+    "\xad",
+    "\u200b",
+    "\u2060",
+    "\ufeff",
+    "\\u001b[32m",
+]
+TEXTS = st.lists(st.sampled_from([*UNSEEN, "a", "\uff1a", "\xa0", " ", "\n", "é", "密", "\\"]), max_size=12).map(
+    "".join
+)
+
+
+@given(TEXTS)
+def test_each_character_comes_from_where_it_stood(text: str) -> None:
+    """A normal text is the original with parts left out, and each of its positions leads back."""
+    normal = normalised(text)
+    assert normalised(normal.text).text == normal.text
+    origins = [normal.origin(at) for at in range(len(normal.text))]
+    assert origins == sorted(set(origins))
+    same = {"\uff1a": ":", "\xa0": " "}
+    assert [same.get(text[at], text[at]) for at in origins] == list(normal.text)
+
+
+@pytest.mark.parametrize("text", [
+    "\x1b[31m{}\x1b[0m", "\\u001b[31m{}\\u001b[0m", "+{}", "-{}", "a\n-{}\n+b", '"diff\\n+{}\\n"', "\u200b{}\u200b",
+    "\uff08{}\uff09",
+])  # fmt: skip
+def test_keys_in_surroundings(redactor: Redactor, text: str) -> None:
+    """What stands around a key in a terminal, a diff or a chat does not hide it, and stays."""
+    redacted = redactor.text(text.format(KEY))
+    assert PSEUDONYM.sub("{}", redacted) == text
+    assert redactor.rehydrate(redacted) == text.format(KEY)
+
+
+@pytest.mark.parametrize("unseen", ["\xad", "\u200b", "\u2060", "\x1b[m\x1b[K"])
+def test_keys_with_something_unseen_inside(redactor: Redactor, unseen: str) -> None:
+    """A key is replaced whole, with the invisible characters that copying or a terminal has put into it."""
+    text = f"use {KEY[:12]}{unseen}{KEY[12:]} now"
+    redacted = redactor.text(text)
+    assert PSEUDONYM.sub("{}", redacted) == "use {} now"
+    assert redactor.rehydrate(redacted) == text
+
+
+def test_full_width_key(redactor: Redactor) -> None:
+    """A key in full-width letters is one."""
+    wide = "".join(chr(ord(char) + 0xFEE0) for char in KEY)
+    assert PSEUDONYM.sub("{}", redactor.text(f"use {wide} now")) == "use {} now"
+
+
+def test_rules_see_the_text_as_it_stands() -> None:
+    """A rule that spells a full-width or invisible character finds it, and one that does not, too."""
+    redactor = Redactor("k", rules=[Rule("wide", literal="\uff1ax"), Rule("plain", literal="Bluebird")])
+    assert "wide" in redactor.text("a\uff1ax")
+    assert redactor.text("Blue\xadbird").startswith("[REDACTED:plain:")
