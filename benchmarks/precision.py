@@ -1,4 +1,4 @@
-"""What the detectors find in sources that hold hardly any secret: installed packages and tests of the standard library.
+"""Print findings in sources that hold hardly any secret: installed packages and tests of the standard library.
 
 `python benchmarks/precision.py` prints each finding with its place, for a comparison of two versions of the detectors:
 their outputs differ in the lines that one finds and the other does not. Made-up credentials in examples are findings.

@@ -87,7 +87,7 @@ class Assignment(NamedTuple):
     kind: str
     """The kind of its value."""
     demand: Demand
-    """What the value must be to be a secret."""
+    """The demand on the value that makes it a secret."""
     sep: str = " "
     """The text between them: a blank in the words of a command, ` is ` in prose."""
     close: str | None = None

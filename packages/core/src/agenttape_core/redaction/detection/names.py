@@ -30,7 +30,7 @@ _BLOB = Lazy(r"[^\w.\- ]")
 
 
 class Demand(enum.Enum):
-    """What a value under a name must be to be a secret."""
+    """A condition on the value under a name that makes it a secret."""
 
     NOTHING = enum.auto()
     """It is one, whatever it looks like."""
@@ -129,5 +129,5 @@ class Names:
         return SECRET if is_denied(name) else None
 
     def demand_of(self, name: str) -> Demand | None:
-        """Return what a value under this name must be to be a secret; nothing for the user's own names."""
+        """Return what a value under this name must be to be a secret; any value is one under the user's own names."""
         return Demand.NOTHING if self._own and words_of(name) in self._own else demand_of(name)

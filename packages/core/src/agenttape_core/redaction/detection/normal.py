@@ -22,7 +22,7 @@ _UNSEEN = Lazy(
     r"| \\u(?:00[aA][dD]|200[b-fB-F]|2060|[fF][eE][fF][fF])"
     r"| [\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]"
 )
-"""What a terminal or a browser does not show, also as JSON and programs escape it."""
+"""Text that a terminal or a browser does not show, also as JSON and programs escape it."""
 _ESCAPED = ("\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[", "\\u00ad", "\\u200", "\\u2060", "\\ufeff")
 _ODD = Lazy(
     r"[\xa0\xad\u2007\u2010\u2011\u202f\u3000\uff01-\uff5e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]"
