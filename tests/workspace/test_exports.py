@@ -143,6 +143,7 @@ def test_halts_pass_through() -> None:
     """The halts are no `Exception`: frameworks turn those into answers."""
     assert not issubclass(errors.AgentTapeHalt, Exception)
     assert {cls for cls, _ in tree_of(errors.AgentTapeHalt)} == {
+        errors.BudgetExceededError,
         errors.CassetteMissError,
         errors.NetworkBlockedError,
         errors.ServedWriteError,
