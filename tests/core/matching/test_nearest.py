@@ -187,3 +187,29 @@ def test_giant_words() -> None:
     giant = "x" * 50_000
     assert "[-Paris-]" in differing_words(f"{giant} Paris {giant}", f"{giant} Oslo {giant}")[0]
     assert len(differing_words(giant + "a", giant + "b")[0]) <= 300
+
+
+OPEN = {"type": "function", "function": {"name": "open_ticket", "description": "Open a ticket."}}
+CLOSE = {"type": "function", "function": {"name": "close_ticket", "description": "Close a ticket."}}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "asked", "paths"),
+    [
+        ([OPEN, CLOSE], [CLOSE, OPEN], ["tools (their order)"]),
+        (
+            [OPEN, CLOSE],
+            [OPEN, {**CLOSE, "function": {**CLOSE["function"], "description": "Close it."}}],  # type: ignore[dict-item]
+            ["tools[close_ticket].function.description"],
+        ),
+        ([OPEN], [OPEN, CLOSE], ["tools[close_ticket]"]),
+        ([{"name": "a.b", "x": [1]}], [{"name": "a.b", "x": [2]}], ["tools[a.b].x[0]"]),
+        ([OPEN, OPEN], [OPEN], ["tools[1]"]),
+        ([{"kind": "web"}], [{"kind": "code"}], ["tools[0].kind"]),
+    ],
+)
+def test_tools_are_named(recorded: list[Any], asked: list[Any], paths: list[str]) -> None:
+    """A difference in an offered tool says which tool by its name, and another order is one difference."""
+    near = explained(request("chat", "M", tools=asked), "M", (request("chat", "M", tools=recorded), "M"))
+    assert near is not None
+    assert [part.path for part in near.found] == paths

@@ -34,6 +34,7 @@ caught `BaseException`.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -283,14 +284,48 @@ def register_result_attribute(name: str) -> None:
 class CassetteMissError(AgentTapeHalt):
     """The run asked for something that the cassette does not hold.
 
+    What the message says is data as well, for tools and editors. All of it is redacted.
+
     Args:
         summary: The first line: which call, at which place, of which cassette.
-        details: The explanation: nearest recording, differing parts, remedy. Already redacted.
+        details: The explanation: nearest recording, differing parts, remedy.
+        kind: The kind of the call; empty if no session tells.
+        name: The name of the call.
+        address: The place of the call in the run.
+        reason: The reason why it may be neither served nor executed.
+        cassette: The cassette.
+        nearest: The number of the nearest recording; `None` if there is none.
+        differences: How the call differs from that: the path in the request, what was recorded, and what was asked.
     """
 
-    def __init__(self, summary: str, details: str = "") -> None:
+    def __init__(
+        self,
+        summary: str,
+        details: str = "",
+        *,
+        kind: str = "",
+        name: str = "",
+        address: str = "",
+        reason: str = "",
+        cassette: str = "",
+        nearest: int | None = None,
+        differences: Sequence[tuple[str, str, str]] = (),
+    ) -> None:
         self.summary = summary
+        self.kind = kind
+        self.name = name
+        self.address = address
+        self.reason = reason
+        self.cassette = cassette
+        self.nearest = nearest
+        self.differences = tuple(differences)
         super().__init__(summary + (f"\n{details}" if details else ""))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is known of it as plain data."""
+        names = ("summary", "kind", "name", "address", "reason", "cassette", "nearest")
+        parts = [dict(zip(("path", "recorded", "asked"), each, strict=True)) for each in self.differences]
+        return {**{name: getattr(self, name) for name in names}, "differences": parts}
 
 
 class ServedWriteError(AgentTapeHalt):

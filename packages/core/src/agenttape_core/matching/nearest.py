@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from agenttape_core.matching.difference import Difference, differences, likeness
 from agenttape_core.matching.fingerprint import CanonicalRequest
@@ -11,6 +11,7 @@ from agenttape_core.matching.ignored_paths import NOTHING, Ignored
 from agenttape_core.matching.permutation import is_permuted
 from agenttape_core.schema import IndexRow, Plain
 
+_TOOLS = "tools"
 _MAX_CANDIDATES = 200
 _MAX_SHOWN = 6
 
@@ -77,7 +78,7 @@ def nearest(
         return ignored.stripped(recorded(row.number))
 
     def near(row: IndexRow, why: str) -> Nearest:
-        found = tuple(differences(compared(row), asked))
+        found = tuple(_by_tools(compared(row), asked))
         same = row.fingerprint == request.fingerprint
         return Nearest(row, why, same=same, found=found, is_permuted=not same and is_permuted(compared(row), asked))
 
@@ -94,3 +95,48 @@ def nearest(
         return None
     best = max(named[:_MAX_CANDIDATES], key=lambda row: likeness(compared(row), asked))
     return near(best, "the most similar request")
+
+
+def _by_tools(recorded: Plain, asked: Plain) -> Iterator[Difference]:
+    """Yield the differences of two requests, with those of offered tools by the names of the tools."""
+    if not isinstance(recorded, dict) or not isinstance(asked, dict):
+        yield from differences(recorded, asked)
+        return
+    old, new = _tools(recorded.get(_TOOLS)), _tools(asked.get(_TOOLS))
+    if old is None or new is None:
+        yield from differences(recorded, asked)
+        return
+    for part in differences({**recorded, _TOOLS: old}, {**asked, _TOOLS: new}):
+        yield replace(part, path=_named(part.path, (*old, *new)))
+    if list(old) != list(new) and set(old) == set(new):
+        yield Difference(f"{_TOOLS} (their order)", ", ".join(old), ", ".join(new))
+
+
+def _tools(offered: Plain) -> dict[str, Plain] | None:
+    """Return offered tools by their names; `None` if they have none, or several have one."""
+    if not isinstance(offered, list):
+        return None
+    names = [_name(tool) for tool in offered]
+    return dict(zip(map(str, names), offered, strict=True)) if None not in names and _unique(names) else None
+
+
+def _unique(names: Sequence[object]) -> bool:
+    return len(set(names)) == len(names)
+
+
+def _name(tool: Plain) -> str | None:
+    """Return the name of a tool in the form that a provider gets, with the function inside or without."""
+    if not isinstance(tool, dict):
+        return None
+    inner = tool.get("function")
+    name = inner.get("name") if isinstance(inner, dict) else tool.get("name")
+    return name if isinstance(name, str) else None
+
+
+def _named(path: str, names: Iterable[str]) -> str:
+    """Return a path in which the name of a tool stands where its index would."""
+    for name in sorted(names, key=len, reverse=True):
+        whole = f"{_TOOLS}.{name}"
+        if path == whole or path.startswith((f"{whole}.", f"{whole}[")):
+            return f"{_TOOLS}[{name}]{path[len(whole) :]}"
+    return path

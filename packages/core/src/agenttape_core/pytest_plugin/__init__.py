@@ -214,9 +214,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
         passed_over(report)
     if report.failed:
-        from agenttape_core.pytest_plugin.failures import shown
+        from agenttape_core.pytest_plugin.causes import keep_miss
+        from agenttape_core.pytest_plugin.failures import ours_in, shown
 
         report.longrepr = shown(item, call) or report.longrepr
+        if call.when == "call" and call.excinfo is not None:
+            item.user_properties[:] = keep_miss(item.user_properties, ours_in(call.excinfo.value))
         running.has_failed = running.has_failed or call.when == "setup"
     if call.when == "call":
         running.reported(report)

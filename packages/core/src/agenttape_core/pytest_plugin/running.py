@@ -44,11 +44,13 @@ from agenttape_core.pytest_plugin.costs import prices_of
 from agenttape_core.pytest_plugin.failures import is_of_the_test
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
+from agenttape_core.pytest_plugin.orphans import renamed
 from agenttape_core.pytest_plugin.planning import keep_plan
 from agenttape_core.pytest_plugin.proof import ADVICE, difference_of
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.session import Report
 from agenttape_core.settings import Prove, prove_of
+from agenttape_core.storage.asset_files import assets_of
 from agenttape_core.tools.heal import PLANNING
 
 Result = TypeVar("Result")
@@ -86,7 +88,7 @@ class Running:
             options = {**options, **PLANNING, "on_miss": "raise"}
         opening = use_cassette(chosen.path, **options).request
         # In a proof, nothing that was just recorded becomes better by recording it anew.
-        remedy = no_remedy if this_project().replays_only else functools.partial(_remedy, _command(item))
+        remedy = no_remedy if this_project().replays_only else functools.partial(_remedy, item, chosen)
         derived = functools.partial(derived_to, request)
         self._block = CassetteBlock(
             replace(
@@ -270,11 +272,29 @@ def _test(item: pytest.Item) -> str:
     return Path(seen).as_posix() + colons + rest
 
 
-def _remedy(test: str, recorded: bool) -> list[str]:
-    command = f"{test} --cassette-mode"
+def _remedy(item: pytest.Item, chosen: Chosen, recorded: bool) -> list[str]:
+    command = f"{_command(item)} --cassette-mode"
     if not recorded:
-        return [f"record it:  {command}=once"]
+        return [f"record it:  {command}=once", *_moves(item, chosen)]
     return [f"record it anew:  {command}=all", f"or execute only what has changed:  {command}=update"]
+
+
+def _moves(item: pytest.Item, chosen: Chosen) -> list[str]:
+    """Return how to move the cassette of a test that was most likely renamed, a line each; no line if there is none."""
+    if chosen.is_named or not isinstance(chosen.path, Path):
+        return []
+    old = renamed(chosen.path, item.path)
+    if old is None:
+        return []
+    beside = [(assets_of(old), assets_of(chosen.path))] if assets_of(old).is_dir() else []
+    pairs = [(old, chosen.path), *beside]
+    folder = [] if chosen.path.parent.is_dir() else [f"mkdir -p {_shown(chosen.path.parent)}"]
+    moves = " && ".join([*folder, *(f"mv {_shown(before)} {_shown(now)}" for before, now in pairs)])
+    return [f"or, if the test was renamed, move its cassette:  {moves}"]
+
+
+def _shown(path: Path) -> str:
+    return shlex.quote(shown_path(path))
 
 
 def _replace(undo: ExitStack, owner: Any, name: str, value: Any) -> None:

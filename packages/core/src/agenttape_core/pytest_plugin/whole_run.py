@@ -10,8 +10,9 @@ import pytest
 from agenttape_core.errors import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from agenttape_core.pytest_plugin.causes import Misses
     from agenttape_core.pytest_plugin.verdict import Verdict
     from agenttape_core.tools.heal import Plan
 
@@ -19,6 +20,7 @@ _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
 number of tools that are named in the summary."""
 _SENT = "agenttape_orphans"
+_CALM = ("cassettes", "what it would take")
 
 
 class WholeRun:
@@ -36,6 +38,7 @@ class WholeRun:
         self._deselected: list[pytest.Item] = []
         self._orphans: set[str] = set()
         self._plans: dict[str, Plan] = {}
+        self._misses: Misses | None = None
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember deselected tests: their cassettes are no orphans."""
@@ -68,9 +71,13 @@ class WholeRun:
         """Take over the findings of a worker of pytest-xdist."""
         self._orphans.update(getattr(node, "workeroutput", {}).get(_SENT, ()))
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the verdict of a test from its last phase, in whatever process it ran."""
-        if report.when == "teardown" and any(name == "cassette.word" for name, _ in report.user_properties):
+        """Collect the verdict of a test from its last phase, in whatever process it ran, and what it missed."""
+        names = {name for name, _ in report.user_properties}
+        if report.when == "call" and report.failed and "agenttape.miss" in names:
+            self._note_miss(report)
+        if report.when == "teardown" and "cassette.word" in names:
             from agenttape_core.pytest_plugin.verdict import Verdict
 
             verdict = Verdict.from_properties(report.user_properties)
@@ -82,6 +89,14 @@ class WholeRun:
             found = plan_in(report)
             if found is not None:
                 self._plans[found[0]] = found[1]
+
+    def _note_miss(self, report: pytest.TestReport) -> None:
+        if hasattr(self._config, "workerinput"):
+            return  # the reporting process sees all of them
+        from agenttape_core.pytest_plugin.causes import Misses
+
+        self._misses = self._misses or Misses()
+        self._misses.note(report)
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Fail the run for orphans, or send them to the reporting process; keep the costs that were looked up."""
@@ -103,26 +118,26 @@ class WholeRun:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts on the cassettes."""
+        for title, lines in self._sections():
+            terminalreporter.section(title, red=title not in _CALM)
+            for line in lines:
+                terminalreporter.line(line)
+
+    def _sections(self) -> Iterator[tuple[str, Sequence[str]]]:
         verdicts = [verdict for _, verdict in sorted(self._found, key=_place)]
         if self._config.option.rerecord == "plan":
             from agenttape_core.pytest_plugin.planning import lines_of
 
-            terminalreporter.section("what it would take")
-            for line in lines_of(self._plans):
-                terminalreporter.line(line)
+            yield "what it would take", lines_of(self._plans)
         elif verdicts:
-            terminalreporter.section("cassettes")
-            for line in summary(verdicts, everything=self._config.option.verbose > 0):
-                terminalreporter.line(line)
+            yield "cassettes", summary(verdicts, everything=self._config.option.verbose > 0)
+        if self._misses is not None and (lines := self._misses.lines()):
+            yield "misses by cause", lines
         differing = [verdict for verdict in verdicts if verdict.difference]
         if differing:
-            terminalreporter.section("recorded, but does not replay", red=True)
-            for line in differences(differing):
-                terminalreporter.line(line)
+            yield "recorded, but does not replay", differences(differing)
         if self._orphans:
-            terminalreporter.section("cassettes of no test", red=True)
-            for path in sorted(self._orphans):
-                terminalreporter.line(path)
+            yield "cassettes of no test", sorted(self._orphans)
 
 
 def _place(found: tuple[int, Verdict]) -> int:

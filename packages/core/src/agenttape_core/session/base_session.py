@@ -9,12 +9,12 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, DriftError, counted, shown_path
-from agenttape_core.matching import Canonicaliser, CanonicalRequest, Position, RecordingIndex
+from agenttape_core.matching import Canonicaliser, CanonicalRequest, Nearest, Position, RecordingIndex
 from agenttape_core.schema import Timing, ValueCodec
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.failure import FirstFailure
 from agenttape_core.session.ledger import Ledger
-from agenttape_core.session.miss import differences_around, explanation
+from agenttape_core.session.miss import differences_around, explanation, nearest_to
 from agenttape_core.session.order.cancellation import Patience
 from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.order.taking_turns import Strands
@@ -215,29 +215,41 @@ class BaseSession:
         what = "no exact recording" if lossy else "no recording"
         summary = f"{what} for {request.kind} {request.name} at {position.address}: {reason}"
         if self.policy.on_miss == "raise":
-            self._raise_miss(request, position, summary, lossy=lossy)
+            self._raise_miss(request, position, (summary, reason), lossy=lossy)
         self.report.add_failure(drift=summary)
         return DriftError(summary)
 
-    def _raise_miss(self, request: CanonicalRequest, position: Position, summary: str, *, lossy: bool) -> NoReturn:
+    def _raise_miss(
+        self, request: CanonicalRequest, position: Position, words: tuple[str, str], *, lossy: bool
+    ) -> NoReturn:
         """Raise a miss that explains itself, and remember it even if someone eats it."""
         held = counted(len(self._recordings), "interaction")
-        ignored, remedy = self._setup.ignored, self._setup.remedy
-        around = differences_around(self, position.address)
+        (summary, reason), address, path = words, position.address, shown_path(self.path)
+        near = nearest_to(self.source, request, address, self._setup.ignored) if not lossy else None
         lines = [
-            f"cassette  {shown_path(self.path)} ({held}, mode {self.policy.mode.value})",
+            f"cassette  {path} ({held}, mode {self.policy.mode.value})",
             *explanation(
                 self.source,
                 request,
-                position.address,
-                ignored,
-                remedy,
-                lossy=lossy,
-                around=around,
+                address,
+                self._setup.remedy,
+                near=near,
+                around=differences_around(self, address),
                 hash_seed=self._setup.hash_seed,
             ),
         ]
-        miss = CassetteMissError(summary, "\n".join(f"  {line}" for line in lines))
+        found = near if isinstance(near, Nearest) else None
+        miss = CassetteMissError(
+            summary,
+            "\n".join(f"  {line}" for line in lines),
+            kind=request.kind,
+            name=request.name,
+            address=address,
+            reason=reason,
+            cassette=path,
+            nearest=found.row.number if found is not None else None,
+            differences=[(part.path, part.recorded, part.asked) for part in found.found] if found is not None else (),
+        )
         self.report.add_failure(missed=summary)
         self.latch(miss)
         raise miss

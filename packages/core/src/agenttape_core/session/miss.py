@@ -62,14 +62,29 @@ def refusal_reason(refusal: Refuse, known: int, bar: str) -> str:
     return f"{f'{bar}, and ' if bar else ''}the cassette holds no recording of this request"
 
 
+def nearest_to(source: Source, request: CanonicalRequest, address: str, ignored: Ignored) -> Nearest | str:
+    """Return the recording nearest to a call that has none, or else the line that says why there is none.
+
+    Args:
+        source: The recordings.
+        request: The request of the call.
+        address: Where the call was made.
+        ignored: The request paths that are not compared.
+    """
+    try:
+        near = nearest(request, address, source.entries, lambda number: source.interaction(number).request, ignored)
+    except CassetteError as error:  # a record that cannot be read must not hide the miss
+        return f"nearest   unknown: {error}"
+    return near if near is not None else f"nearest   none: no {request.kind} was recorded"
+
+
 def explanation(
     source: Source,
     request: CanonicalRequest,
     address: str,
-    ignored: Ignored,
     remedy: Callable[[], Sequence[str]],
     *,
-    lossy: bool,
+    near: Nearest | str | None,
     around: Sequence[str] = (),
     hash_seed: int | None = None,
 ) -> list[str]:
@@ -79,22 +94,22 @@ def explanation(
         source: The recordings.
         request: The request of the call.
         address: Where the call was made.
-        ignored: The request paths that are not compared.
         remedy: Returns how to record what is missing, a line each.
-        lossy: Whether there is a recording, which may not be served because it is lossy.
+        near: The nearest recording, or the line that says why there is none; `None` if there is a recording, which may
+            not be served because it is lossy.
         around: How the run around the call differs from the recorded one, a line each.
         hash_seed: That of the recording, as far as it is known.
     """
-    if lossy:
+    if near is None:
         return _to_fix(['accept what was recorded:  use_cassette(..., lossy="serve")', *remedy()[:1]])
     words = next((words for reader in _readers if (words := reader(address)) is not None), None)
-    near, unknown = _nearest(source, request, address, ignored)
+    is_permuted = isinstance(near, Nearest) and near.is_permuted
     return [
         *([f"{'place':<10}{words}"] if words is not None else []),
         *(f"{'run' if number == 0 else '':<10}{line}" for number, line in enumerate(around)),
-        *(near.lines() if near is not None else [unknown]),
+        *(near.lines() if isinstance(near, Nearest) else [near]),
         *_missing(source, request, address),
-        *_to_fix([*(advice(hash_seed) if near is not None and near.is_permuted else []), *remedy()]),
+        *_to_fix([*(advice(hash_seed) if is_permuted else []), *remedy()]),
     ]
 
 
@@ -119,20 +134,11 @@ def _to_fix(lines: Sequence[str]) -> list[str]:
     return [f"{'to fix' if number == 0 else '':<10}{line}" for number, line in enumerate(lines)]
 
 
-def _nearest(source: Source, request: CanonicalRequest, address: str, ignored: Ignored) -> tuple[Nearest | None, str]:
-    """Return the nearest recording, or else the line that says why there is none."""
-    try:
-        near = nearest(request, address, source.entries, lambda number: source.interaction(number).request, ignored)
-    except CassetteError as error:  # a record that cannot be read must not hide the miss
-        return None, f"nearest   unknown: {error}"
-    return near, f"nearest   none: no {request.kind} was recorded"
-
-
 def _missing(source: Source, request: CanonicalRequest, address: str) -> list[str]:
     """Say what the cassette knows to be missing of it: the call at this place, or all calls of a kind."""
     try:
         steps = [step for step in source.steps() if step.fidelity == "missing"]
-    except CassetteError as error:  # as in `_nearest`
+    except CassetteError as error:  # as in `nearest_to`
         return [f"missing   unknown: {error}"]
     here = (address, request.name)
     named = [step for step in steps if (step.address, step.name) == here or is_gap_of(step, request.kind)]

@@ -23,6 +23,11 @@ _LEFTOVER = re.compile(r"\.(?P<name>.+)\.[0-9]+-[0-9a-f]{8}\.tmp")
 """The leftovers of `atomic.replace_file` after a crash."""
 
 
+def assets_of(path: Path) -> Path:
+    """Return the folder that holds the assets of a cassette, whether or not there is one."""
+    return path.with_name(f"{path.name}{SUFFIX}")
+
+
 class AssetFolder:
     """The folder beside a cassette that holds its assets, and those of no other.
 

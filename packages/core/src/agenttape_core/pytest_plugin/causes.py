@@ -1,0 +1,95 @@
+"""Misses by their causes: one edit of a prompt fails many tests, and is told once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from agenttape_core.errors import CassetteMissError, counted
+
+_MISS = "agenttape.miss"
+"""The name of the property of a test report that holds its miss, as JSON."""
+_SHOWN = 3
+
+
+class Cause(NamedTuple):
+    """The cause of misses: calls that differ from their nearest recordings in the same words.
+
+    Args:
+        kind: The kind of the calls.
+        differences: The path in the request, what was recorded, and what was asked.
+        reason: The reason of a call that has no nearest recording, or differs from it in nothing.
+    """
+
+    kind: str
+    differences: tuple[tuple[str, str, str], ...]
+    reason: str
+
+    def lines(self) -> list[str]:
+        """Return it, a line each."""
+        if not self.differences:
+            return [f"    {self.kind}: {self.reason}"]
+        lines = []
+        for path, recorded, asked in self.differences[:_SHOWN]:
+            lines += [f"    {self.kind}  {path}", f"      recorded  {recorded}", f"      asked     {asked}"]
+        more = len(self.differences) - _SHOWN
+        return [*lines, f"      and {counted(more, 'more place')}"] if more > 0 else lines
+
+
+def keep_miss(properties: Iterable[tuple[str, object]], error: BaseException | None) -> list[tuple[str, object]]:
+    """Return properties of a test report with its miss, if that is why it failed, in the place of an earlier one."""
+    kept = [(name, value) for name, value in properties if name != _MISS]
+    if isinstance(error, CassetteMissError) and error.kind:
+        kept.append((_MISS, json.dumps(error.to_dict())))
+    return kept
+
+
+class Misses:
+    """The misses of a run by their causes. It shortens the reports of all tests but the first of a cause."""
+
+    def __init__(self) -> None:
+        self._tests: dict[Cause, list[str]] = {}
+
+    def note(self, report: pytest.TestReport) -> None:
+        """Note the report of a failed test, in whatever process it was made."""
+        found = next((str(value) for name, value in report.user_properties if name == _MISS), None)
+        if found is None:
+            return
+        cause = _cause(json.loads(found))
+        tests = self._tests.setdefault(cause, [])
+        tests.append(report.nodeid)
+        if len(tests) > 1 and cause.differences:
+            _shorten(report, tests[0])
+
+    def lines(self) -> list[str]:
+        """Return the summary, a line each; no line for a single test, which says all of it itself."""
+        if sum(map(len, self._tests.values())) <= 1:
+            return []
+        lines = []
+        for cause, tests in sorted(self._tests.items(), key=lambda item: -len(item[1])):
+            lines += [f"{counted(len(tests), 'test')}, first {tests[0]}", *cause.lines()]
+        return [
+            *lines,
+            "to see what it would take to execute only what has changed:  pytest --rerecord=plan",
+            "to do so:  pytest --rerecord=dirty",
+        ]
+
+
+def _cause(plain: Mapping[str, Any]) -> Cause:
+    parts: Sequence[Mapping[str, str]] = plain["differences"]
+    differences = tuple((part["path"], part["recorded"], part["asked"]) for part in parts)
+    return Cause(plain["kind"], differences, "" if differences else f"{plain['name']}: {plain['reason']}")
+
+
+def _shorten(report: pytest.TestReport, first: str) -> None:
+    """Leave of the message what is not told of the first test of the same cause."""
+    entries = getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", None)
+    if not entries:
+        return
+    lines: list[str] = entries[-1].lines
+    error = next((number for number, line in enumerate(lines) if line.startswith("E")), None)
+    if error is not None:
+        lines[error + 1 :] = [f"E     differs as in {first}"]

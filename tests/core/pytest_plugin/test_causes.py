@@ -1,0 +1,123 @@
+"""Misses of one cause are told once, and what a miss says is data as well."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from agenttape_core import CassetteMissError, boundary, use_cassette
+
+from .conftest import Project
+
+pytestmark = pytest.mark.process
+
+TESTS = """
+PROMPT = "You help with books: WORD."
+
+@pytest.mark.cassette
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a(n):
+    assert ask(PROMPT)
+
+@pytest.mark.cassette
+def test_b():
+    assert look_up("b")
+"""
+
+
+@pytest.fixture
+def edited(project: Project) -> Project:
+    """A project with four recorded tests, three of which share a prompt that was edited since."""
+    project.tests(TESTS)
+    project.record()
+    project.tests(TESTS.replace("WORD", "briefly"))
+    return project
+
+
+@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["here", "xdist"])
+def test_one_cause(edited: Project, workers: list[str]) -> None:
+    """The first of several tests that miss alike explains it, the others refer to it, and one command mends all."""
+    result = edited.run(*workers)
+    result.assert_outcomes(failed=3, passed=1)
+    shown = result.stdout.str()
+    assert shown.count("differs   arguments.question") == 1
+    assert shown.count("differs as in test_it.py::test_a[") == 2
+    result.stdout.fnmatch_lines(
+        [
+            "*misses by cause*",
+            "3 tests, first test_it.py::test_a[[]?]",
+            "    call  arguments.question",
+            "      asked     You help with books: {+briefly+}.",
+            "to do so:  pytest --rerecord=dirty",
+        ]
+    )
+
+
+def test_a_single_test_tells_all(edited: Project) -> None:
+    """One test that misses needs no summary."""
+    result = edited.run("test_it.py::test_a[1]")
+    result.assert_outcomes(failed=1)
+    result.stdout.no_fnmatch_line("*misses by cause*")
+
+
+def test_two_causes(edited: Project) -> None:
+    """Tests that miss differently explain themselves; the most frequent cause comes first."""
+    edited.tests(TESTS.replace("WORD", "briefly").replace('look_up("b")', 'look_up("c")'))
+    result = edited.run()
+    result.assert_outcomes(failed=4)
+    assert result.stdout.str().count("differs as in") == 2
+    result.stdout.fnmatch_lines(["3 tests, first *", "1 test, first *test_b"])
+
+
+def test_a_miss_as_data(tmp_path: pytest.TempPathFactory) -> None:
+    """A miss has its parts as attributes and as plain data, also after it came from another process."""
+
+    @boundary("tool")
+    def look(city: str) -> str:
+        return city
+
+    path = f"{tmp_path}/c.yaml"
+    with use_cassette(path, mode="all"):
+        look("Paris")
+    with pytest.raises(CassetteMissError) as caught, use_cassette(path):
+        look("Oslo")
+    for miss in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert miss.to_dict() == {
+            "summary": miss.summary,
+            "kind": "tool",
+            "name": "look",
+            "address": "look",
+            "reason": "the cassette holds no recording of this request",
+            "cassette": path,
+            "nearest": 1,
+            "differences": [{"path": "arguments.city", "recorded": "[-Paris-]", "asked": "{+Oslo+}"}],
+        }
+
+
+@pytest.mark.parametrize(
+    ("module", "test", "move"),
+    [
+        (
+            "test_new",
+            "test_find_books",
+            "mkdir -p cassettes/test_new && mv cassettes/test_it/{0} cassettes/test_new/",
+        ),
+        ("test_it", "test_finds_a_book", "mv cassettes/test_it/{0} cassettes/test_it/test_finds_a_book.yaml"),
+        ("test_it", "test_quite_another", None),
+    ],
+    ids=["module", "test", "another"],
+)
+def test_renamed(project: Project, module: str, test: str, move: str | None) -> None:
+    """The cassette that a test or its module had before it was renamed is offered, and no other test's."""
+    body = "@pytest.mark.cassette\ndef {}():\n    ask('x')\n\n@pytest.mark.cassette\ndef test_other():\n    ask('y')\n"
+    project.tests(body.format("test_find_books"))
+    project.record()
+    (project.path / "test_it.py").unlink()
+    project.tests(body.format(test), name=module)
+    result = project.run("-k", test)
+    offered = [line for line in result.stdout.lines if "if the test was renamed" in line]
+    if move is None:
+        assert offered == []
+    else:
+        assert move.format("test_find_books.yaml") in offered[0]
