@@ -284,6 +284,23 @@ def test_command(world: World, tmp_path: Path) -> None:
     assert live.update["messages"][0].tool_call_id == "call_other"
 
 
+def test_the_text_of_a_set_is_the_recorded_one(world: World, tmp_path: Path) -> None:
+    """A model is shown the text that it was shown, though a set has another order in each process."""
+
+    @tool
+    def shelves(of: str) -> dict[str, Any]:
+        """Find free shelves."""
+        world.reach(of)
+        return {"free": {8, 0}}  # written so where it was made, and `{0, 8}` where it was read
+
+    call = ToolCall(name="shelves", args={"of": "a"}, id="c", type="tool_call")
+    for mode in ("all", "none"):
+        with use_cassette(tmp_path / "c.yaml", mode=mode):
+            assert shelves.invoke(call).content == "{'free': {8, 0}}"
+            assert shelves.invoke({"of": "b"}) == {"free": {0, 8}}
+    assert world.reached == ["a", "b"]
+
+
 def test_complex_arguments(world: World, tmp_path: Path) -> None:
     """Arguments that a schema turns into objects are recorded as the model gave them."""
 

@@ -16,7 +16,7 @@ from llama_index.core.workflow import Context, Event, HumanResponseEvent, InputR
 from packaging.version import Version
 
 from agenttape_core import CassetteMissError, DriftError, use_cassette
-from agenttape_llamaindex import tape
+from agenttape_llamaindex import ReplayTool, TapeEventHandler, tape
 
 from .acceptance import FRAMEWORK_WARNINGS, record_and_replay, run
 from .programs import Weather, after_tools, city_tools, engine_tools, librarian, shown
@@ -131,6 +131,34 @@ def test_what_a_tool_makes_of_a_result_runs(tmp_path: Path) -> None:
     assert run(program, world, path, "once").value == ("1 as recorded", Weather(city="Oslo", degrees=1))
     said[0], world.gone = "as now", True
     assert run(program, world, path, "none").value == ("1 as now", Weather(city="Oslo", degrees=1))
+
+
+def shelves(world: World) -> FunctionTool:
+    """Return a tool with a set in its result, written `{8, 0}` where it was made, and `{0, 8}` where it was read."""
+
+    def shelves(of: str) -> dict[str, Any]:
+        world.reach(of)
+        return {"free": {8, 0}}
+
+    return FunctionTool.from_defaults(shelves)
+
+
+async def test_the_text_of_a_set_is_the_recorded_one(world: World, tmp_path: Path) -> None:
+    """A model is shown the text that it was shown, though a set has another order in each process."""
+    path, tool = tmp_path / "set.yaml", shelves(world)
+    with TapeEventHandler(tmp_path / "seen.yaml"):
+        assert tool(of="a").content == "{'free': {8, 0}}"
+    with use_cassette(path, mode="all"):
+        recorded = [tool(of="b").content, (await tool.acall(of="c")).content]
+    world.gone = True
+    assert str({"free": {0, 8}}) not in recorded
+    for read in (path, tmp_path / "seen.yaml"):
+        stand_in = ReplayTool(read, "shelves", metadata=tool.metadata)
+        with use_cassette(read, unused="ignore"):
+            for of in "a" if read is not path else "bc":
+                served = [tool(of=of), await stand_in.acall(of=of)]
+                assert [output.content for output in served] == ["{'free': {8, 0}}"] * 2
+                assert served[0].raw_output == {"free": {0, 8}}
 
 
 @CALLED_ONCE

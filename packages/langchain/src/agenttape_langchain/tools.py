@@ -26,8 +26,10 @@ from agenttape_core.integration import (
     Session,
     as_recorded,
     coroutine,
+    note_text,
     original_of,
     plain,
+    recorded_text,
     session_of_call,
     state_of,
 )
@@ -93,13 +95,29 @@ def recorded_body(session: Session, seen: dict[str, Any]) -> dict[str, Any]:
     return body if recorded is body or depends_on_run(session.outcomes_of(TOOL, seen)) else seen
 
 
+def _packed(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
+    """Return what is recorded of a value: itself, beside its text where another process would write another one."""
+    if tool.response_format == "content":
+        note_text(crossing, value)
+    return value
+
+
 def finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
     """Return a served value as `_run` returns it: an observed call has the finished message instead."""
     if tool.response_format != "content_and_artifact":
-        return value
+        return _shown(crossing, value)
     if isinstance(value, ToolMessage):
         return value, value.artifact
     return (value, None) if isinstance(crossing, RefusedCrossing) else value
+
+
+def _shown(crossing: Crossing, value: Any) -> Any:
+    """Return a value, or the text of it that the model was shown, where this process writes it otherwise."""
+    if not crossing.request.extra or isinstance(value, str | ToolMessage):  # only a tool call is answered by a text
+        return value
+    text = str(value)
+    shown = recorded_text(crossing, text)
+    return value if shown == text else shown
 
 
 def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
@@ -120,6 +138,7 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
         executing=executing,
         apply=apply,
         aapply=aapply,
+        pack=lambda value: _packed(crossing, self, value),
         unpack=lambda value: finished(crossing, self, value),
     )
 

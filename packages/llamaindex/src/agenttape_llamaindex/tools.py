@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from llama_index.core.base.llms.types import TextBlock
 from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolOutput
 
 from agenttape_core import DriftError
@@ -27,8 +28,10 @@ from agenttape_core.integration import (
     coroutine,
     intercept,
     named_arguments,
+    note_text,
     original_of,
     plain,
+    recorded_text,
 )
 from agenttape_llamaindex._compat import functions_of, static, with_functions, within_decorators
 from agenttape_llamaindex.components import is_boundary_but, is_function_of_core, spanned
@@ -87,11 +90,16 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
         return Call(None, lambda: real(original_of(self), *args, **kwargs))
     (function, _), effects = functions_of(self), _effects(self, kwargs)
 
+    def executed(*args: Any, **kwargs: Any) -> Any:
+        value = function(*args, **kwargs)
+        note_text(crossing, value)
+        return value
+
     def served(*args: Any, **kwargs: Any) -> Any:
         with effects.noted(crossing):
-            return intercept(crossing, lambda: function(*args, **kwargs), effects.apply)
+            return intercept(crossing, lambda: executed(*args, **kwargs), effects.apply)
 
-    return Call(None, lambda: real(_with_served(self, served, None), *args, **kwargs))
+    return Call(None, lambda: _shown(crossing, real(_with_served(self, served, None), *args, **kwargs)))
 
 
 def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
@@ -101,11 +109,27 @@ def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any,
         return Call(None, lambda: real(original_of(self), *args, **kwargs))
     (_, function), effects = functions_of(self), _effects(self, kwargs)
 
+    async def executed(*args: Any, **kwargs: Any) -> Any:
+        value = await function(*args, **kwargs)
+        note_text(crossing, value)
+        return value
+
     async def served(*args: Any, **kwargs: Any) -> Any:
         with effects.noted(crossing):
-            return await aintercept(crossing, lambda: function(*args, **kwargs), effects.aapply)
+            return await aintercept(crossing, lambda: executed(*args, **kwargs), effects.aapply)
 
-    return Call(None, lambda: real(_with_served(self, None, served), *args, **kwargs))
+    async def called() -> Any:
+        return _shown(crossing, await real(_with_served(self, None, served), *args, **kwargs))
+
+    return Call(None, called)
+
+
+def _shown(crossing: Crossing, output: Any) -> Any:
+    """Return the output of a tool with the text that the model was shown, where this process writes it otherwise."""
+    blocks: list[Any] = output.blocks if isinstance(output, ToolOutput) else []
+    if len(blocks) == 1 and isinstance(blocks[0], TextBlock) and not isinstance(output.raw_output, str):
+        blocks[0].text = recorded_text(crossing, blocks[0].text)
+    return output
 
 
 def _with_served(tool: Any, *functions: Any) -> Any:

@@ -41,7 +41,8 @@ conversation and its input (compared `without_ids`), and an address for one that
 
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_reader` a reader of its
 recorded chunks in `CallPiece`s, `register_result_attribute` an attribute of its errors. `value_codec`, `plain_value`
-and `record_error` encode; `class_name` and `loaded_class` name classes without importing one.
+and `record_error` encode; `class_name` and `loaded_class` name classes without importing one. `note_text` and
+`recorded_text` keep the text of a value that another process would write in another way, such as that of a set.
 
 **Steps and state.** `record_step` keeps a `StepEvent`, which gives the recorded run its shape; `Texts` shares long
 texts among them. A `Slot` is a typed place for state that belongs to a session.
@@ -91,6 +92,7 @@ from agenttape_core.integration.parts import (
     taking_part_here,
     taking_part_while,
 )
+from agenttape_core.integration.process_texts import note_text, recorded_text
 from agenttape_core.integration.request_values import request_value
 from agenttape_core.integration.shapes import (
     Call,
@@ -224,12 +226,14 @@ __all__ = [
     "loaded_class",
     "model_of",
     "named_arguments",
+    "note_text",
     "original_of",
     "plain",
     "plain_value",
     "public_fields",
     "record_error",
     "record_step",
+    "recorded_text",
     "register_address_reader",
     "register_backoff",
     "register_codecs",

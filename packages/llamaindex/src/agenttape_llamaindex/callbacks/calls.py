@@ -8,7 +8,7 @@ from typing import Any
 from llama_index.core.tools import ToolOutput
 
 from agenttape_core import AgentTapeError
-from agenttape_core.integration import ExecutedCrossing
+from agenttape_core.integration import ExecutedCrossing, note_text
 from agenttape_core.integration.codecs import packed
 from agenttape_core.integration.observing import ObservedCall, ObservedStream, Unrecorded
 from agenttape_llamaindex.codec.streams import Sort
@@ -64,7 +64,9 @@ class ObservedFunction(ObservedCall):
     def returned(self, value: Any) -> Unrecorded | None:
         """Record the value of the function."""
         self._noting.close()
-        return super().returned(value.raw_output if isinstance(value, ToolOutput) else value)
+        result = value.raw_output if isinstance(value, ToolOutput) else value
+        note_text(self.crossing, result)
+        return super().returned(result)
 
     def failed(self, error: BaseException | None) -> Unrecorded | None:
         """Record the error, or that the call waits for a person."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
@@ -12,13 +13,16 @@ from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
 from pydantic import BaseModel
 
 from agenttape_core import ConfigurationError
-from agenttape_core.integration import Crossing, Session, aserve, serve
+from agenttape_core.integration import Crossing, Session, aserve, recorded_text, serve
 from agenttape_core.integration.stand_ins import Options, RecordedPart, StandIn
 from agenttape_llamaindex.effects import effects_of
 from agenttape_llamaindex.llms import CHAT
 from agenttape_llamaindex.requests import tool_body
 from agenttape_llamaindex.tools import FUNCTION, arguments_of
 from agenttape_llamaindex.workflows.halts import halts_end_streams_for
+
+_text: ContextVar[str | None] = ContextVar("agenttape_text_of_result", default=None)
+"""The text of the result that a tool has just returned, if it is not the one that this process writes."""
 
 
 @dataclass
@@ -71,30 +75,41 @@ class ReplayTool(StandIn, FunctionTool):
         self._recorded = RecordedPart(cassette, kinds, lambda _: {}, name=name, **options)
         halts_end_streams_for(self._recorded)
 
-        def whole(result: Any) -> Any:
-            """Return an output that the recorded tool made itself, or what the callback makes of a result."""
+        def finished(result: Any) -> Any:
+            """Return an output that the recorded tool made itself, what the callback makes of a result, or its text."""
             if isinstance(result, ToolOutput):
                 return result
-            return callback(result) if callback is not None else None
+            made = callback(result) if callback is not None else None
+            return _text.get() if made is None else made
 
         super().__init__(
             fn=self._serve,
             async_fn=self._aserve,
             metadata=metadata or _description(self._recorded.session, name),
-            callback=whole,
+            callback=finished,
         )
 
     def _serve(self, *args: Any, **kwargs: Any) -> Any:
-        return serve(self._cross(args, kwargs), effects_of(None).apply)
+        crossing = self._cross(args, kwargs)
+        return _noted(crossing, serve(crossing, effects_of(None).apply))
 
     async def _aserve(self, *args: Any, **kwargs: Any) -> Any:
-        return await aserve(self._cross(args, kwargs), effects_of(None).aapply)
+        crossing = self._cross(args, kwargs)
+        return _noted(crossing, await aserve(crossing, effects_of(None).aapply))
 
     def _cross(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing:
         arguments = arguments_of(self, None, args, kwargs)
         answers = effects_of(None).answers()
         more = {"answers": answers} if answers else {}
         return self._recorded.cross(FUNCTION, lambda _: {**tool_body(self._recorded.name, arguments), **more})
+
+
+def _noted(crossing: Crossing, result: Any) -> Any:
+    """Note the recorded text of a result, if this process would write it in another way."""
+    text = "" if isinstance(result, str) else str(result)
+    shown = recorded_text(crossing, text)
+    _text.set(shown if shown != text else None)
+    return result
 
 
 def _description(session: Session, name: str) -> ToolMetadata:

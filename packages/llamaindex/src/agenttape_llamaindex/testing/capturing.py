@@ -33,6 +33,7 @@ def capturing(capture: Capture) -> Iterator[None]:
     """
     root, before = get_dispatcher(), Settings.callback_manager
     events, spans = _Events(capture), _Spans(capture)
+    _ = Settings.transformations  # made once in a process, and keep the callbacks of that moment
     root.event_handlers.append(events)
     root.span_handlers.append(spans)
     Settings.callback_manager = CallbackManager([_Callbacks(capture)])

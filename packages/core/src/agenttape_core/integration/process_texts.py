@@ -1,0 +1,75 @@
+"""Texts of values that another process would write in another way: those of sets, and of objects by their address.
+
+A framework writes what a tool returned as a text, which its model is shown. The order of a set follows the hash seed of
+the process, so the text of an equal set is another one in a replay. So it is recorded beside the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from agenttape_core.session import Crossing, RunThroughCrossing, ServedCrossing
+
+SHOWN_AS = "shown_as"
+"""The key of the metadata of an interaction that holds the text of its value."""
+
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
+_PLAIN = (str, int, float, bool, bytes, type(None))
+
+
+def note_text(crossing: Crossing, value: Any) -> None:
+    """Record the text of what a call has returned, if another process would write it in another way.
+
+    Args:
+        crossing: The crossing of the call; only one that is executed is recorded.
+        value: What it has returned.
+    """
+    if not crossing.is_served and not isinstance(value, _PLAIN) and _is_of_process(value, text := str(value)):
+        crossing.metadata = {**crossing.metadata, SHOWN_AS: text}
+
+
+def recorded_text(crossing: Crossing, text: str) -> str:
+    """Return the recorded text of what a call returned, if a text is the same one as this process writes it.
+
+    Args:
+        crossing: The crossing of the call.
+        text: The text in this process.
+    """
+    if not isinstance(crossing, ServedCrossing | RunThroughCrossing):
+        return text
+    recorded = crossing.session.source.interaction(crossing.found.number).metadata.get(SHOWN_AS)
+    return recorded if isinstance(recorded, str) and _parts(recorded) == _parts(text) else text
+
+
+def _parts(text: str) -> list[str]:
+    return sorted(_ADDRESS.sub("", text))
+
+
+def _is_of_process(value: Any, text: str) -> bool:
+    return _ADDRESS.search(text) is not None or any(
+        isinstance(each, set | frozenset) and len(each) > 1 for each in _within(value)
+    )
+
+
+def _within(value: Any) -> Iterator[Any]:
+    """Yield a value, and all the values inside of it."""
+    waiting, seen = [value], set()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, _PLAIN) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if isinstance(each, Mapping):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list | tuple | set | frozenset):
+            waiting += each
+        elif isinstance(each, BaseModel):
+            waiting += vars(each).values()
+        elif is_dataclass(each) and not isinstance(each, type):
+            waiting += [getattr(each, field.name) for field in fields(each)]
