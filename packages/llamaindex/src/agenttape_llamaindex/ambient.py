@@ -17,6 +17,7 @@ from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
 from agenttape_llamaindex.limiters import LIMITERS
 from agenttape_llamaindex.llms import LLMS
 from agenttape_llamaindex.postprocessors import POSTPROCESSORS
+from agenttape_llamaindex.program_parts import PROGRAM_PARTS
 from agenttape_llamaindex.property_graphs import in_order
 from agenttape_llamaindex.readers import READERS
 from agenttape_llamaindex.retrievers import RETRIEVERS
@@ -50,6 +51,8 @@ def integration() -> Iterator[None]:
         stack.callback(hook_span_handler(SpanTree()))
         for family in _FAMILIES:
             stack.enter_context(wrapping(family))
+        for family in PROGRAM_PARTS:
+            stack.enter_context(wrapping(family, is_program=True))
         stack.enter_context(noting_effects())
         for name, wrap in RUNNER_METHODS.items():
             _patch(stack, CONTROL_LOOP, name, wrap)

@@ -11,6 +11,7 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.tools import ToolMetadata
 from llama_index.core.vector_stores.types import VectorStoreQuery
 from pydantic import BaseModel
 
@@ -194,4 +195,5 @@ _PLAIN: dict[type, Any] = {
     BaseNode: _node,
     VectorStoreQuery: _query,
     QueryBundle: _query,
+    ToolMetadata: lambda tool: tool.to_openai_tool(skip_length_check=True),
 }

@@ -25,6 +25,7 @@ def _taped_by() -> tuple[tuple[type, Callable[[Any], Any]], ...]:
     from agenttape_llamaindex.embeddings import EMBEDDINGS, SPARSE_EMBEDDINGS
     from agenttape_llamaindex.llms import tape_llm
     from agenttape_llamaindex.postprocessors import POSTPROCESSORS
+    from agenttape_llamaindex.program_parts import PROGRAM_PARTS, tape_part
     from agenttape_llamaindex.readers import READERS
     from agenttape_llamaindex.retrievers import RETRIEVERS
     from agenttape_llamaindex.stores import STORES, tape_store
@@ -36,6 +37,7 @@ def _taped_by() -> tuple[tuple[type, Callable[[Any], Any]], ...]:
         (BaseLLM, tape_llm),
         *((family.base, family.tape) for family in families),
         *((family.base, tape_store) for family in STORES),
+        *((family.base, tape_part) for family in PROGRAM_PARTS),
         *((cls, tape_container) for cls in CONTAINERS),
     )
 

@@ -23,8 +23,9 @@ execute a call; `serve`, `aserve`, `serve_stream` and `aserve_stream` only serve
 makes the usual one, `chunks_of` and `achunks_of` the stream of one. `begin` begins its crossing in
 `session_of_call`, with `named_arguments` and `kept` arguments. Underneath are aliases: `alias_class`, `alias_of`,
 `original_of`, `state_of`, `is_alias`. `InMemoryClasses` are those of a family that keep what they hold in the process:
-they run; `holding_in_memory` notes one without leaf methods. `taking_part_here`, `taking_part_while` and the two for
-streams tape what such an object calls.
+they run; `holding_in_memory` notes one without leaf methods. A `program_call` is one of a component that
+runs, unless it reaches outside by itself; a `ProgramCall` is one that runs and is watched. `taking_part_here`,
+`taking_part_while` and the two for streams tape what such an object calls.
 
 **Requests.** `request_value` makes plain data of anything, `Keyed` marks items that are compared by a key, and
 `model_of` and `settings_of` read an object's `MODEL_SETTINGS`, `EMBEDDING_SETTINGS`, `SEARCH_SETTINGS` and
@@ -119,6 +120,7 @@ from agenttape_core.session import (
     ExecutedCrossing,
     FuturesInOrder,
     PartCrossing,
+    ProgramCall,
     RecordedRuns,
     RefusedCrossing,
     ServedCrossing,
@@ -140,6 +142,7 @@ from agenttape_core.session import (
     intercept,
     intercept_stream,
     plain_value,
+    program_call,
     record_error,
     record_step,
     register_address_reader,
@@ -181,6 +184,7 @@ __all__ = [
     "PartCrossing",
     "Plain",
     "Position",
+    "ProgramCall",
     "RecordedRuns",
     "RefusedCrossing",
     "ServedCrossing",
@@ -230,6 +234,7 @@ __all__ = [
     "original_of",
     "plain",
     "plain_value",
+    "program_call",
     "public_fields",
     "record_error",
     "record_step",

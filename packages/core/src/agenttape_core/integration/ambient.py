@@ -7,10 +7,10 @@ Afterwards every class is as it was before.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
@@ -24,13 +24,18 @@ _MISSING = object()
 
 
 @contextmanager
-def wrapping(family: Family) -> Iterator[None]:
-    """Wrap the leaf methods of all classes of a family while inside."""
+def wrapping(family: Family, *, is_program: bool = False) -> Iterator[None]:
+    """Wrap the leaf methods of all classes of a family while inside.
+
+    Args:
+        family: The family.
+        is_program: Whether its objects are program, of which only what reaches outside by itself is recorded.
+    """
     wrapped = _Wrapped(family)
     try:
         wrapped.wrap_all()
         wrapped.follow()
-        with recording_through(Interface(family.base, functools.partial(_is_recorded, family))):
+        with nullcontext() if is_program else recording_through(Interface(family.base, partial(_is_recorded, family))):
             yield
     finally:
         wrapped.restore()

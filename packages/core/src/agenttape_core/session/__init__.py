@@ -36,6 +36,7 @@ from agenttape_core.session.origins import executing_of, owning_session, remembe
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
 from agenttape_core.session.positions import below, current_scope, here, register_position, register_scope
+from agenttape_core.session.program_calls import ProgramCall, program_call
 from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
 from agenttape_core.session.report import Crossed, Report, ServedTool, not_in_order, served_not_run, why_not_run
@@ -61,6 +62,7 @@ __all__ = [
     "ExecutedCrossing",
     "FuturesInOrder",
     "PartCrossing",
+    "ProgramCall",
     "RecordedRuns",
     "RefusedCrossing",
     "Report",
@@ -101,6 +103,7 @@ __all__ = [
     "not_in_order",
     "owning_session",
     "plain_value",
+    "program_call",
     "record_error",
     "record_step",
     "recording_acts",

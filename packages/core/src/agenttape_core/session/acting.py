@@ -9,7 +9,7 @@ from agenttape_core.acts import Deed, watching_deeds
 from agenttape_core.guard import Guard
 from agenttape_core.session.base_session import Slot
 from agenttape_core.session.context import current_session
-from agenttape_core.session.executed_crossing import ACTING, executing
+from agenttape_core.session.executed_crossing import ACTING, WATCHED, executing
 from agenttape_core.session.origins import owning_session
 from agenttape_core.session.session import Session
 
@@ -51,6 +51,10 @@ def _attribute(deed: Deed) -> None:
         if crossing.request.kind in ACTING:
             crossing.acted.add(deed, crossing.code)
     elif isinstance(session, Session) and deed.kind == "reach" and _is_missing(session, deed):
+        watched = WATCHED.get()
+        if watched is not None and watched.session is session and not watched.acted.has_ended:
+            watched.acted.add(deed, watched.code)
+            return
         session.report.add_outside(f"{deed.what} at {deed.place.anywhere or 'an unknown line'}")
 
 

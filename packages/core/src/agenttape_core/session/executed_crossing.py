@@ -5,6 +5,7 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from secrets import token_hex
 from threading import Lock
 from time import perf_counter, time
@@ -33,6 +34,10 @@ _KEEPING = Lock()
 
 ACTING = frozenset({"tool", "call"})
 """The kinds of calls whose own acts are recorded: those whose code belongs to the program."""
+
+
+WATCHED: ContextVar[ExecutedCrossing | None] = ContextVar("agenttape_watched", default=None)
+"""The innermost call of a component of the program that runs here and is watched; see `program_calls`."""
 
 
 def executing() -> ExecutedCrossing | None:
@@ -368,12 +373,21 @@ class ExecutedCrossing(BaseCrossing):
         outcome, now = self._whole(outcome), perf_counter()
         interaction = self._interaction(outcome)
         self._is_run_again = self.is_of_program and self.has_made_calls and interaction.acts == []
-        if self.parent is not None:
-            self.parent.has_made_calls = True
+        around = self._around()
+        if around is not None:
+            around.has_made_calls = True
         self.session.ledger.keep(interaction, self._timing(now), self.position.order)
 
     def _number_around(self) -> int | None:
-        return self.parent.number if self.parent is not None else None
+        around = self._around()
+        return around.number if around is not None else None
+
+    def _around(self) -> ExecutedCrossing | None:
+        """Return the crossing that this one lies in: one that executes, else one that is watched."""
+        watched = WATCHED.get() if self.parent is None else None
+        if watched is not None and watched is not self and watched.session is self.session:
+            return watched
+        return self.parent
 
     def _whole(self, outcome: Outcome) -> Outcome:
         """Return the outcome with the effects of the call, and with whether it was given up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from agenttape_core.errors import (
     CassetteMissError,
     DriftError,
     ServedWriteError,
+    UnrecordableValueError,
     UnusedInteractionsError,
     shown_path,
 )
@@ -233,6 +234,34 @@ class Session(BaseSession):
         if self.policy.updates and self.ledger.texts is not None:
             self.ledger.texts.note(self.source.interaction(found.number))
 
+    def unreported_crossing(
+        self,
+        boundary: Boundary,
+        name: str,
+        body: Callable[[], Mapping[str, Any]],
+        position: Position | None,
+        owner: Any,
+    ) -> ExecutedCrossing | None:
+        """Return the crossing of a call that is executed, and that may turn out to be none; see `program_calls`.
+
+        Args:
+            boundary: The family of the call.
+            name: The name of the boundary.
+            body: Makes the request.
+            position: Where the call is made; by default below the root.
+            owner: The object whose call it is.
+
+        Returns:
+            `None` if its request cannot be written.
+        """
+        try:
+            request = self._canonical.request(boundary.kind, name, body(), (), ())
+        except UnrecordableValueError:
+            return None
+        position = position or self.root.child(name, branch=task_branch(self.root))
+        number = self.ledger.next_number()
+        return ExecutedCrossing(self, boundary, request, position, number=number, owner=owner)
+
     def _refuse_late(self, kind: str, name: str) -> NoReturn:
         """Refuse a call of what a replay has started, and which runs on after its end."""
         summary = f"{kind} {name} was called after the replay of {shown_path(self.path)} had ended"
@@ -340,11 +369,11 @@ class Session(BaseSession):
 
     def times_recorded(self, boundary: Boundary, body: Mapping[str, Any]) -> int:
         """Return how often a request was recorded, whether or not its recordings are used already."""
-        return len(self._recordings.numbers(self._fingerprint(boundary, body)))
+        return len(self._recordings.numbers(self.fingerprint(boundary, body)))
 
     def times_left(self, boundary: Boundary, body: Mapping[str, Any]) -> int:
         """Return how many recordings of a request are not used yet."""
-        return self._recordings.left(self._fingerprint(boundary, body))
+        return self._recordings.left(self.fingerprint(boundary, body))
 
     def outcomes_of(self, boundary: Boundary, body: Mapping[str, Any]) -> list[Outcome]:
         """Return what came back each time that a request was recorded, in recorded order.
@@ -352,9 +381,10 @@ class Session(BaseSession):
         Raises:
             CassetteError: If one of them cannot be read.
         """
-        return [self.source.outcome(number) for number in self._recordings.numbers(self._fingerprint(boundary, body))]
+        return [self.source.outcome(number) for number in self._recordings.numbers(self.fingerprint(boundary, body))]
 
-    def _fingerprint(self, boundary: Boundary, body: Mapping[str, Any]) -> str:
+    def fingerprint(self, boundary: Boundary, body: Mapping[str, Any]) -> str:
+        """Return the fingerprint that a request has here."""
         return self._canonical.request(boundary.kind, "", body).fingerprint
 
     # -- this run ----------------------------------------------------------------------------------------------

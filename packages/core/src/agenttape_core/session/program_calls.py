@@ -1,0 +1,158 @@
+"""Calls of components that belong to the program, and are boundaries only where they reach outside by themselves.
+
+An engine, a transformation or an evaluator mostly works by other components, and a replay runs it. One that a user has
+written may ask a service by itself instead. Nobody knows before: so its calls are watched while they are recorded. One
+that reaches outside is recorded, and served on replay, like every other call of its class from then on. One that does
+not is program: nothing of it is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from agenttape_core.acts import Unseen
+from agenttape_core.errors import UnrecordableValueError
+from agenttape_core.session.base_session import Slot
+from agenttape_core.session.boundary import Boundary
+from agenttape_core.session.crossing import Crossing
+from agenttape_core.session.executed_crossing import WATCHED, ExecutedCrossing, executing
+from agenttape_core.session.positions import below
+from agenttape_core.session.report import Crossed
+from agenttape_core.session.session import Session
+
+_RAN = "ran"
+"""The key of the metadata of a recorded call: the fingerprints of those calls of its class that were not recorded."""
+
+
+class _Calls:
+    """The calls of components of one name in one session.
+
+    Args:
+        session: The session.
+        kind: The kind of the calls.
+        name: Their name.
+    """
+
+    def __init__(self, session: Session, kind: str, name: str) -> None:
+        self.reach_outside = False
+        """True once one of them has been recorded in this run."""
+        self.ran: list[str] = []
+        """The fingerprints of those before it."""
+        rows = [row for row in session.source.entries if row.kind == kind and row.name == name]
+        self.are_recorded = bool(rows)
+        """True if the cassette holds recordings of some."""
+        metadata = (session.source.interaction(row.number).metadata for row in rows)
+        self.are_program = {fingerprint for each in metadata for fingerprint in each.get(_RAN) or ()}
+        """The fingerprints of those that ran beside the recorded ones."""
+
+
+_CALLS: Slot[dict[tuple[str, str], _Calls]] = Slot(lambda _: {})
+
+
+class ProgramCall:
+    """A call of a component that runs, and is watched.
+
+    Args:
+        crossing: The crossing that is recorded if it reaches outside.
+        calls: Those of its name.
+        keeps_idle: Whether it is recorded, too, if it made no calls that are recorded: the user has taped the object.
+    """
+
+    def __init__(self, crossing: ExecutedCrossing, calls: _Calls, *, keeps_idle: bool) -> None:
+        self._crossing = crossing
+        self._calls = calls
+        self._keeps_idle = keeps_idle
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run the code of the component inside. Time, ids and the order of calls are those of the program."""
+        before = WATCHED.get()
+        WATCHED.set(self._crossing)
+        try:
+            yield
+        except Exception as error:
+            WATCHED.set(before)
+            if self._is_kept():
+                self._counted().raised(error)
+            raise
+        finally:
+            WATCHED.set(before)
+
+    def returned(self, value: Any) -> None:
+        """Record the value if the component has reached outside."""
+        if not self._is_kept():
+            return
+        session = self._crossing.session
+        try:
+            session.codec.encode(value)
+        except UnrecordableValueError:
+            for act in self._crossing.acted.ended(None, Unseen(), is_ambient=session.ambient):
+                session.report.add_outside(f"{act.what} at {act.at}")
+            return
+        self._counted().returned(value)
+
+    def _is_kept(self) -> bool:
+        crossing, calls = self._crossing, self._calls
+        is_idle = self._keeps_idle and not crossing.has_made_calls
+        if not (calls.reach_outside or crossing.acted or is_idle):
+            crossing.acted.has_ended = True
+            calls.ran.append(crossing.request.fingerprint)
+            return False
+        return True
+
+    def _counted(self) -> ExecutedCrossing:
+        crossing, calls = self._crossing, self._calls
+        calls.reach_outside = True
+        if calls.ran:
+            crossing.metadata = {**crossing.metadata, _RAN: sorted({*calls.ran})}
+        request, address = crossing.request, crossing.position.address
+        crossing.session.report.add(executed=Crossed(request.kind, request.name, address, crossing.number))
+        return crossing
+
+
+def program_call(
+    session: Session,
+    boundary: Boundary,
+    name: str,
+    body: Callable[[], Mapping[str, Any]],
+    *,
+    owner: Any,
+    code: Any,
+    is_taped: bool,
+) -> Crossing | ProgramCall | None:
+    """Begin a call of a component of the program: one that is served, or that runs and is watched.
+
+    Args:
+        session: The session in force.
+        boundary: The family of the call.
+        name: The name of the boundary.
+        body: Makes the request.
+        owner: The state of the object that is called.
+        code: The object.
+        is_taped: Whether the user has taped it.
+
+    Returns:
+        `None` if the call is part of another one, or nothing but program.
+
+    Raises:
+        CassetteMissError: If calls of this name are served, and there is no recording of this one.
+    """
+    around = WATCHED.get()
+    if executing() is not None or (around is not None and around.owner is owner and not around.has_ended):
+        return None
+    known, kind = session.extension(_CALLS), boundary.kind
+    calls = known.get((kind, name)) or known.setdefault((kind, name), _Calls(session, kind, name))
+    if calls.are_recorded and session.policy.may_serve(kind, name):
+        request = body()
+        if calls.are_program and session.fingerprint(boundary, request) in calls.are_program:
+            return None
+        return session.cross(boundary, name, request, position=below(session, name), owner=owner)
+    if not session.policy.records or session.policy.is_live(kind, name):
+        return None
+    crossing = session.unreported_crossing(boundary, name, body, position=below(session, name), owner=owner)
+    if crossing is None:
+        return None
+    crossing.code = code
+    return ProgramCall(crossing, calls, keeps_idle=is_taped)

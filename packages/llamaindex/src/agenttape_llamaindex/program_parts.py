@@ -1,0 +1,188 @@
+"""Substitute components of users that reach outside by themselves, where LlamaIndex's work by other components.
+
+Engines, transformations, synthesizers, selectors, evaluators, memory blocks and their like are program: a replay runs
+them, and the calls that they make are served. A class that a user has written may ask a service itself. Then its call
+is recorded and served as a whole; see `agenttape_core.integration.program_call`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.base_selector import BaseSelector
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.chat_engine.types import BaseChatEngine
+from llama_index.core.evaluation import BaseEvaluator
+from llama_index.core.extractors import BaseExtractor
+from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
+from llama_index.core.memory.memory import BaseMemoryBlock
+from llama_index.core.node_parser import MetadataAwareTextSplitter, NodeParser, TextSplitter
+from llama_index.core.question_gen.types import BaseQuestionGenerator
+from llama_index.core.response_synthesizers import BaseSynthesizer
+from llama_index.core.schema import TransformComponent
+from llama_index.core.types import BasePydanticProgram
+
+from agenttape_core.integration import (
+    Boundary,
+    Call,
+    Cross,
+    Crossing,
+    Family,
+    Leaf,
+    ProgramCall,
+    coroutine,
+    is_alias,
+    kept,
+    named_arguments,
+    original_of,
+    plain,
+    program_call,
+    session_of_call,
+    state_of,
+)
+from agenttape_llamaindex._compat import static, within_decorators
+from agenttape_llamaindex.components import is_boundary_but
+from agenttape_llamaindex.containers import tape_container
+from agenttape_llamaindex.requests import method_body
+from agenttape_llamaindex.stores import Methods
+
+CALL = Boundary("call")
+
+
+def _begun(
+    method: str, leaf: str, names: tuple[str, ...], self: Any, given: tuple[tuple[Any, ...], dict[str, Any]]
+) -> Crossing | ProgramCall | None:
+    session = session_of_call(self)
+    if session is None:
+        return None
+    arguments = named_arguments(static(type(self), leaf), names, *given)
+    return program_call(
+        session,
+        CALL,
+        type(self).__name__,
+        lambda: method_body(method, arguments, {}),
+        owner=state_of(self),
+        code=self,
+        is_taped=is_alias(self),
+    )
+
+
+def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
+    """Describe a call that returns: it is served, or runs and is watched."""
+    args, kwargs = kept(args, kwargs)
+    met: Any = cross(self, args, kwargs)
+    if not isinstance(met, ProgramCall):
+        return Call(met, lambda: real(original_of(self), *args, **kwargs))
+
+    def watched() -> Any:
+        with met.running():
+            value = real(original_of(self), *args, **kwargs)
+        met.returned(value)
+        return value
+
+    return Call(None, watched)
+
+
+def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
+    """Describe a call that is awaited; see `_describe`."""
+    args, kwargs = kept(args, kwargs)
+    met: Any = cross(self, args, kwargs)
+    if not isinstance(met, ProgramCall):
+        return Call(met, lambda: real(original_of(self), *args, **kwargs))
+
+    async def watched() -> Any:
+        with met.running():
+            value = await real(original_of(self), *args, **kwargs)
+        met.returned(value)
+        return value
+
+    return Call(None, watched)
+
+
+def _crossing(method: str, leaf: str, names: tuple[str, ...]) -> Any:
+    """Return what begins the calls of a leaf; `_describe` understands also those that are watched."""
+    return lambda self, args, kwargs: _begun(method, leaf, names, self, (args, kwargs))
+
+
+def _family(plain_: Methods, awaited: Methods, base: type, *others: type) -> Family:
+    """Return the family of an interface.
+
+    Args:
+        plain_: The methods that return, each with the names of its positional arguments.
+        awaited: The methods that are awaited. A call of one is the same as one of its twin, the method without the `a`.
+        base: The interface.
+        others: Interfaces of LlamaIndex that derive from it.
+    """
+    leaves = {}
+    for shape, describe, methods in ((plain, _describe, plain_), (coroutine, _adescribe, awaited)):
+        for leaf, names in methods.items():
+            bare = leaf.strip("_")
+            method = bare.removeprefix("a") if shape is coroutine else bare
+            leaves[leaf] = Leaf(shape, _crossing(method, leaf, names), describe, within=within_decorators)
+    return Family(base, leaves, is_boundary=_is_of_user(base, *others), is_made_of_parts=_every_object)
+
+
+def _is_of_user(*interfaces: type) -> Callable[[type], bool]:
+    own = is_boundary_but(*interfaces)
+    return lambda cls: own(cls) and not issubclass(cls, BaseEmbedding)  # which is a transformation, too
+
+
+def _every_object(_: Any) -> bool:
+    """Let the calls inside a taped object take part."""
+    return True
+
+
+_QUERY, _NODES, _MESSAGES = ("query_bundle",), ("nodes",), ("messages",)
+
+QUERY_ENGINES = _family({"_query": _QUERY}, {"_aquery": _QUERY}, BaseQueryEngine)
+CHAT_ENGINES = _family({"chat": ("message", "chat_history")}, {"achat": ("message", "chat_history")}, BaseChatEngine)
+TRANSFORMATIONS = _family(
+    {"__call__": _NODES, "_parse_nodes": ("nodes", "show_progress"), "split_text": ("text",)},
+    {"acall": _NODES, "aextract": _NODES, "_aparse_nodes": ("nodes", "show_progress")},
+    TransformComponent,
+    BaseExtractor,
+    NodeParser,
+    TextSplitter,
+    MetadataAwareTextSplitter,
+)
+SYNTHESIZERS = _family(
+    {"get_response": ("query_str", "text_chunks")}, {"aget_response": ("query_str", "text_chunks")}, BaseSynthesizer
+)
+SELECTORS = _family({"_select": ("choices", "query")}, {"_aselect": ("choices", "query")}, BaseSelector)
+QUESTION_GENERATORS = _family(
+    {"generate": ("tools", "query")}, {"agenerate": ("tools", "query")}, BaseQuestionGenerator
+)
+EVALUATORS = _family({}, {"aevaluate": ("query", "response", "contexts")}, BaseEvaluator)
+PROGRAMS = _family({"__call__": ()}, {"acall": ()}, BasePydanticProgram)
+QUERY_TRANSFORMS = _family({"_run": ("query_bundle", "metadata")}, {}, BaseQueryTransform)
+MEMORY_BLOCKS = _family(
+    {}, {"_aget": _MESSAGES, "_aput": _MESSAGES, "atruncate": ("content", "tokens_to_truncate")}, BaseMemoryBlock
+)
+
+PROGRAM_PARTS = (
+    QUERY_ENGINES,
+    CHAT_ENGINES,
+    TRANSFORMATIONS,
+    SYNTHESIZERS,
+    SELECTORS,
+    QUESTION_GENERATORS,
+    EVALUATORS,
+    PROGRAMS,
+    QUERY_TRANSFORMS,
+    MEMORY_BLOCKS,
+)
+"""The families of components that are program, unless a class of a user reaches outside by itself."""
+
+
+def tape_part(part: Any) -> Any:
+    """Return the taped alias of such a component; a taped one is returned as it is.
+
+    One of LlamaIndex's own is a container. One of a user is recorded also if it makes no calls that are recorded.
+    """
+    taped = tape_container(part)
+    family = next(
+        (each for each in PROGRAM_PARTS if isinstance(part, each.base) and each.is_boundary(type(part))), None
+    )
+    return family.tape(taped, again=True) if family is not None else taped

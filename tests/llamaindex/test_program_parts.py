@@ -1,0 +1,415 @@
+"""Engines, transformations and their like: they run, unless a class of a user reaches outside by itself."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import QueryBundle
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.response.schema import Response, StreamingResponse
+from llama_index.core.chat_engine.types import AgentChatResponse, BaseChatEngine
+from llama_index.core.evaluation import BaseEvaluator, EvaluationResult
+from llama_index.core.extractors import BaseExtractor
+from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
+from llama_index.core.memory.memory import BaseMemoryBlock
+from llama_index.core.node_parser import NodeParser, SentenceSplitter
+from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
+from llama_index.core.response_synthesizers import BaseSynthesizer
+from llama_index.core.schema import TextNode, TransformComponent
+from llama_index.core.tools import ToolMetadata
+from llama_index.core.types import BasePydanticProgram
+from pydantic import BaseModel
+
+from agenttape_core import CassetteMissError, UnrecordedConnectionWarning, use_cassette
+from agenttape_llamaindex import tape
+
+from .acceptance import FRAMEWORK_WARNINGS
+from .scripted import ScriptedLLM, World
+
+pytestmark = FRAMEWORK_WARNINGS
+
+
+class Outside:
+    """What the parts ask: a service, a model, or nothing but themselves."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.way = "service"
+        self.address: Any = None
+
+    def ask(self, question: str) -> str:
+        """Answer, with a number that no other answer has if anything is asked."""
+        if self.way == "service":
+            with socket.create_connection(self.address):
+                return f"{question} {self.world.reach('service')}"
+        if self.way == "model":
+            return str(ScriptedLLM(self.world).chat([ChatMessage(role="user", content=question)]))
+        return f"{question} computed"
+
+
+OUTSIDE = Outside()
+
+
+class Engine(BaseQueryEngine):
+    """An engine of a user."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def _get_prompt_modules(self) -> dict[str, Any]:
+        return {}
+
+    def _query(self, query_bundle: QueryBundle) -> Response:
+        return Response(OUTSIDE.ask(query_bundle.query_str))
+
+    async def _aquery(self, query_bundle: QueryBundle) -> Response:
+        return self._query(query_bundle)
+
+
+class Chat(BaseChatEngine):
+    """A chat engine of a user."""
+
+    @property
+    def chat_history(self) -> list[ChatMessage]:
+        return []
+
+    def reset(self) -> None:
+        pass
+
+    def chat(self, message: str, chat_history: Any = None) -> AgentChatResponse:
+        return AgentChatResponse(OUTSIDE.ask(message))
+
+    async def achat(self, message: str, chat_history: Any = None) -> AgentChatResponse:
+        return self.chat(message)
+
+    def stream_chat(self, message: str, chat_history: Any = None) -> Any:
+        raise NotImplementedError
+
+    async def astream_chat(self, message: str, chat_history: Any = None) -> Any:
+        raise NotImplementedError
+
+
+class Extractor(BaseExtractor):
+    """An extractor of a user."""
+
+    async def aextract(self, nodes: Any) -> list[dict[str, Any]]:
+        return [{"said": OUTSIDE.ask(node.text)} for node in nodes]
+
+
+class Transformation(TransformComponent):
+    """A transformation of a user."""
+
+    def __call__(self, nodes: Any, **_: Any) -> Any:
+        return [TextNode(id_=node.node_id, text=OUTSIDE.ask(node.text)) for node in nodes]
+
+
+class Parser(NodeParser):
+    """A node parser of a user."""
+
+    def _parse_nodes(self, nodes: Any, show_progress: bool = False, **_: Any) -> Any:
+        return [TextNode(id_=f"{node.node_id}-1", text=OUTSIDE.ask(node.text)) for node in nodes]
+
+
+class Synthesizer(BaseSynthesizer):
+    """A synthesizer of a user."""
+
+    def __init__(self) -> None:
+        super().__init__(llm=ScriptedLLM(World()))
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+    def get_response(self, query_str: str, text_chunks: Any, **_: Any) -> str:
+        return OUTSIDE.ask(query_str)
+
+    async def aget_response(self, query_str: str, text_chunks: Any, **_: Any) -> str:
+        return OUTSIDE.ask(query_str)
+
+
+class Selector(BaseSelector):
+    """A selector of a user."""
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+    def _select(self, choices: Any, query: QueryBundle) -> SelectorResult:
+        return SelectorResult(selections=[SingleSelection(index=0, reason=OUTSIDE.ask(query.query_str))])
+
+    async def _aselect(self, choices: Any, query: QueryBundle) -> SelectorResult:
+        return self._select(choices, query)
+
+
+class Questions(BaseQuestionGenerator):
+    """A question generator of a user."""
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+    def generate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
+        return [SubQuestion(sub_question=OUTSIDE.ask(query.query_str), tool_name=tools[0].name)]
+
+    async def agenerate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
+        return self.generate(tools, query)
+
+
+class Evaluator(BaseEvaluator):
+    """An evaluator of a user."""
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+    async def aevaluate(self, query: Any = None, response: Any = None, **_: Any) -> EvaluationResult:
+        return EvaluationResult(query=query, response=response, feedback=OUTSIDE.ask(query))
+
+
+class Said(BaseModel):
+    """A thing that was said."""
+
+    text: str
+
+
+class Program(BasePydanticProgram[Said]):
+    """A program of a user."""
+
+    @property
+    def output_cls(self) -> type[Said]:
+        return Said
+
+    def __call__(self, *, topic: str, **_: Any) -> Said:
+        return Said(text=OUTSIDE.ask(topic))
+
+
+class Rewrite(BaseQueryTransform):
+    """A query transform of a user."""
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+    def _run(self, query_bundle: QueryBundle, metadata: Any) -> QueryBundle:
+        return QueryBundle(OUTSIDE.ask(query_bundle.query_str))
+
+
+class Block(BaseMemoryBlock[str]):
+    """A memory block of a user."""
+
+    async def _aget(self, messages: Any = None, **_: Any) -> str:
+        return OUTSIDE.ask(str(messages[0].content))
+
+    async def _aput(self, messages: Any) -> None:
+        OUTSIDE.ask("put")
+
+
+def _node() -> TextNode:
+    return TextNode(id_="a", text="Oslo")
+
+
+def _hello() -> list[ChatMessage]:
+    return [ChatMessage(role="user", content="Oslo")]
+
+
+async def _query(engine: Any) -> Any:
+    return [str(engine.query("Oslo")), str(await engine.aquery("Rome"))]
+
+
+async def _chat(engine: Any) -> Any:
+    return [str(engine.chat("Oslo")), str(await engine.achat("Rome"))]
+
+
+async def _extract(extractor: Any) -> Any:
+    return [await extractor.aextract([_node()]), (await extractor.acall([_node()]))[0].metadata]
+
+
+async def _transform(transformation: Any) -> Any:
+    return [transformation([_node()])[0].text, (await transformation.acall([_node()]))[0].text]
+
+
+async def _parse(parser: Any) -> Any:
+    return [parser.get_nodes_from_documents([_node()])[0].text, (await parser.acall([_node()]))[0].text]
+
+
+async def _synthesize(synthesizer: Any) -> Any:
+    return [synthesizer.get_response("Oslo", ["a"]), await synthesizer.aget_response("Rome", ["a"])]
+
+
+async def _select(selector: Any) -> Any:
+    return [selector.select(["a", "b"], "Oslo"), await selector.aselect([ToolMetadata("b", name="a")], "Rome")]
+
+
+async def _generate(questions: Any) -> Any:
+    tools, query = [ToolMetadata("Finds.", name="find")], QueryBundle("Oslo")
+    return [questions.generate(tools, query), await questions.agenerate(tools, query)]
+
+
+async def _evaluate(evaluator: Any) -> Any:
+    return [await evaluator.aevaluate(query="Oslo", response="a"), await evaluator.aevaluate("Rome", "b")]
+
+
+async def _program(program: Any) -> Any:
+    return [program(topic="Oslo"), program(topic="Rome")]
+
+
+async def _rewrite(transform: Any) -> Any:
+    return [transform.run("Oslo").query_str, transform.run("Rome", {}).query_str]
+
+
+async def _remember(block: Any) -> Any:
+    return [await block.aget(_hello()), await block.aput(_hello())]
+
+
+PARTS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "query engine": (Engine, _query),
+    "chat engine": (Chat, _chat),
+    "extractor": (Extractor, _extract),
+    "transformation": (Transformation, _transform),
+    "node parser": (Parser, _parse),
+    "synthesizer": (Synthesizer, _synthesize),
+    "selector": (Selector, _select),
+    "question generator": (Questions, _generate),
+    "evaluator": (Evaluator, _evaluate),
+    "program": (Program, _program),
+    "query transform": (Rewrite, _rewrite),
+    "memory block": (lambda: Block(name="block"), _remember),
+}
+
+
+@pytest.fixture(autouse=True)
+def _outside() -> Iterator[None]:
+    OUTSIDE.__init__()  # type: ignore[misc]  # a new world
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        OUTSIDE.address = server.getsockname()
+        yield
+
+
+async def _recorded_and_replayed(kind: str, path: Path, *, ambient: bool) -> Any:
+    """Record and replay a part; return the session of the replay, which has reached nothing and has equal results."""
+    make, use = PARTS[kind]
+    with use_cassette(path, mode="all", ambient=ambient):
+        recorded = await use(make() if ambient else tape(make()))
+    OUTSIDE.world.gone = True
+    with use_cassette(path, ambient=ambient) as replay:
+        assert await use(make() if ambient else tape(make())) == recorded
+    assert OUTSIDE.world.trespasses == []
+    return replay
+
+
+@pytest.mark.parametrize("ambient", [True, False])
+@pytest.mark.parametrize("kind", PARTS)
+async def test_a_part_that_reaches_outside_is_served(kind: str, tmp_path: Path, *, ambient: bool) -> None:
+    """A class of a user that asks a service is recorded as one call, and nothing is asked on replay."""
+    replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", ambient=ambient)
+    assert len(OUTSIDE.world.reached) == 2
+    assert {(item.kind, item.acts[0].what) for item in replay.interactions} == {("call", "reached 127.0.0.1")}
+    assert len(replay.report.served) == 2
+
+
+@pytest.mark.parametrize("ambient", [True, False])
+@pytest.mark.parametrize("kind", PARTS)
+async def test_a_part_that_calls_others_runs(kind: str, tmp_path: Path, *, ambient: bool) -> None:
+    """A class of a user that works by a model is program, also taped: the calls inside are served."""
+    OUTSIDE.way = "model"
+    replay = await _recorded_and_replayed(kind, tmp_path / "c.yaml", ambient=ambient)
+    assert [(item.kind, item.name) for item in replay.interactions] == [("chat", "ScriptedLLM")] * 2
+
+
+@pytest.mark.parametrize("kind", PARTS)
+async def test_a_part_that_computes(kind: str, tmp_path: Path) -> None:
+    """A class of a user that only computes runs; what is taped by hand is never left out of the cassette."""
+    OUTSIDE.way = "itself"
+    assert (await _recorded_and_replayed(kind, tmp_path / "a.yaml", ambient=True)).interactions == []
+    taped = await _recorded_and_replayed(kind, tmp_path / "t.yaml", ambient=False)
+    assert {item.kind for item in taped.interactions} == {"call"}
+    assert taped.report.served
+
+
+def test_only_some_calls_reach_outside(tmp_path: Path) -> None:
+    """Of a class that reaches outside, a call that did not before runs again, and one that is new is a miss."""
+
+    def say(*questions: str) -> list[str]:
+        said = []
+        for question in questions:
+            OUTSIDE.way = "service" if question == "far" else "itself"
+            said.append(str(Engine().query(question)))
+        return said
+
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = say("near", "far", "later")
+    with use_cassette(path) as replay:
+        assert say("near", "far", "later") == recorded
+    assert [item.request["arguments"]["query_bundle"]["query_str"] for item in replay.interactions] == ["far", "later"]
+    with pytest.raises(CassetteMissError, match="no recording for call Engine"), use_cassette(path):
+        say("another")
+
+
+class Streaming(Engine):
+    """An engine whose answer is a stream that cannot be recorded."""
+
+    def _query(self, query_bundle: QueryBundle) -> Any:
+        return StreamingResponse(iter([OUTSIDE.ask(query_bundle.query_str)]))
+
+
+def test_an_answer_that_cannot_be_recorded_is_reported(tmp_path: Path) -> None:
+    """The recording goes on, and its report names what a replay cannot serve."""
+    with (
+        pytest.warns(UnrecordedConnectionWarning, match="reached 127.0.0.1"),
+        use_cassette(tmp_path / "c.yaml", mode="all") as session,
+    ):
+        assert "".join(Streaming().query("Oslo").response_gen) == "Oslo 1"
+    assert session.interactions == []
+
+
+class Both(Engine):
+    """An engine that asks a model, and then a service."""
+
+    def _query(self, query_bundle: QueryBundle) -> Response:
+        OUTSIDE.way = "model"
+        asked = OUTSIDE.ask(query_bundle.query_str)
+        OUTSIDE.way = "service"
+        return Response(OUTSIDE.ask(asked))
+
+
+def test_calls_inside_of_a_served_part_belong_to_it(tmp_path: Path) -> None:
+    """A model that such a part asks is recorded inside of it, and not missed on replay."""
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        recorded = str(Both().query("Oslo"))
+    with use_cassette(path) as replay:
+        assert str(Both().query("Oslo")) == recorded
+    assert {(item.kind, item.parent) for item in replay.interactions} == {("call", None), ("chat", 1)}
+    assert str(replay.report) == "1 served, 0 executed"
+
+
+def test_a_part_of_the_framework_is_program(tmp_path: Path) -> None:
+    """A class that derives from one of LlamaIndex's own that works by itself runs."""
+
+    class Splitter(SentenceSplitter):
+        def split_text_metadata_aware(self, text: str, metadata_str: str) -> list[str]:
+            return [OUTSIDE.ask(text)]
+
+    with (
+        pytest.warns(UnrecordedConnectionWarning, match="reached 127.0.0.1"),
+        use_cassette(tmp_path / "c.yaml", mode="all") as session,
+    ):
+        Splitter()([_node()])
+    assert session.interactions == []
