@@ -10,6 +10,8 @@ OPENAI := .venv-llamaindex-openai
 IMPORTS := .venv-imports
 # LangGraph's server.
 SERVERS := .venv-servers
+# Other people's tests.
+SUITES := .venv-suites
 NAMES := core langchain langgraph llamaindex
 SOURCES := $(patsubst %,packages/%/src,$(NAMES))
 # The integrations whose oldest and newest versions are tested in environments of their own.
@@ -28,7 +30,7 @@ OF := tests/core
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick oldest newest openai identical imports servers check lint types docs site bench viewer clean
+.PHONY: help demo test quick oldest newest openai identical imports servers suites check lint types docs site bench viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -99,6 +101,17 @@ $(SERVERS)/.ready: pyproject.toml $(wildcard packages/*/pyproject.toml)
 	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
 	$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-e 'packages/core[cli]' -e packages/langchain -e packages/langgraph --group servers
+	@touch $@
+
+suites: $(SUITES)/.ready ## Run other people's tests plainly, recorded and replayed. OF=workflows chooses.
+	$(SUITES)/bin/python tests/upstream/run.py $(filter-out tests/%,$(OF))
+
+$(SUITES)/.ready: pyproject.toml constraints.txt packages/core/pyproject.toml packages/llamaindex/pyproject.toml
+	$(PYTHON) -m venv $(SUITES)
+	$(SUITES)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
+	grep -v '^openai==' constraints.txt > $(SUITES)/constraints.txt
+	$(SUITES)/bin/python -m pip install --quiet --disable-pip-version-check -c $(SUITES)/constraints.txt \
+		-e packages/core -e packages/llamaindex --group suites
 	@touch $@
 
 check: lint types test ## All that gates a change: lint, types, import layers, docs, tests.

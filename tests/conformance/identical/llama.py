@@ -133,14 +133,15 @@ class Done(Event):
 class FanOut(Workflow):
     """Sends parts, works on several at once, and collects them."""
 
-    def __init__(self, world: Outside) -> None:
+    def __init__(self, world: Outside, parts: int = 6) -> None:
         super().__init__(timeout=30)
         self.llm = ScriptedLLM(world, wait=world.apause)
+        self.parts = parts
 
     @step
     async def begin(self, ctx: Context, ev: StartEvent) -> Part | None:
         """Send the parts."""
-        for n in range(6):
+        for n in range(self.parts):
             ctx.send_event(Part(n=n))
         return None
 
@@ -154,7 +155,7 @@ class FanOut(Workflow):
     @step
     async def join(self, ctx: Context, ev: Done) -> StopEvent | None:
         """Put the parts together, in the order in which they came."""
-        parts = ctx.collect_events(ev, [Done] * 6)
+        parts = ctx.collect_events(ev, [Done] * self.parts)
         if parts is None:
             return None
         return StopEvent(result=(await self.llm.acomplete(f"sum {[[part.n, part.said] for part in parts]}")).text)

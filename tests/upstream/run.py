@@ -1,0 +1,161 @@
+"""Run other people's suites plainly, recorded and replayed, and compare what passes: `make suites`.
+
+The tests are those in the source distributions of packages of LlamaIndex's world, in given versions. pip downloads
+them into the environment of the verb; they are never committed. Each test gets a cassette around it by a plugin. A
+test that passes plainly has to pass while it is recorded, and when that is replayed. Tests that fail plainly, as the
+packages that they were written for have moved on, are left out.
+
+    .venv-suites/bin/python tests/upstream/run.py [part of a suite's name]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCES = Path(sys.prefix) / "suites"
+PATIENCE = 900.0
+"""Seconds for one run of a suite."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite of tests in a source distribution.
+
+    Args:
+        package: The distribution.
+        version: Its version.
+        left_out: Paths below its root of tests that are left out, with the reason.
+        known: Tests that cannot be equal, with the reason.
+    """
+
+    package: str
+    version: str
+    left_out: Mapping[str, str]
+    known: Mapping[str, str]
+
+    def folder(self) -> Path:
+        """Return the folder of its source, downloaded if it is not there."""
+        stem = f"{self.package.replace('-', '_')}-{self.version}"
+        folder = SOURCES / stem
+        if not folder.is_dir():
+            SOURCES.mkdir(parents=True, exist_ok=True)
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+            subprocess.run(
+                [*pip, "--dest", str(SOURCES), f"{self.package}=={self.version}"], check=True, timeout=PATIENCE
+            )
+            with tarfile.open(SOURCES / f"{stem}.tar.gz") as archive:
+                archive.extractall(SOURCES, filter="data")
+        return folder
+
+
+MOVED_ON = "of a package that is no longer part of the distribution"
+SUITES = (
+    Suite(
+        "llama-index-workflows",
+        "2.10.3",
+        left_out=dict.fromkeys(
+            (
+                "tests/server",
+                "tests/client",
+                "tests/runtime",
+                "tests/protocol",
+                "tests/test_scripts.py",
+                "packages",
+            ),
+            MOVED_ON,
+        ),
+        known={},
+    ),
+    Suite("llama-index-instrumentation", "0.6.0", left_out={}, known={}),
+    Suite("openinference-instrumentation-llama-index", "4.6.1", left_out={}, known={}),
+    Suite(
+        "opentelemetry-instrumentation-llamaindex",
+        "0.62.4",
+        left_out={},
+        known=dict.fromkeys(
+            ("test_agents_and_tools", "test_agent_with_multiple_tools"),
+            "looks for spans of OpenAI's client, which is not called in a replay",
+        ),
+    ),
+)
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def outcomes(suite: Suite, mode: str | None) -> dict[str, str]:
+    """Run a suite, and return the outcomes of its tests by their ids.
+
+    Args:
+        suite: The suite.
+        mode: The mode of the cassettes; `None` for a plain run.
+    """
+    folder = suite.folder()
+    found = folder / "outcomes.json"
+    found.unlink(missing_ok=True)
+    options = [] if mode is None else [f"--cassette-mode={mode}"]
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "taped_suites"),
+            *("--continue-on-collection-errors", "--timeout=60", "-c", str(folder / "pyproject.toml")),
+            *(f"--ignore={folder / each}" for each in suite.left_out),
+            *options,
+            str(folder / "tests"),
+        ],
+        cwd=folder,
+        env={
+            **{name: value for name, value in os.environ.items() if not name.startswith(("AGENTTAPE_", "PYTEST_"))},
+            "PYTHONPATH": str(Path(__file__).parent),
+            "SUITES_OUTCOMES": str(found),
+            "SUITES_TAPED": "1" if mode else "",
+        },
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
+        check=False,
+    )
+    (folder / f"{mode or 'plain'}.log").write_text(ended.stdout + ended.stderr, encoding="utf-8")
+    if not found.is_file():
+        raise SystemExit(f"{suite.package} could not be run:\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}")
+    counted: dict[str, str] = json.loads(found.read_text(encoding="utf-8"))
+    return counted
+
+
+def compared(suite: Suite) -> list[str]:
+    """Print the row of a suite, and return the tests that pass plainly and not with cassettes, with the run."""
+    shutil.rmtree(suite.folder() / "cassettes", ignore_errors=True)
+    plain, recorded, replayed = (outcomes(suite, mode) for mode in (None, "all", "none"))
+    lost = [
+        f"{suite.package}: {test} passes plainly; {run}: {seen.get(test, 'not run')}"
+        for run, seen in (("recorded", recorded), ("replayed", replayed))
+        for test, outcome in plain.items()
+        if outcome in {"passed", "xfailed"} and seen.get(test) != outcome
+    ]
+    counts = [Counter(seen.values()) for seen in (plain, recorded, replayed)]
+    cells = [f"{count['passed']} + {count['xfailed']} xfailed, {count['failed']} failed" for count in counts]
+    say(f"| {suite.package} {suite.version} | {' | '.join(cells)} |")
+    return [each for each in lost if not any(known in each for known in suite.known)]
+
+
+def main(chosen: str) -> int:
+    """Compare the suites whose names have a text in them; return 1 if a test is lost."""
+    say("| suite | plain | recorded | replayed |\n|---|---|---|---|")
+    lost = [each for suite in SUITES if chosen in suite.package for each in compared(suite)]
+    say("\n".join(lost))
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else ""))
