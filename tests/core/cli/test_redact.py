@@ -192,7 +192,7 @@ def test_what_is_left_is_told(command: Any, folder: Path) -> None:
         number=1,
         kind="tool",
         name="mail",
-        address="to/ann@example.com",
+        address="to/ann@acme-mail.com",
         fingerprint="0" * 32,
         request={"arguments": chat},
         outcome=Outcome(status="returned"),
@@ -267,7 +267,7 @@ def _timing() -> Any:
 
 def test_a_text_with_a_pseudonym_in_it(command: Any, folder: Path) -> None:
     """A rule that takes in what was a pseudonym already is told: a session would make another pseudonym of it."""
-    record(folder / "mail.yaml", "write to ann@example.com now")
+    record(folder / "mail.yaml", "write to ann@acme-mail.com now")
     (folder / "pyproject.toml").write_text(
         "[tool.agenttape]\nredaction_rules = [{name = 'note', keys = ['content']}]\n"
     )

@@ -144,7 +144,7 @@ async def test_put_back(face: Face, service: Service) -> None:
     for mode in ("once", "none"):
         with use_cassette("c", mode=mode) as session:
             async with face.client() as client:
-                answer = await settled(client.post(service.url + "/echo", json={"to": "ann@example.com"}))
+                answer = await settled(client.post(service.url + "/echo", json={"to": "ann@acme-mail.com"}))
             sent.append(json.loads(answer.json()["body"]))
-    assert sent == [{"to": "ann@example.com"}] * 2
-    assert "ann@example.com" not in session.path.read_text()
+    assert sent == [{"to": "ann@acme-mail.com"}] * 2
+    assert "ann@acme-mail.com" not in session.path.read_text()

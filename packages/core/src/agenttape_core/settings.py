@@ -28,7 +28,7 @@ Pace = Literal["none", "recorded"] | float
 """The time that a replay takes for an answer: none, as long as it was recorded, or that times a number."""
 
 _PREFIX = "AGENTTAPE_"
-_LISTS = frozenset({"freeze", "egress", "live", "frozen", "through", "tags", "ignore"})
+_LISTS = frozenset({"freeze", "egress", "live", "frozen", "through", "tags", "ignore", "redaction_off"})
 _SEVERAL = _LISTS | {"match_on"}
 _PATHS = frozenset({"cassette_dir", "prices", "retirements"})
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
@@ -66,6 +66,8 @@ class Settings(BaseModel):
     redaction_key: str | None = None
     redaction_rules: tuple[Rule, ...] = ()
     """Rules for secrets of this project, beyond the built-in ones."""
+    redaction_off: tuple[str, ...] = ()
+    """The kinds of secrets that are not looked for."""
     prices: str | None = None
     """A JSON file with prices of models, in the place of list prices."""
     retirements: str | None = None
@@ -95,6 +97,15 @@ class Settings(BaseModel):
     @classmethod
     def _kinds(cls, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
         check_kinds(kinds)
+        return kinds
+
+    @field_validator("redaction_off")
+    @classmethod
+    def _redaction_kinds(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        if kinds:
+            from agenttape_core.redaction.known_kinds import check_kinds_of_secrets  # which loads all detectors
+
+            check_kinds_of_secrets(kinds)
         return kinds
 
     @property

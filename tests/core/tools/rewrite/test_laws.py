@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agenttape_core.matching import Canonicaliser, Ignored
 from agenttape_core.redaction import Redactor, Rule
-from agenttape_core.redaction.pseudonyms import MARK
+from agenttape_core.redaction.pseudonyms import may_hold
 from agenttape_core.schema import Interaction, Outcome
 from agenttape_core.tools.rewrite.replacing import Replacing
 from agenttape_core.tools.rewrite.values import Values, byte_forms
@@ -24,7 +24,7 @@ RULES = (
 )
 NO_PATHS = Ignored.of(())
 
-words = st.sampled_from(["Bluebird", "TICKET-12", "ann@example.com", "sk-proj-" + "a1B2" * 12, "rain", "Köln", '"'])
+words = st.sampled_from(["Bluebird", "TICKET-12", "ann@acme-mail.com", "sk-proj-" + "a1B2" * 12, "rain", "Köln", '"'])
 texts = st.lists(words, max_size=6).map(" ".join)
 """Words of rules and of detectors, none inside another."""
 keys = st.sampled_from(["content", "customerId", "note", "Bluebird"])
@@ -62,7 +62,7 @@ def test_a_later_rule_is_as_good_as_an_earlier_one(request: Any, value: Any) -> 
     before = recorded(Redactor(KEY), request, value)
     redactor = Redactor(KEY, rules=RULES)
     after = Replacing(redactor, NO_PATHS, Values((), redactor)).record(before)
-    is_merged = any(MARK in secret for secret in redactor.secrets)
+    is_merged = any(may_hold(secret) for secret in redactor.secrets)
     assert is_merged or after == recorded(Redactor(KEY, rules=RULES), request, value)
 
 

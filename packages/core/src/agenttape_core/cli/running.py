@@ -22,6 +22,7 @@ _SEVERAL = {
     "match_on": "A way to find a recording: exact, request, address or ordered; tried in turn.",
     "ignore": "A path in requests to ignore, such as arguments.now.",
     "freeze": "A part of the world to freeze: clock, clock:ticking, uuid, random, numpy, env.",
+    "redaction_off": "A kind of secret to keep as it is, such as email.",
     "egress": "A host that may be reached, or loopback.",
 }
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import TypeVar
 
-from agenttape_core.redaction import PSEUDONYM
+from agenttape_core.redaction.recognition import holds_pseudonym
 
 Key = TypeVar("Key", str, bytes)
 
@@ -86,7 +86,7 @@ class Environment:
             if name in self._recorded:
                 recorded = self._recorded[name]
                 # What a pseudonym stands for is not in the cassette; whoever has a secret of that name uses it.
-                hidden = live is not None and recorded is not None and PSEUDONYM.search(recorded) is not None
+                hidden = live is not None and holds_pseudonym(recorded, name)
                 return live if hidden else recorded
             if self._learns and _is_text(name) and _is_text(live or ""):
                 return self._learned.setdefault(name, live)

@@ -14,6 +14,7 @@ from agenttape_core.matching import (
     recorded_request,
 )
 from agenttape_core.redaction import Redactor
+from agenttape_core.redaction.recognition import holds_pseudonym
 from agenttape_core.session import Crossed, why_not_run
 from agenttape_core.storage import Cassette, Location, write_cassette
 
@@ -29,6 +30,7 @@ __all__ = [
     "Way",
     "deriving",
     "differences",
+    "holds_pseudonym",
     "project_settings",
     "rank_name",
     "recorded_request",

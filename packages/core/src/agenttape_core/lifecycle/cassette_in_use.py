@@ -13,6 +13,7 @@ from agenttape_core.lifecycle.missing import missing_integration
 from agenttape_core.lifecycle.open_session import Opened
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.surroundings import Surroundings
+from agenttape_core.lifecycle.unrestored import note_of_unrestored
 from agenttape_core.session import Session
 from agenttape_core.settings import Settings
 
@@ -100,6 +101,8 @@ class CassetteInUse:
         halt = halt_in(error)
         if halt is not None and halt is not error:
             raise self.session.failure or halt from error
+        if isinstance(error, Exception) and self.session.is_replay and (note := note_of_unrestored(self.session)):
+            error.add_note(f"AgentTape: {note}")
         failed = [failure for failure in (self.session.failure, self._problem) if not _is_same(failure, error)]
         for failure in failed:
             if failure is not None and (error is None or _gives_way(error)):

@@ -33,6 +33,7 @@ def redactor_for(
     *,
     key: str | None = None,
     places: Mapping[str, str] | None = None,
+    writes: bool = False,
 ) -> Redactor:
     """Return the redactor of a session: with the key of its cassette, so that equal secrets stay equal.
 
@@ -43,6 +44,8 @@ def redactor_for(
         settings: The settings of the project, with its rules and the key from the environment.
         key: The key that keeps pseudonyms equal to earlier ones; a key from the environment wins over it.
         places: Paths that are others in each run, by name.
+        writes: Whether the session may write what is not in the cassette yet. Then the cassette, which may be a
+            stranger's, does not decide on what is not looked for.
 
     Raises:
         ConfigurationError: If the cassette was recorded with a key or rules that are not given now.
@@ -51,6 +54,7 @@ def redactor_for(
     if not isinstance(redact, bool | list | tuple) or not all(isinstance(rule, Rule) for rule in own):
         raise ConfigurationError(f"redact={redact!r}: expected True, False or a list of agenttape_core.Rule")
     named = {rule.name for rule in own}
+    off: Sequence[str] = settings.redaction_off
     project = [rule for rule in settings.redaction_rules if rule.name not in named]
     rules = (*project, *own) if redact is not False else ()
     key = settings.redaction_key or key
@@ -68,7 +72,22 @@ def redactor_for(
                 "  set AGENTTAPE_REDACTION_KEY to the key it was recorded with"
             )
         key = prior.redaction.key or key
-    return Redactor(key or new_key(), rules=rules, enabled=redact is not False, places=places or {})
+        off = _off_as(path, prior, off, writes=writes)
+    forms = prior is None or prior.redaction.forms
+    return Redactor(
+        key or new_key(), rules=rules, enabled=redact is not False, places=places or {}, off=off, forms=forms
+    )
+
+
+def _off_as(path: Location, prior: Header, off: Sequence[str], *, writes: bool) -> Sequence[str]:
+    """Return the kinds that were not looked for when a cassette was recorded: its requests match only so."""
+    more = set(prior.redaction.off) - set(off)
+    if more and writes:
+        raise ConfigurationError(
+            f"{path} was recorded without looking for {sorted(more)}, and this session, which may add to it, does so\n"
+            f"  set redaction_off = {sorted(prior.redaction.off)} as then, or record all of it anew"
+        )
+    return prior.redaction.off
 
 
 def new_header(
@@ -107,6 +126,8 @@ def new_header(
         redaction=Redaction(
             key=None if redactor.key == settings.redaction_key else redactor.key,
             rules=[rule.name for rule in redactor.rules],
+            off=sorted(redactor.off),
+            forms=redactor.forms,
         ),
         volatile=Volatile(
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),

@@ -132,7 +132,8 @@ def prepare(request: SessionRequest) -> Prepared:
     prior = cassette.preface if cassette is not None else None
     key = prior.redaction.key if prior is not None else request.key
     matched = prior if policy.serves else None
-    redactor = redactor_for(path, matched, request.redact, settings, key=key, places=request.places)
+    writes = not policy.offline or request.derivation is not None
+    redactor = redactor_for(path, matched, request.redact, settings, key=key, places=request.places, writes=writes)
     header = new_header(path, prior, settings, redactor, replaces=policy.replaces, clock=request.clock)
     return Prepared(request, settings, path, cassette, is_broken, policy, redactor, header, perf_counter())
 

@@ -158,7 +158,9 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             was recorded with.
         freeze: The parts of the world to keep as they were recorded: `clock` or `clock:ticking`, `uuid`, `random`,
             `numpy`, `env`. A replay freezes what its cassette names.
-        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are. A rule named like a kind of
+            secret takes the place of our detector.
+        redaction_off: Kinds of secrets that are kept as they are, such as `email`.
         egress: Hosts that a replay may still reach; also the words `loopback` and `subprocess`.
         ambient: Whether frameworks tape every model and tool; if not, only taped objects take part.
         tags: Words for the header.
@@ -199,6 +201,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         prove: Prove | None = None,
         freeze: Collection[str] | None = None,
         redact: bool | Sequence[Rule] = True,
+        redaction_off: Collection[str] | None = None,
         egress: Collection[str] | None = None,
         ambient: bool = True,
         tags: Sequence[str] | None = None,
@@ -226,6 +229,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "http": http,
             "prove": prove,
             "freeze": freeze,
+            "redaction_off": redaction_off,
             "egress": egress,
             "tags": tags,
         }

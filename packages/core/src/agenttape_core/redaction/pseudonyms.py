@@ -1,31 +1,54 @@
-"""The pseudonyms that stand in the place of secrets.
+"""The pseudonyms that stand in the place of secrets; decision 0027 has their grammar.
 
-A pseudonym is `[REDACTED:<kind>:<8 hex>]`. The hex digits are the first 32 bits of an HMAC-SHA256 (RFC 2104) of the
-secret, so equal secrets stay equal within one key, and two tapes with two keys cannot be joined on them.
+One in brackets is `[REDACTED:<kind>:<8 hex>]`. The hex digits are the first 32 bits of an HMAC-SHA256 (RFC 2104) of
+the secret, so equal secrets stay equal within one key, and two tapes with two keys cannot be joined on them. One with
+a form is made of such a digest, too: see `forms`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import re
 import secrets
 import threading
+from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
 from agenttape_core.redaction.detection.kinds import NUMBER
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.forms import EMAIL, MAIL_MARK
+
+if TYPE_CHECKING:
+    from agenttape_core.redaction.forms import Form
 
 MARK = "[REDACTED:"
-PSEUDONYM = re.compile(r"\[REDACTED:(?P<kind>[a-z0-9_-]{1,32}):(?P<digest>[0-9a-f]{8})\]")
-"""One pseudonym; the groups are `kind` and `digest`."""
+PSEUDONYM = re.compile(
+    r"(?:\[REDACTED:(?=[a-z0-9_-]{1,32}:[0-9a-f]{8}\])|redacted-(?=email-[0-9a-f]{8}(?:@|%40|\\{1,4}u0040)example\.com))"
+    r"(?P<kind>[a-z0-9_-]{1,32}?)[:-](?P<digest>[0-9a-f]{8})(?:\]|(?:@|%40|\\{1,4}u0040)example\.com)"
+)
+"""One pseudonym that tells its kind, in brackets or an e-mail address; the groups are `kind` and `digest`."""
 
 _QUOTED_NUMBER = Lazy(r"""(?P<quote>\\{0,7}["'])(?P<name>\[REDACTED:number:[0-9a-f]{8}\])(?P=quote)""")
+_ESCAPED = Lazy(r'["\\\x00-\x1f\x7f-\U0010ffff]')
+_ARMOUR = Lazy(
+    r"(?P<head>-----BEGIN [A-Z0-9 ]{1,50}-----)(?P<break>\\*r\\*n|\\*n|\r?\n)(?P<body>[^-]+?)(?P=break)"
+    r"(?P<tail>-----END [A-Z0-9 ]{1,50}-----(?:\\{1,4}[nrt]|\s)*)",
+)
+_BREAK_BEFORE = Lazy(r"-----(?P<break>\\*r\\*n|\\*n|\r?\n)\Z")
+_LONGEST_BREAK = 24
+PEM = "pem"
 
 
 def new_key() -> str:
     """Make a key for the pseudonyms of one cassette: 32 random bytes as hex."""
     return secrets.token_hex(32)
+
+
+def may_hold(text: str) -> bool:
+    """Return True if a text may hold a pseudonym that tells its kind."""
+    return MARK in text or MAIL_MARK in text
 
 
 class Pseudonyms:
@@ -38,37 +61,79 @@ class Pseudonyms:
     def __init__(self, key: str) -> None:
         self._key = key.encode("utf-8", "surrogatepass")
         self._known: dict[str, str | None] = {}
+        self._escaped: dict[str, str] = {}
+        self._formed: dict[tuple[str, str, str], str | None] = {}
+        self._exact: set[str] = set()
         self._encoded: dict[str, str | None] = {}
         self._lock = threading.Lock()
 
     @property
     def any_known(self) -> bool:
         """True if any secret was seen at all."""
-        return bool(self._known)
+        return bool(self._known or self._formed)
+
+    @property
+    def any_formed(self) -> bool:
+        """True if a secret was seen whose pseudonym does not tell its kind."""
+        return bool(self._formed)
 
     @property
     def secrets(self) -> frozenset[str]:
         """All secrets that a pseudonym was made of, and that have it for themselves."""
         with self._lock:
-            return frozenset(secret for secret in self._known.values() if secret is not None)
+            return frozenset(secret for secret in self._known.values() if secret is not None) | self._exact
 
     def make(self, kind: str, secret: str, *, named: str | None = None) -> str:
-        """Return the pseudonym of a secret, and remember the pair.
+        """Return the pseudonym of a secret in brackets, and remember the pair.
 
         Args:
             kind: Its kind.
             secret: The secret.
             named: The text that is hashed in its place, for one that is another in each run.
         """
-        digest = hmac.new(
-            self._key, (secret if named is None else named).encode("utf-8", "surrogatepass"), hashlib.sha256
-        )
-        name = f"{MARK}{kind}:{digest.hexdigest()[:8]}]"
+        name = self._bracket(kind, secret if named is None else named)
         with self._lock:
             # Of two secrets with one pseudonym neither may be put back: a wrong secret is worse than none.
             if self._known.setdefault(name, secret) != secret:
                 self._known[name] = None
+            if named is None and _ESCAPED.search(secret):
+                for other in _other_writings(secret):
+                    self._escaped[self._bracket(kind, other)] = other
         return name
+
+    def make_armoured(self, secret: str) -> str | None:
+        r"""Return a key in PEM armour with a pseudonym in the place of what is in it; `None` if it has another form.
+
+        What is in it has the same pseudonym whether its lines end with a line break or with `\\n`, as JSON writes one.
+        """
+        found = _ARMOUR.fullmatch(secret)
+        body = found["body"].replace(found["break"], "\n") if found else ""
+        if not found or body.replace("\n", found["break"]) != found["body"] or "\\" in body:
+            return None
+        return f"{found['head']}{found['break']}{self.make(PEM, body)}{found['break']}{found['tail']}"
+
+    def make_formed(self, form: Form, secret: str) -> str:
+        """Return the pseudonym of a secret in its form, and remember the pair. A pseudonym stays as it is."""
+        reading = form.read(secret)
+        assert reading is not None
+        if form.is_pseudonym(reading.essence):
+            return secret
+        made = form.made(reading.essence, self._digest(f"{form.kind}:{reading.essence}"))
+        others = form.styles(reading.exact)
+        with self._lock:
+            self._exact.add(secret)
+            for style, exact in {**others, reading.style: reading.exact}.items():
+                place = (form.kind, made, style)
+                if self._formed.setdefault(place, exact) != exact:
+                    self._formed[place] = None
+        return reading.write(made)
+
+    def note_plain(self, form: Form, text: str) -> None:
+        """Note that the run itself holds a value that looks like a pseudonym: no secret is put in its place."""
+        reading = form.read(text)
+        if reading is not None:
+            with self._lock:
+                self._formed[form.kind, reading.essence, reading.style] = None
 
     def note_encoded(self, redacted: str, original: str) -> None:
         """Remember what redacted base64 stands for, to the last padding."""
@@ -76,30 +141,75 @@ class Pseudonyms:
             if self._encoded.setdefault(redacted, original) != original:
                 self._encoded[redacted] = None
 
+    def original(self, form: Form, text: str) -> str | None:
+        """Return the secret that a pseudonym with a form stands for, written as it is; `None` if it is not known."""
+        reading = form.read(text)
+        if reading is None or not form.is_pseudonym(reading.essence):
+            return None
+        exact = self._formed.get((form.kind, reading.essence, reading.style))
+        return None if exact is None else reading.put_back(exact)
+
     def restore(self, text: str) -> str:
-        """Replace each known pseudonym in a text by its secret."""
-        if not self._known:
+        """Replace each known pseudonym that tells its kind, in a text, by its secret."""
+        if not self.any_known:
             return text
         if has_pseudonym(text):
             text = self._restore_encoded(text)
-        if MARK not in text:
+        if not may_hold(text):
             return text
-        text = _QUOTED_NUMBER.sub(lambda found: self._secret(found["name"], found[0]), text)
-        return PSEUDONYM.sub(lambda found: self._secret(found[0], found[0]), text)
+        text = _QUOTED_NUMBER.sub(lambda found: self._secret(found["name"]) or found[0], text)
+        return PSEUDONYM.sub(self._told, text)
 
     def number(self, text: str) -> int | float | None:
-        """Return the number that a whole string stands for, if it is the pseudonym of one."""
+        """Return the number that a whole string stands for, if it is the pseudonym of one in brackets."""
         found = PSEUDONYM.fullmatch(text)
         secret = self._known.get(text) if found and found["kind"] == NUMBER else None
+        return None if secret is None else number_of(secret)
+
+    def _told(self, found: re.Match[str]) -> str:
+        if not found[0].startswith(MARK):
+            return self.original(EMAIL, found[0]) or found[0]
+        secret = self._secret(found[0])
         if secret is None:
-            return None
-        return float(secret) if set(secret) & set(".eEn") else int(secret)
+            return found[0]
+        if found["kind"] == PEM:
+            before = found.string[max(0, found.start() - _LONGEST_BREAK) : found.start()]
+            line_break = _BREAK_BEFORE.search(before)
+            return secret.replace("\n", line_break["break"]) if line_break else secret
+        return secret
 
     def _restore_encoded(self, text: str) -> str:
         for redacted, original in list(self._encoded.items()):
             text = text if original is None else text.replace(redacted, original)
         return sub_encoded(text, self.restore)
 
-    def _secret(self, name: str, otherwise: str) -> str:
-        secret = self._known.get(name)
-        return otherwise if secret is None else secret
+    def _secret(self, name: str) -> str | None:
+        return self._known[name] if name in self._known else self._escaped.get(name)
+
+    def _bracket(self, kind: str, text: str) -> str:
+        return f"{MARK}{kind}:{self._digest(text)[:4].hex()}]"
+
+    def _digest(self, text: str) -> bytes:
+        return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
+
+
+def number_of(text: str) -> int | float:
+    """Return the number that `repr` has written."""
+    return float(text) if set(text) & set(".eEn") else int(text)
+
+
+def _other_writings(secret: str) -> list[str]:
+    """Return a secret as JSON writes it inside of a string, once and twice, and what it is if JSON has written it."""
+    found: list[str] = []
+    for ascii_only in (True, False):
+        text = secret
+        for _ in range(2):
+            text = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+            found.append(text)
+    if "\\" in secret:
+        try:
+            inner = json.loads(f'"{secret}"')
+        except ValueError:
+            return found
+        found.append(inner)
+    return found

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenttape_core.redaction.pseudonyms import Pseudonyms
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.text_redactor import TextRedactor
-from agenttape_core.redaction.walk import redact_value, rehydrate_value
+from agenttape_core.redaction.walk import redact_value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from agenttape_core.redaction.rules import Rule
     from agenttape_core.schema import Plain
 
 
@@ -23,6 +25,8 @@ class Redactor(TextRedactor):
         rules: The user's own rules, in addition to the built-in detectors.
         enabled: Whether anything is redacted at all.
         places: Paths that are others in each run, by name.
+        off: Kinds that the detectors do not look for.
+        forms: Whether pseudonyms have the form of what they stand for; those of older cassettes are all in brackets.
     """
 
     def value(self, plain: Plain) -> Plain:
@@ -42,13 +46,20 @@ class Redactor(TextRedactor):
 
         A pseudonym that it has not made stays. The very same object is returned when there is none.
         """
-        return rehydrate_value(plain, self._pseudonyms) if self._pseudonyms.any_known else plain
+        return redact_value(plain, self._rehydrator) if self._pseudonyms.any_known else plain
+
+    def rehydrate_chunks(self, chunks: Sequence[Plain]) -> Iterator[Plain]:
+        """Yield the chunks of a stream with their secrets, each when its reader comes to it."""
+        if self._pseudonyms.any_formed and len(chunks) > 1:
+            chunks = redact_chunks(list(chunks), self._rehydrator)  # what is a secret may be said in an earlier chunk
+        return map(self.rehydrate, chunks)
+
+    def with_rules(self, rules: Sequence[Rule]) -> Redactor:
+        """Return a redactor that has seen nothing yet, with other rules and the same key."""
+        return Redactor(self.key, rules=rules, enabled=self.enabled, places=self.places, off=self.off, forms=self.forms)
 
     def with_places(self, plain: Plain) -> Plain:
         """Return plain data with the paths of this run in the place of their pseudonyms, and all secrets replaced."""
         if not (self.enabled and self.places):
             return plain
-        only = Pseudonyms(self.key)
-        for name, path in self.places.items():
-            only.make(name, path, named=name)
-        return rehydrate_value(plain, only)
+        return Redactor(self.key, places=self.places).rehydrate(plain)

@@ -17,7 +17,7 @@ from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.views import LONG, View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from agenttape_core.redaction.detection.detector import Detector
     from agenttape_core.redaction.rules import Rule
@@ -52,11 +52,16 @@ class Scanner:
     Args:
         rules: The user's own rules. They come before the detectors.
         holds_secret: Whether a text that was decoded from base64 holds a secret.
+        is_spared: Whether a detector's finding of some kind, which is given with its text, is no secret here.
     """
 
-    def __init__(self, rules: Sequence[Rule], holds_secret: Callable[[str], bool]) -> None:
+    def __init__(
+        self, rules: Sequence[Rule], holds_secret: Callable[[str], bool], is_spared: Callable[[str, str], bool]
+    ) -> None:
         self._holds_secret = holds_secret
+        self._is_spared = is_spared
         self._rules = [rule for rule in rules if rule.pattern is not None or rule.literal is not None]
+        self._own = {rule.name for rule in rules if rule.keys}
         self.names = Names({words: rule.name for rule in rules for words in rule.key_words})
 
     def find(self, text: str, *, strict: bool = False) -> list[Finding]:
@@ -68,28 +73,43 @@ class Scanner:
         """
         normal = normalised(text)
         view = View(normal)
-        found = list(self._found(view, strict=strict))
+        found = list(self._found(text, view, strict=strict))
         if self._rules and normal.text != text:
             found[:0] = self._ruled(View(Normal(text)))  # what a rule spells is meant as it stands, too
         return without_overlaps(found) if found else found
 
-    def _found(self, view: View, *, strict: bool) -> Iterator[Finding]:
+    def _found(self, text: str, view: View, *, strict: bool) -> Iterator[Finding]:
         yield from self._ruled(view)
         if len(view.text) < _SHORTEST:
             return
+        yield from self._unspared(text, self._by_form(view, strict=strict))
+        if not strict:
+            named = list(self._by_name(view))
+            yield from (finding for finding in named if finding.kind in self._own)  # the user's word is never spared
+            yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own))
+            yield from self._unspared(text, find_handed_over(view))
+            if len(view.text) >= LONG:
+                yield from self._encoded(view)
+
+    def _unspared(self, text: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+        for finding in findings:
+            if not self._is_spared(finding.kind, text[finding.start : finding.end]):
+                yield finding
+
+    def _by_form(self, view: View, *, strict: bool) -> Iterator[Finding]:
         if len(view.text) >= LONG:
             yield from _provider_keys(view)
             yield from find_pem(view)
-        if not strict:
-            yield from find_schemes(view)
-            yield from find_numbers(view)
-            if b"@" in view.raw or b"%40" in view.raw:
-                yield from find_url_passwords(view)
-                yield from find_emails(view)
-            yield from find_assignments(view, self.names)
-            yield from find_handed_over(view)
-            if len(view.text) >= LONG:
-                yield from self._encoded(view)
+        if strict:
+            return
+        yield from find_schemes(view)
+        yield from find_numbers(view)
+        if b"@" in view.raw or b"%40" in view.raw or rb"\u0040" in view.raw:
+            yield from find_url_passwords(view)
+            yield from find_emails(view)
+
+    def _by_name(self, view: View) -> Iterator[Finding]:
+        yield from find_assignments(view, self.names)
 
     def _ruled(self, view: View) -> Iterator[Finding]:
         for rule in self._rules:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.detection.data import BYTES, Data
 from agenttape_core.redaction.detection.spans import Span, render
-from agenttape_core.redaction.walk import denied_kind, redact_denied, redact_whole
+from agenttape_core.redaction.walk import denied_kind, redact_denied
 from agenttape_core.schema.plain import Path, place_below_tag, place_in_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agenttape_core.redaction.text_redactor import TextRedactor
+    from agenttape_core.redaction.walk import Replacer
     from agenttape_core.schema import Plain
 
 _BYTES = "bytes"
@@ -29,7 +29,7 @@ _MIN_REPEATED = 8
 class _Texts:
     """The strings of all chunks by their path, in order; then what replaces them."""
 
-    def __init__(self, redactor: TextRedactor) -> None:
+    def __init__(self, redactor: Replacer) -> None:
         self._redactor = redactor
         self._pieces: dict[tuple[Path, str | None], list[str]] = {}
         self._replaced: dict[tuple[Path, str | None], Iterator[str]] = {}
@@ -51,7 +51,7 @@ class _Texts:
         return changed
 
 
-def redact_chunks(chunks: list[Plain], redactor: TextRedactor) -> list[Plain]:
+def redact_chunks(chunks: list[Plain], redactor: Replacer) -> list[Plain]:
     """Return redacted chunks; see `Redactor.chunks`."""
     texts = _Texts(redactor)
     walked = [_walk(chunk, (), None, texts.note, redactor) for chunk in chunks]
@@ -61,7 +61,7 @@ def redact_chunks(chunks: list[Plain], redactor: TextRedactor) -> list[Plain]:
     return [_walk(chunk, (), None, texts.replaced, redactor) for chunk in chunks]
 
 
-def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: TextRedactor) -> Plain:
+def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Replacer) -> Plain:
     if isinstance(plain, str):
         return on_text(path, kind, plain)
     if isinstance(plain, list):
@@ -84,7 +84,7 @@ def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Te
     }
 
 
-def _redact_pieces(pieces: list[str], kind: str | None, redactor: TextRedactor) -> list[str]:
+def _redact_pieces(pieces: list[str], kind: str | None, redactor: Replacer) -> list[str]:
     if kind == _BYTES:
         return _redact_bytes(pieces, redactor)
     if kind:
@@ -99,7 +99,7 @@ def _redact_pieces(pieces: list[str], kind: str | None, redactor: TextRedactor) 
     return list(_cut(whole, spans, pieces)) if spans else pieces
 
 
-def _redact_bytes(pieces: list[str], redactor: TextRedactor) -> list[str]:
+def _redact_bytes(pieces: list[str], redactor: Replacer) -> list[str]:
     """Redact bytes, given as one character per byte: a border may be inside a character."""
     whole = "".join(pieces)
     data = Data.of_bytes(whole.encode("latin-1"))
@@ -121,11 +121,11 @@ def _cut(whole: str, spans: list[Span], pieces: list[str]) -> Iterator[str]:
         start += len(piece)
 
 
-def _redact_denied_pieces(pieces: list[str], kind: str, redactor: TextRedactor) -> list[str]:
+def _redact_denied_pieces(pieces: list[str], kind: str, redactor: Replacer) -> list[str]:
     if len(set(pieces)) == 1:
-        return [redact_whole(piece, kind, redactor) for piece in pieces]
+        return [redactor.whole(piece, kind) for piece in pieces]
     whole = "".join(pieces)
-    redacted = redact_whole(whole, kind, redactor)
+    redacted = redactor.whole(whole, kind)
     if redacted == whole:
         return pieces
     first = next(number for number, piece in enumerate(pieces) if piece)

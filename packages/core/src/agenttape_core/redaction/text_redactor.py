@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.detection.data import Data
 from agenttape_core.redaction.detection.encoded import decode, encode_like
-from agenttape_core.redaction.detection.kinds import BASE64
+from agenttape_core.redaction.detection.kinds import BASE64, NUMBER, SECRET
+from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import demand_of
 from agenttape_core.redaction.detection.spans import Span, render
+from agenttape_core.redaction.detection.values import is_placeholder
+from agenttape_core.redaction.forms import form_of, is_example, is_pseudonym
 from agenttape_core.redaction.memo import Memo
-from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms
+from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms, may_hold, number_of
+from agenttape_core.redaction.rehydration import Rehydrator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.rules import Rule
@@ -24,6 +28,11 @@ if TYPE_CHECKING:
 
 _MAX_KEYS = 10_000
 _NO_PLACES: Mapping[str, str] = MappingProxyType({})
+_SCHEMES = frozenset({"", "bearer", "basic", "token", "digest", "apikey", "negotiate"})
+_ARMOUR = "-----BEGIN "
+_AROUND = Lazy(r"-----(?:BEGIN|END) [A-Z0-9 ]{1,50}-----|\\{1,4}[nrt]")
+"""What may stand around the one secret of a value: PEM armour, and line breaks as JSON writes them."""
+_TYPED = frozenset({"$str", "$uuid", "$decimal"})
 _UNCHANGED = ""
 """Stands in the memory for a text without secrets: the caller gets its own text back, not one that only equals it."""
 
@@ -39,14 +48,29 @@ class TextRedactor:
         enabled: Whether anything is redacted at all.
         places: Paths that are others in each run, by a name of at most 32 of `a-z`, `0-9`, `_` and `-`. Each has a
             pseudonym of its name, so that it is the same for all runs, and answers get the path of this run.
+        off: Kinds that the detectors do not look for.
+        forms: Whether pseudonyms have the form of what they stand for. Without, as older cassettes have it, all are
+            in brackets, and examples are secrets.
     """
 
     def __init__(
-        self, key: str, *, rules: Sequence[Rule] = (), enabled: bool = True, places: Mapping[str, str] = _NO_PLACES
+        self,
+        key: str,
+        *,
+        rules: Sequence[Rule] = (),
+        enabled: bool = True,
+        places: Mapping[str, str] = _NO_PLACES,
+        off: Collection[str] = (),
+        forms: bool = True,
     ) -> None:
         self.key = key
         self.rules = tuple(rules)
         self.enabled = enabled
+        self.off = frozenset(off)
+        self.forms = forms
+        # A rule of the user's takes the place of a detector, but not of all that names give away.
+        replaced = {rule.name for rule in rules} - {SECRET, NUMBER, BASE64} if forms else set()
+        self._unsearched = self.off | replaced
         self._pseudonyms = Pseudonyms(key)
         self.places = places
         for name, path in places.items() if enabled else ():
@@ -61,12 +85,23 @@ class TextRedactor:
         from agenttape_core.redaction.scanner import Scanner
 
         if not self.places:
-            return Scanner(self.rules, self.contains_secret)
+            return Scanner(self.rules, self.contains_secret, self._is_spared)
         from agenttape_core.redaction.rules import Rule
 
         longest_first = sorted(self.places.items(), key=lambda place: -len(place[1]))
         places = [Rule(name, pattern=rf"{re.escape(path)}(?![\w-])") for name, path in longest_first]
-        return Scanner((*self.rules, *places), self.contains_secret)
+        return Scanner((*self.rules, *places), self.contains_secret, self._is_spared)
+
+    @cached_property
+    def _rehydrator(self) -> Rehydrator:
+        from agenttape_core.redaction.scanner import Scanner
+
+        def spans(text: str, strict: bool, replacement: Callable[[Finding, str], str]) -> list[Span]:
+            return _changed(_found(scanner, text, replacement, strict=strict), text)
+
+        rehydrator = Rehydrator(self._pseudonyms, spans, self._denied)
+        scanner = Scanner(self.rules, rehydrator.contains_secret, lambda kind, _: kind in self._unsearched)
+        return rehydrator
 
     def text(self, text: str) -> str:
         """Return a text with a pseudonym in the place of each secret; the same object when there is none.
@@ -103,54 +138,127 @@ class TextRedactor:
 
     def kind_of(self, name: str) -> str | None:
         """Return the kind of all values under a name, or `None` if the name is not denied."""
-        kind = self._scanner.names.kind_of(name)
+        kind = self._denied(name)
         # The key `value` is judged by its neighbours, a suspicious one by its value; see `walk.denied_kind`.
         harmless = kind is None and name != "value" and demand_of(name) is None
         if harmless and len(self.harmless_keys) < _MAX_KEYS and self.text(name) is name:
             self.harmless_keys.add(name)
         return kind
 
+    def _denied(self, name: str) -> str | None:
+        kind = self._scanner.names.kind_of(name)
+        return None if kind == SECRET and SECRET in self.off else kind
+
     def pseudonym(self, kind: str, secret: str) -> str:
-        """Return the pseudonym of a secret."""
+        """Return the pseudonym of a secret; one in a form is another pseudonym's own, and stays."""
+        form = form_of(kind, secret) if self.forms else None
+        if form is not None:
+            return self._pseudonyms.make_formed(form, secret)
+        if self.forms and secret.startswith(_ARMOUR):
+            if not _AROUND.sub("", secret).strip():
+                return secret  # the pseudonym inside was found before
+            if armoured := self._pseudonyms.make_armoured(secret):
+                return armoured
         return self._pseudonyms.make(kind, secret)
+
+    def whole(self, text: str, kind: str) -> str:
+        """Return the pseudonym of a string of which the name says that it is secret, unless it is a placeholder.
+
+        What a detector finds in it keeps its own kind, if it is all there is but for an authentication scheme: a key
+        has one pseudonym, whether it stands in a header or in a sentence.
+        """
+        if is_placeholder(text):
+            return text
+        if kind in self.off or self._all_found(text):
+            return self.text(text)
+        return self.pseudonym(kind, text)
+
+    def number(self, number: float) -> Any:
+        """Return the pseudonym of a number that stands under a denied name."""
+        if NUMBER in self.off:
+            return number
+        text = repr(number)
+        made = self.pseudonym(NUMBER, text)
+        return made if not self.forms or made.startswith(MARK) else number if made == text else number_of(made)
+
+    def scalar(self, tag: str, body: str, kind: str) -> Any:
+        """Return the pseudonym of a typed value that stands under a denied name: typed, where its type has a form."""
+        if kind in self.off:
+            return {tag: body}
+        made = self.pseudonym(NUMBER if tag == "$decimal" else kind, body)
+        return {tag: made} if self.forms and tag in _TYPED and not made.startswith(MARK) else made
 
     def spans(self, text: str, *, strict: bool = False) -> list[Span]:
         """Return what is replaced in a text, in order.
-
-        The parts between pseudonyms are looked at one by one, those that a new pseudonym splits off included: what
-        is left over holds nothing more to find, which is why doing it twice changes nothing.
 
         Args:
             text: The text.
             strict: Only the user's rules and secrets with a form of their own; for data that is not text.
         """
-        spans: list[Span] = []
-        parts = _between_pseudonyms(text)
-        while parts:
-            start, end = parts.pop()
-            part = text if (start, end) == (0, len(text)) else text[start:end]
-            rest = start
-            found = self._scanner.find(part, strict=strict)
-            for finding in found:
-                first, last = start + finding.start, start + finding.end
-                spans.append(Span(first, last, self._replacement(finding, text[first:last])))
-                parts.append((rest, first))
-                rest = last
-            if found:
-                parts.append((rest, end))
-        return sorted(spans)
+        return _changed(_found(self._scanner, text, self._replacement, strict=strict), text)
+
+    def _all_found(self, text: str) -> bool:
+        """Return True if a text is nothing but secrets that the detectors know, or their pseudonyms."""
+        found = _found(self._scanner, text, self._replacement)
+        rest = PSEUDONYM.sub("", render(text, [span._replace(replacement="") for span in found]))
+        rest = _AROUND.sub("", rest)
+        return rest != text and rest.strip().lower() in _SCHEMES
+
+    def _is_spared(self, kind: str, text: str) -> bool:
+        """Return True if what a detector has found is not to be replaced: by the user's word, or as an example."""
+        if kind in self._unsearched:
+            return True
+        if not self.forms:
+            return kind in ("card", "ssn") and is_pseudonym(kind, text)
+        form = form_of(kind, text)
+        if form is None or not is_example(kind, text):
+            return False
+        self._pseudonyms.note_plain(form, text)
+        return True
 
     def _replacement(self, finding: Finding, secret: str) -> str:
         if finding.kind == BASE64 and (inner := decode(secret)) and (redacted := self.text(inner)) != inner:
             encoded = encode_like(secret, redacted)
             self._pseudonyms.note_encoded(encoded, secret)
             return encoded
-        named = finding.kind if self.places.get(finding.kind) == secret else None
-        return f"{finding.quote}{self._pseudonyms.make(finding.kind, secret, named=named)}{finding.quote}"
+        if self.places.get(finding.kind) == secret:
+            return self._pseudonyms.make(finding.kind, secret, named=finding.kind)
+        made = self.pseudonym(finding.kind, secret)
+        return f"{finding.quote}{made}{finding.quote}" if made.startswith(MARK) else made
+
+
+def _found(
+    scanner: Scanner, text: str, replacement: Callable[[Finding, str], str], *, strict: bool = False
+) -> list[Span]:
+    """Return all that a scanner finds in a text, with what stands in its place, in order.
+
+    The parts between pseudonyms are looked at one by one, those that a new pseudonym splits off included: what is left
+    over holds nothing more to find, which is why doing it twice changes nothing.
+    """
+    spans: list[Span] = []
+    parts = _between_pseudonyms(text)
+    while parts:
+        start, end = parts.pop()
+        part = text if (start, end) == (0, len(text)) else text[start:end]
+        rest = start
+        found = scanner.find(part, strict=strict)
+        for finding in found:
+            first, last = start + finding.start, start + finding.end
+            spans.append(Span(first, last, replacement(finding, text[first:last])))
+            parts.append((rest, first))
+            rest = last
+        if found:
+            parts.append((rest, end))
+    return sorted(spans)
+
+
+def _changed(spans: list[Span], text: str) -> list[Span]:
+    """Return the spans in which something else stands than in the text: a pseudonym that is found stays."""
+    return [span for span in spans if span.replacement != text[span.start : span.end]]
 
 
 def _between_pseudonyms(text: str) -> list[tuple[int, int]]:
-    if MARK not in text:
+    if not may_hold(text):
         return [(0, len(text))]
     parts, at = [], 0
     for pseudonym in PSEUDONYM.finditer(text):

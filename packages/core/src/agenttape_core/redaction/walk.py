@@ -1,20 +1,19 @@
-"""Redaction and rehydration of plain data: values, keys, and what a key says about its value."""
+"""The way through plain data that redaction and rehydration take: values, keys, and what a key says about its value."""
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agenttape_core.redaction.detection.data import BYTES, Data
-from agenttape_core.redaction.detection.encoded import has_pseudonym
-from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
+from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, demand_of, words_of
-from agenttape_core.redaction.detection.values import is_placeholder, satisfies
-from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms
+from agenttape_core.redaction.detection.values import satisfies
+from agenttape_core.redaction.pseudonyms import PSEUDONYM
 
 if TYPE_CHECKING:
-    from agenttape_core.redaction.text_redactor import TextRedactor
+    from agenttape_core.redaction.detection.spans import Span
     from agenttape_core.schema import Plain
 
 _COLLECTIONS = frozenset({"$tuple", "$set", "$frozenset", "$deque"})
@@ -48,10 +47,40 @@ _SIGNED = frozenset(
 _AUTH = ("auth",)
 """The last word of what HTTP clients take a tuple of user and password by."""
 _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
-_SCHEMES = frozenset({"", "bearer", "basic", "token", "digest", "apikey", "negotiate"})
 
 
-def redact_value(plain: Plain, redactor: TextRedactor) -> Plain:
+class Replacer(Protocol):
+    """What stands in the place of a secret, or of its pseudonym: a redactor, or a rehydrator, which works backwards."""
+
+    harmless_keys: set[str]
+    """Keys of which it is known that they and their values need no look of their own."""
+
+    def kind_of(self, name: str) -> str | None:
+        """Return the kind of all values under a name."""
+
+    def text(self, text: str) -> Any:
+        """Return a text with replacements; the same object when there are none."""
+
+    def whole(self, text: str, kind: str) -> Any:
+        """Return the replacement of a whole string under a denied name."""
+
+    def number(self, number: float) -> Any:
+        """Return that of a number."""
+
+    def scalar(self, tag: str, body: str, kind: str) -> Any:
+        """Return that of a typed value."""
+
+    def base64(self, body: str) -> str:
+        """Return bytes in base64 with replacements."""
+
+    def spans(self, text: str, *, strict: bool = False) -> list[Span]:
+        """Return the replacements of a text."""
+
+    def contains_secret(self, text: str) -> bool:
+        """Return True if a text has replacements."""
+
+
+def redact_value(plain: Plain, redactor: Replacer) -> Plain:
     """Return redacted plain data; the very same object when nothing changed.
 
     An agent sends the same long history again and again, so the way through unchanged data is kept short: nothing is
@@ -66,7 +95,7 @@ def redact_value(plain: Plain, redactor: TextRedactor) -> Plain:
     return plain
 
 
-def _redact_dict(plain: dict[str, Any], redactor: TextRedactor) -> dict[str, Any]:
+def _redact_dict(plain: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
     if len(plain) == 1:
         ((tag, body),) = plain.items()
         if tag in BYTES and isinstance(body, str):
@@ -91,14 +120,14 @@ def _redact_dict(plain: dict[str, Any], redactor: TextRedactor) -> dict[str, Any
     return plain
 
 
-def _changed(plain: dict[str, Any], changes: dict[str, Any], redactor: TextRedactor) -> dict[str, Any]:
+def _changed(plain: dict[str, Any], changes: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
     names = {key: redactor.text(key) for key in plain}
     if not changes and all(name is key for key, name in names.items()):
         return plain
     return {names[key]: changes.get(key, item) for key, item in plain.items()}
 
 
-def _redact_list(plain: list[Any], redactor: TextRedactor) -> list[Any]:
+def _redact_list(plain: list[Any], redactor: Replacer) -> list[Any]:
     if plain and type(plain[0]) is str and len(plain) > 1:
         plain = _redact_arguments(plain, redactor)
     redact = _redact_pair if plain and all(map(_pair, plain)) else redact_value
@@ -111,7 +140,7 @@ def _redact_list(plain: list[Any], redactor: TextRedactor) -> list[Any]:
     return plain if result is None else result
 
 
-def _redact_arguments(plain: list[Any], redactor: TextRedactor) -> list[Any]:
+def _redact_arguments(plain: list[Any], redactor: Replacer) -> list[Any]:
     """Redact what follows the option of a command: `["--password", "x"]`, `["curl", "-u", "user:x"]`."""
     result: list[Any] | None = None
     for number, (option, value) in enumerate(itertools.pairwise(plain), start=1):
@@ -121,7 +150,7 @@ def _redact_arguments(plain: list[Any], redactor: TextRedactor) -> list[Any]:
         if kind := redactor.kind_of(option) if option.startswith("--") else None:
             redacted = redact_denied(value, kind, redactor)
         elif colon and option in _USER_OPTIONS and plain[0].endswith("curl"):
-            redacted = f"{user}:{redact_whole(password, SECRET, redactor)}"
+            redacted = f"{user}:{redactor.whole(password, SECRET)}"
         else:
             continue
         result = list(plain) if result is None else result
@@ -146,7 +175,7 @@ def _header_name(name: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _redact_pair(item: Any, redactor: TextRedactor) -> Any:
+def _redact_pair(item: Any, redactor: Replacer) -> Any:
     pair = _pair(item) or []
     kind = _kind_in_pair(_header_name(pair[0]) or "", pair[1], redactor)
     if kind is None:
@@ -157,7 +186,7 @@ def _redact_pair(item: Any, redactor: TextRedactor) -> Any:
     return {"$tuple": [pair[0], redacted]} if isinstance(item, dict) else [pair[0], redacted]
 
 
-def denied_kind(plain: dict[str, Any], key: str, redactor: TextRedactor) -> str | None:
+def denied_kind(plain: dict[str, Any], key: str, redactor: Replacer) -> str | None:
     """Return the kind of the value under a key of a dict, or `None` if the key is not denied there."""
     kind = redactor.kind_of(key)
     if kind is None:
@@ -195,7 +224,7 @@ def _meets(value: Any, demand: Demand) -> bool:
     return demand is Demand.DIGITS and type(value) is int and satisfies(str(value), demand)
 
 
-def _kind_in_pair(name: str, value: Any, redactor: TextRedactor) -> str | None:
+def _kind_in_pair(name: str, value: Any, redactor: Replacer) -> str | None:
     """Return the kind of the value that stands beside its name."""
     kind = redactor.kind_of(name)
     if kind is None and (demand := demand_of(name)) is not None and _meets(value, demand):
@@ -203,15 +232,15 @@ def _kind_in_pair(name: str, value: Any, redactor: TextRedactor) -> str | None:
     return kind
 
 
-def redact_denied(item: Plain, kind: str, redactor: TextRedactor, key: str = "") -> Plain:
+def redact_denied(item: Plain, kind: str, redactor: Replacer, key: str = "") -> Plain:
     """Return the value of a denied name with each string and number in it replaced as a whole.
 
     A dict is looked at by its own keys, except that of cookies: `{"password": {"type": "string"}}` is a schema.
     """
     if isinstance(item, str):
-        return redact_whole(item, kind, redactor)
+        return redactor.whole(item, kind)
     if isinstance(item, int | float) and not isinstance(item, bool):
-        return redactor.pseudonym(NUMBER, repr(item))
+        return redactor.number(item)
     if isinstance(item, list):
         first = 1 if words_of(key)[-1:] == _AUTH else 0
         result = item[:first] + [redact_denied(part, kind, redactor) for part in item[first:]]
@@ -221,72 +250,19 @@ def redact_denied(item: Plain, kind: str, redactor: TextRedactor, key: str = "")
     return item
 
 
-def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: TextRedactor, key: str) -> Plain:
+def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Replacer, key: str) -> Plain:
     if len(item) == 1:
         ((tag, body),) = item.items()
         if tag in BYTES and isinstance(body, str) and (whole := Data.of(body)) is not None:
-            redacted = redact_whole(whole.text, kind, redactor)
-            return item if redacted is whole.text else {tag: whole.encoded(redacted)}
+            redacted = str(redactor.whole(whole.text, kind))
+            return item if redacted == whole.text else {tag: whole.encoded(redacted)}
         if tag in _COLLECTIONS:
             redacted = redact_denied(body, kind, redactor, key)
             return item if redacted is body else {tag: redacted}
         if tag in _SCALARS and isinstance(body, str):
-            return redactor.pseudonym(kind, body)
+            typed = redactor.scalar(tag, body, kind)
+            return item if typed == item else typed
     if words_of(key)[-1:] in (("cookies",), ("cookie",)):
         result = {name: redact_denied(part, kind, redactor) for name, part in item.items()}
         return item if all(result[name] is part for name, part in item.items()) else result
     return _redact_dict(item, redactor)
-
-
-def redact_whole(text: str, kind: str, redactor: TextRedactor) -> str:
-    """Return the pseudonym of a string of which the name says that it is secret, unless it is a placeholder.
-
-    What a detector finds in it keeps its own kind, if it is all there is but for an authentication scheme: a key has
-    one pseudonym, whether it stands in a header or in a sentence.
-    """
-    if is_placeholder(text):
-        return text
-    redacted = redactor.text(text)
-    if MARK in redacted and PSEUDONYM.sub("", redacted).strip().lower() in _SCHEMES:
-        return redacted
-    return redactor.pseudonym(kind, text)
-
-
-def rehydrate_value(plain: Plain, pseudonyms: Pseudonyms) -> Plain:
-    """Return plain data with the known secrets put back; the very same object when there are none."""
-    if isinstance(plain, str):
-        if MARK not in plain and not has_pseudonym(plain):
-            return plain
-        number = pseudonyms.number(plain)
-        return pseudonyms.restore(plain) if number is None else number
-    if isinstance(plain, list):
-        result: list[Any] | None = None
-        for number, item in enumerate(plain):
-            restored = rehydrate_value(item, pseudonyms)
-            if restored is not item:
-                result = list(plain) if result is None else result
-                result[number] = restored
-        return plain if result is None else result
-    if isinstance(plain, dict):
-        return _rehydrate_dict(plain, pseudonyms)
-    return plain
-
-
-def _rehydrate_dict(plain: dict[str, Any], pseudonyms: Pseudonyms) -> dict[str, Any]:
-    if len(plain) == 1:
-        ((tag, body),) = plain.items()
-        if tag in BYTES and isinstance(body, str):
-            data = Data.of(body)
-            restored = pseudonyms.restore(data.text) if data else ""
-            return plain if data is None or restored == data.text else {tag: data.encoded(restored)}
-    changes: dict[str, Any] = {}
-    renamed = False
-    for key, item in plain.items():
-        renamed = renamed or MARK in key
-        if item is not None and (restored := rehydrate_value(item, pseudonyms)) is not item:
-            changes[key] = restored
-    if renamed:
-        names = {key: pseudonyms.restore(key) for key in plain}
-        if changes or any(name is not key for key, name in names.items()):
-            return {names[key]: changes.get(key, item) for key, item in plain.items()}
-    return {**plain, **changes} if changes else plain

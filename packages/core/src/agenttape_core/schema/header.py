@@ -36,6 +36,10 @@ class Redaction(Record):
     """Hex of the HMAC key; `None` if the key is kept in the environment."""
     rules: list[str] = Field(default_factory=list)
     """The names of the user's own rules that were in force."""
+    off: list[str] = Field(default_factory=list)
+    """The kinds of secrets that were not looked for."""
+    forms: bool = False
+    """True if pseudonyms have the form of what they stand for; older cassettes have all of them in brackets."""
 
 
 class Volatile(Record):

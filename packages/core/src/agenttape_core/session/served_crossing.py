@@ -223,9 +223,10 @@ class ServedCrossing(AnsweredCrossing):
         """Yield the recorded chunks as `_value` returns values; each is decoded when its reader comes to it."""
         with self.session.latching():
             chunks = self._ids().chunks(outcome.chunks or ())
-        for chunk in chunks:
+            plain = self.session.redactor.rehydrate_chunks(chunks)
+        for _ in chunks:
             with self.session.latching():
-                value = self.session.codec.decode(self.session.redactor.rehydrate(chunk))
+                value = self.session.codec.decode(next(plain))
             yield value
 
     def _error(self, record: RecordedError | None) -> BaseException:

@@ -14,7 +14,7 @@ from langgraph.types import Interrupt
 
 from agenttape_core import ConfigurationError, Step
 from agenttape_core.integration import value_codec
-from agenttape_core.integration.cassettes import Cassette, Location
+from agenttape_core.integration.cassettes import Cassette, Location, holds_pseudonym
 from agenttape_core.tools.compare import named_cassette
 from agenttape_langgraph.time_travel.plan import COMMAND, Edit, Invocation, Plan, Question
 
@@ -30,7 +30,7 @@ INPUT_AND_START = 2
 _STEP = re.compile(r"(?P<node>.*?)@(?P<superstep>-?\d+)[^/]*")
 _INTERRUPTED = "langgraph.errors:GraphInterrupt"
 _START = "__start__"
-_PSEUDONYM = "[REDACTED:"
+
 _RUNS = frozenset({"agent", "chain", "graph"})
 
 
@@ -303,5 +303,5 @@ def _configured(step: Step) -> dict[str, Any]:
 def _is_configured(key: str, value: Any) -> bool:
     """Return true for metadata that may have come from the `configurable` of a config, and can be passed again."""
     framework = key.startswith(("langgraph_", "ls_", "lc_", "checkpoint_", "__")) or key in {THREAD, "run_id"}
-    is_secret = isinstance(value, str) and _PSEUDONYM in value
+    is_secret = holds_pseudonym(value, key)
     return not framework and not is_secret and isinstance(value, str | int | float | bool | list | dict)

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
+from agenttape_core.cli.redacting import redacting_settings, redaction_off_option
 from agenttape_core.errors import CassetteError, counted
-from agenttape_core.redaction import Redactor, Rule, new_key
-from agenttape_core.settings import load_settings
+from agenttape_core.redaction import Redactor, new_key
+from agenttape_core.settings import Settings
 from agenttape_core.tools.rewrite.scanning import Leak, Scan, journals_in, read_leftover
 
 
@@ -23,14 +24,15 @@ class _Scanned(NamedTuple):
 
 @verb("agenttape scan tests")
 @paths_argument
-def scan(paths: tuple[str, ...], *, as_json: bool) -> int:
+@redaction_off_option
+def scan(paths: tuple[str, ...], *, off: tuple[str, ...], as_json: bool) -> int:
     """Look for secrets in cassettes, their assets, and the journals of interrupted recordings.
 
     Prints the place and the kind of each secret, never the secret itself, and exits with 1 if there are any. The
     detectors that redact recordings and the rules of the project ([tool.agenttape] redaction_rules) find them.
     """
-    rules = load_settings().redaction_rules
-    scanned = [*_cassettes(paths, rules), *_journals(paths, rules)]
+    settings = redacting_settings(off)
+    scanned = [*_cassettes(paths, settings), *_journals(paths, settings)]
     if as_json:
         print_json([row for each in scanned for row in _rows(each)])
     else:
@@ -40,18 +42,18 @@ def scan(paths: tuple[str, ...], *, as_json: bool) -> int:
     return FINDINGS if any(each.leaks for each in scanned) else OK
 
 
-def _cassettes(paths: Sequence[str], rules: Sequence[Rule]) -> Iterator[_Scanned]:
+def _cassettes(paths: Sequence[str], settings: Settings) -> Iterator[_Scanned]:
     for found in progress(found_in(paths), "scanning"):
         try:
             cassette = found.open()
-            leaks = list(_scan(rules).leaks(cassette.header, cassette.records()))
+            leaks = list(_scan(settings).leaks(cassette.header, cassette.records()))
         except CassetteError as error:
             yield _Scanned(found.shown, [], str(error))
         else:
             yield _Scanned(found.shown, leaks)
 
 
-def _journals(paths: Sequence[str], rules: Sequence[Rule]) -> Iterator[_Scanned]:
+def _journals(paths: Sequence[str], settings: Settings) -> Iterator[_Scanned]:
     local = [Path(path) for path in paths or (".",) if path != STDIN and "://" not in path]
     for journal in dict.fromkeys(journal for path in local for journal in journals_in(path)):
         try:
@@ -59,11 +61,11 @@ def _journals(paths: Sequence[str], rules: Sequence[Rule]) -> Iterator[_Scanned]
         except CassetteError as error:
             yield _Scanned(str(journal), [], str(error))
         else:
-            yield _Scanned(str(journal), list(_scan(rules).leaks(header, records)))
+            yield _Scanned(str(journal), list(_scan(settings).leaks(header, records)))
 
 
-def _scan(rules: Sequence[Rule]) -> Scan:
-    return Scan(Redactor(new_key(), rules=rules))
+def _scan(settings: Settings) -> Scan:
+    return Scan(Redactor(new_key(), rules=settings.redaction_rules, off=settings.redaction_off))
 
 
 def _rows(scanned: _Scanned) -> Iterator[dict[str, str]]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _PEM = Lazy(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = Lazy(r"-----END [A-Z0-9 ]{0,40}-----")
 _PEM_BODY = Lazy(r"(?:[A-Za-z0-9+/=:,\s]|\\[nrt])*+")
+_CONTENT = Lazy(r"(?<!\\)[A-Za-z0-9+/=]")
 _MAX_PEM = 16_384
 
 
@@ -34,7 +35,8 @@ def find_pem(view: View) -> Iterator[Finding]:
             end = _PEM_END.search(view.text, begin.end(), begin.end() + _MAX_PEM)
             body = _PEM_BODY.match(view.text, begin.end())
             after = end.end() if end else body.end() if body else begin.end()
-            yield view.finding(at, after, "pem")
+            if end or (body and _CONTENT.search(body[0])):  # what stands alone is the armour around a pseudonym
+                yield view.finding(at, after, "pem")
         at = view.raw.find(b"-----BEGIN ", after)
 
 

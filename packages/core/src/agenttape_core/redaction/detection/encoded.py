@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 
     from agenttape_core.redaction.detection.views import View
 
-_MARKS = ("W1JFREFDVEVEO", "tSRURBQ1RFRD", "bUkVEQUNURUQ6")
-"""The start of a pseudonym in base64, by its place in a group of three bytes."""
+_MARKS = (
+    "W1JFREFDVEVEO",
+    "tSRURBQ1RFRD",
+    "bUkVEQUNURUQ6",
+    "cmVkYWN0ZWQtZW1haWwt",
+    "ZGFjdGVkLWVtYWlsL",
+    "ZWRhY3RlZC1lbWFpbC",
+)
+"""The start of a pseudonym that tells its kind in base64, by its place in a group of three bytes."""
 _FIRST = frozenset(b"CDIJKLMNOPQRSTUVWXYZabcdef")
 _LOOKED_AT = 17
 """The number of characters of a run that decide whether it is decoded; every fourth is looked at."""

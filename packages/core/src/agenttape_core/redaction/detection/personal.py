@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LOCAL = string.ascii_letters + string.digits + "._%+-"
 _MAX_LOCAL = 64
 _DOMAIN = Lazy(
-    r"(?:@|%40)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}(?P<top>[A-Za-z]{2,24})(?![\w(])(?!-\w)",
+    r"(?:@|%40|\\u0040)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}(?P<top>[A-Za-z]{2,24})(?![\w(])(?!-\w)",
     re.ASCII,
 )
 _USER_INFO = Lazy(r"://[^\s/@]{0,200}\Z")
@@ -55,7 +55,7 @@ _NO_PERSON = frozenset({"git", "noreply", "no-reply"})
 
 def find_emails(view: View) -> Iterator[Finding]:
     """Find e-mail addresses, except `git@host` remotes, the user part of a URL, and names such as `icon@2x.png`."""
-    for sign in (b"@", b"%40"):
+    for sign in (b"@", b"%40", rb"\u0040"):
         yield from _find_emails(view, sign)
 
 
@@ -64,10 +64,10 @@ def _find_emails(view: View, sign: bytes) -> Iterator[Finding]:
     at = view.raw.find(sign)
     while at >= 0:
         domain = _DOMAIN.match(view.text, at)
-        window = view.text[max(0, at - _MAX_LOCAL) : at]
+        window = view.text[max(0, at - _MAX_LOCAL) : at].rstrip("\\")  # of a sign that JSON has escaped more than once
         local = _local(window, characters)
         if domain and local and local not in _NO_PERSON and domain["top"].lower() not in _FILES:
-            start = at - len(local)
+            start = max(0, at - _MAX_LOCAL) + len(window) - len(local)
             if not _USER_INFO.search(view.text, max(0, start - 210), start):
                 yield view.finding(start, domain.end(), "email")
         at = view.raw.find(sign, at + 1)
@@ -85,11 +85,12 @@ def _local(window: str, characters: str) -> str:
 
 
 _START = r"(?:(?<![\w.+/$-])|(?<=\\[nrt])|(?<=[\s(\"':]1[-.])|(?<=\A1[-.]))"
+# Of cards and of social security numbers, pseudonyms are found too: see `forms`.
 _CARD = Lazy(
     _START + r"(?:"
-    r"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|5\d\d)|35\d\d)(?P<a>[ -]?)\d{4}(?P=a)\d{4}(?P=a)\d{4}"
-    r"|3[47]\d\d(?P<b>[ -]?)\d{6}(?P=b)\d{5}"
-    r"|3(?:0[0-5]|[68]\d)\d(?P<c>[ -]?)\d{6}(?P=c)\d{4})(?![\w/-])(?!\.\d)",
+    r"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|5\d\d)|35\d\d|9999)(?P<a>[ -]?)\d{4}(?P=a)\d{4}(?P=a)\d{4}"
+    r"|(?:3[47]\d\d|9999)(?P<b>[ -]?)\d{6}(?P=b)\d{5}"
+    r"|(?:3(?:0[0-5]|[68]\d)\d|9999)(?P<c>[ -]?)\d{6}(?P=c)\d{4})(?![\w/-])(?!\.\d)",
     re.ASCII,
 )
 _PHONE = Lazy(
@@ -101,7 +102,7 @@ _PHONE = Lazy(
     r")(?![\w/-])(?!\.\d)",
     re.ASCII,
 )
-_SSN = Lazy(_START + r"(?!000|666|9)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\w/-])(?!\.\d)", re.ASCII)
+_SSN = Lazy(_START + r"(?:(?!000|666|9)\d{3}-(?!00)\d\d|9\d\d-[1-4]\d)-(?!0000)\d{4}(?![\w/-])(?!\.\d)", re.ASCII)
 _IBAN = Lazy(_START + r"[A-Z]{2}\d\d(?:[A-Z0-9]{11,30}|(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,4})?)(?![A-Za-z0-9])")
 
 _DIGIT = ord("0")
@@ -112,7 +113,7 @@ def find_numbers(view: View) -> Iterator[Finding]:
     """Find payment cards, phone numbers, social security numbers and bank accounts."""
     if b"000" in view.shape:
         cards = (b"0" * 14, b"0000 0000 0000 0000", b"0000-0000-0000-0000", b"0000 000000 0000", b"0000-000000-0000")
-        yield from _find_shapes(view, "card", cards, _CARD, _passes_luhn)
+        yield from _find_shapes(view, "card", cards, _CARD, passes_luhn)
         yield from _find_shapes(view, "ssn", (b"000-00-0000",), _SSN)
         yield from _find_shapes(view, "phone", (b"000-000-0000", b"000.000.0000", b"(000)"), _PHONE)
     if b"+" in view.raw:
@@ -142,8 +143,8 @@ def _find_shapes(
                 at = view.shape.find(shape, at + step)
 
 
-def _passes_luhn(text: str) -> bool:
-    """Check a card number (ISO/IEC 7812-1, annex B)."""
+def passes_luhn(text: str) -> bool:
+    """Return True if a card number has a valid check digit (ISO/IEC 7812-1, annex B)."""
     digits = [int(char) for char in text if char.isdigit()]
     doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]  # noqa: PLR2004 - 5 doubled has two digits
     return len(set(digits)) > 1 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0

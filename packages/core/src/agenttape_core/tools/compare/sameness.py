@@ -19,7 +19,7 @@ from agenttape_core.matching import (
     differing_leaves,
     spelled,
 )
-from agenttape_core.redaction import PSEUDONYM
+from agenttape_core.redaction.recognition import ANY_PSEUDONYM, kind_of_formed
 from agenttape_core.schema import Interaction, Outcome, Plain, Step
 
 _ID_PLACES = re.compile(
@@ -39,20 +39,29 @@ class Counterparts:
     """
 
     def __init__(self, *, pseudonyms: bool) -> None:
-        self._words = re.compile(f"{RUN_SPECIFIC_ID.pattern}|{_unnamed(PSEUDONYM.pattern)}") if pseudonyms else None
+        self._words = re.compile(f"{RUN_SPECIFIC_ID.pattern}|{ANY_PSEUDONYM.pattern}") if pseudonyms else None
         self._others: dict[str, str] = {}
         self._firsts: dict[str, str] = {}
 
     def match(self, path: str, first: Plain, other: Plain) -> bool:
         """Return True if two differing leaves differ only in ids that correspond to each other."""
         if not (isinstance(first, str) and isinstance(other, str)):
-            return False
+            return self._is_number_of(path, first, other)
         if _ID_PLACES.search(path) or self._others.get(first) == other:
             return self._pair([(first, other)])
         words = self._words or RUN_SPECIFIC_ID
         if words.split(first) != words.split(other):
-            return False
+            return self._is_number_of(path, first, other)
         return self._pair(list(zip(words.findall(first), words.findall(other), strict=True)))
+
+    def _is_number_of(self, path: str, first: Plain, other: Plain) -> bool:
+        """Return True if two values are pseudonyms that only the name of their place tells."""
+        name = path.rpartition(".")[2]
+        if self._words is None or type(first) is not type(other):
+            return False
+        if not (kind_of_formed(first, name) and kind_of_formed(other, name)):
+            return False
+        return self._pair([(f"{name}={first}", f"{name}={other}")])
 
     def _pair(self, pairs: list[tuple[str, str]]) -> bool:
         fit = all(self._others.get(old, new) == new and self._firsts.get(new, old) == old for old, new in pairs)
@@ -60,11 +69,6 @@ class Counterparts:
             self._others.update(pairs)
             self._firsts.update((new, old) for old, new in pairs)
         return fit
-
-
-def _unnamed(pattern: str) -> str:
-    """Return a pattern without groups, whose matches `re.split` would return, too."""
-    return re.sub(r"\(\?P<\w+>", "(?:", pattern)
 
 
 def interaction_differences(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agenttape_core.redaction.recognition import ANY_PSEUDONYM
 from agenttape_core.schema import Header, Interaction, Plain, Step, StepTiming, Timing, Volatile
 from agenttape_core.schema.plain import leaves
 from agenttape_core.storage import Cassette
@@ -19,7 +20,6 @@ Key = tuple[str, str, int]
 Content = tuple[str, Key | None]
 
 _FIELDS = ("name", "derived_from", "origin", "tags", "input", "freeze", "redaction", "ignore")
-_PSEUDONYM = "[REDACTED:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ def _mixes_pseudonyms(base: _Side, ours: _Side, theirs: _Side) -> bool:
     """Return True if equal secrets would have different pseudonyms: the sides made theirs with different keys."""
     headers = [side.header for side in (base, ours, theirs) if side.header is not None]
     keys = {header.redaction.key for header in headers}
-    return len(keys) > 1 and any(_PSEUDONYM in str(side.records) for side in (ours, theirs))
+    return len(keys) > 1 and any(ANY_PSEUDONYM.search(str(side.records)) for side in (ours, theirs))
 
 
 def _sort(record: Record) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from agenttape_core.format.assets import DATA_URL
-from agenttape_core.redaction import PSEUDONYM
 from agenttape_core.redaction.detection.data import Data
 from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
+from agenttape_core.redaction.recognition import kind_of_whole, kinds_in
 from agenttape_core.schema.plain import replaced
 
 _UNKNOWN = "secret"
@@ -67,7 +67,9 @@ def _walked(before: object, after: object, at: str) -> Iterator[Place]:
             yield from _walked(*pair, f"{at}[{number}]")
     else:
         texts = (value if isinstance(value, str) else "" for value in (before, after))
-        yield from (Place(at or ".", kind) for kind in _new_kinds(*texts) or [""])
+        # A number that is one pseudonym as a whole; a text may also be what is left of a secret in pieces.
+        whole = kind_of_whole(after) if isinstance(after, str | int | float) and after else None
+        yield from (Place(at or ".", kind) for kind in _new_kinds(*texts) or [whole or ""])
 
 
 def _new_kinds(before: str, after: str) -> list[str]:
@@ -76,7 +78,7 @@ def _new_kinds(before: str, after: str) -> list[str]:
 
 def _kinds(text: str) -> list[str]:
     """Return the kinds of the pseudonyms in a text, those inside base64 included."""
-    found = [match["kind"] for match in PSEUDONYM.finditer(text)]
+    found = kinds_in(text)
     if has_pseudonym(text):
         inside: list[str] = []
 
@@ -86,6 +88,6 @@ def _kinds(text: str) -> list[str]:
 
         sub_encoded(text, noted)
         if not inside and (data := Data.of(split_binary(text)[1])):
-            inside += [match["kind"] for match in PSEUDONYM.finditer(data.text)]
+            inside += kinds_in(data.text)
         found += inside
     return found

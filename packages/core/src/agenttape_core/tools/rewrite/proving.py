@@ -35,7 +35,7 @@ class Proof:
     def __init__(self, redactor: Redactor, values: Sequence[str]) -> None:
         self._secrets = {*values, *filter(is_telling, redactor.secrets)}
         self._rules = (*redactor.rules, *(Rule(REPLACED, literal=secret) for secret in sorted(self._secrets)))
-        self._key = redactor.key
+        self._replacing = redactor
 
     def of_records(self, header: Header, records: Iterable[Record]) -> list[Leak]:
         """Return what is left in records that are not written yet.
@@ -71,7 +71,7 @@ class Proof:
                 yield from (leak._replace(record=f"{journal.name}: {leak.record}") for leak in leaks)
 
     def _redactor(self) -> Redactor:
-        return Redactor(self._key, rules=self._rules)
+        return self._replacing.with_rules(self._rules)
 
 
 def is_telling(secret: str) -> bool:

@@ -12,7 +12,7 @@ from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.matching import Ignored
 from agenttape_core.redaction import Redactor, Rule
 from agenttape_core.redaction.detection.kinds import SECRET
-from agenttape_core.redaction.pseudonyms import MARK
+from agenttape_core.redaction.pseudonyms import may_hold
 from agenttape_core.schema import Header, Redaction
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Cassette, Location, open_cassette, real_location, write_cassette
@@ -51,7 +51,7 @@ class _Plan(NamedTuple):
 
     @property
     def is_merged(self) -> bool:
-        return any(MARK in secret for secret in self.redactor.secrets)
+        return any(may_hold(secret) for secret in self.redactor.secrets)
 
 
 def check_values(values: Sequence[str]) -> None:
@@ -120,13 +120,17 @@ def _planned(cassette: Cassette, settings: Settings, values: Sequence[str]) -> _
         pair = (each.model_dump(exclude={"fingerprint"}) for each in (record, after[-1]))
         replaced += [Leak(title(record), *place) for place in found.places(*pair)]
     rules = [*header.redaction.rules, *(rule.name for rule in settings.redaction_rules)]
-    redaction = header.redaction.model_copy(update={"rules": list(dict.fromkeys(rules))})
+    off = sorted({*header.redaction.off} & {*settings.redaction_off})
+    redaction = header.redaction.model_copy(update={"rules": list(dict.fromkeys(rules)), "off": off})
     return _Plan(new_header.model_copy(update={"redaction": redaction}), after, redactor, replaced)
 
 
 def _redactor(cassette: Cassette, settings: Settings, values: Sequence[str]) -> Redactor:
     """Return a redactor with the key of the cassette; its own rules have done their work, and are not asked for."""
-    prior = cassette.preface.model_copy(update={"redaction": Redaction(key=cassette.preface.redaction.key)})
+    was = cassette.preface.redaction
+    prior = cassette.preface.model_copy(
+        update={"redaction": Redaction(key=was.key, off=list(settings.redaction_off), forms=was.forms)}
+    )
     redactor = redactor_for(cassette.path, prior, True, settings)
     literals = tuple(Rule(SECRET, literal=value) for value in values)
-    return Redactor(redactor.key, rules=(*literals, *redactor.rules)) if literals else redactor
+    return redactor.with_rules((*literals, *redactor.rules)) if literals else redactor

@@ -1,0 +1,91 @@
+"""Putting secrets back: redaction backwards. The same places are found, and secrets take the place of pseudonyms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agenttape_core.redaction.detection.data import Data
+from agenttape_core.redaction.detection.encoded import decode, encode_like, has_pseudonym
+from agenttape_core.redaction.detection.kinds import BASE64
+from agenttape_core.redaction.detection.spans import Span, render
+from agenttape_core.redaction.forms import form_of
+from agenttape_core.redaction.pseudonyms import Pseudonyms, may_hold, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agenttape_core.redaction.detection.findings import Finding
+
+
+class Rehydrator:
+    """Puts secrets in the place of known pseudonyms; it goes through data as the redactor does. Thread-safe.
+
+    Args:
+        pseudonyms: The pseudonyms and their secrets.
+        spans: Finds what is redacted in a text, and asks for the replacement of each.
+        kind_of: The kind of the values under a name.
+    """
+
+    def __init__(
+        self,
+        pseudonyms: Pseudonyms,
+        spans: Callable[[str, bool, Callable[[Finding, str], str]], list[Span]],
+        kind_of: Callable[[str], str | None],
+    ) -> None:
+        self._pseudonyms = pseudonyms
+        self._spans = spans
+        self._kind_of = kind_of
+        self.harmless_keys: set[str] = set()
+
+    def kind_of(self, name: str) -> str | None:
+        """Return the kind of all values under a name, if it is known that some of them are pseudonyms."""
+        return self._kind_of(name) if self._pseudonyms.any_formed else None
+
+    def text(self, text: str) -> Any:
+        """Return a text with its secrets; a number where it is the pseudonym of one in brackets."""
+        if self._pseudonyms.any_formed and (spans := self.spans(text)):
+            text = render(text, spans)
+        if not may_hold(text) and not has_pseudonym(text):
+            return text
+        number = self._pseudonyms.number(text)
+        if number is not None:
+            return number
+        return self._pseudonyms.restore(text)
+
+    def whole(self, text: str, kind: str) -> Any:
+        """Return the secret that a whole value of a denied name stands for."""
+        form = form_of(kind, text)
+        original = self._pseudonyms.original(form, text) if form else None
+        return self.text(text) if original is None else original
+
+    def number(self, number: float) -> int | float:
+        """Return the number that one under a denied name stands for."""
+        text = repr(number)
+        restored = self.whole(text, "number")
+        return number if restored == text else number_of(restored)
+
+    def scalar(self, tag: str, body: str, kind: str) -> Any:
+        """Return the typed value of a denied name that a pseudonym stands for."""
+        restored = self.whole(body, kind)
+        return {tag: restored}
+
+    def base64(self, body: str) -> str:
+        """Return bytes in base64 with their secrets; the same object where there is none."""
+        data = Data.of(body)
+        restored = str(self.text(data.text)) if data else ""
+        return body if data is None or restored == data.text else data.encoded(restored)
+
+    def contains_secret(self, text: str) -> bool:
+        """Return True if a text holds a known pseudonym."""
+        return bool(self.text(text) != text)
+
+    def spans(self, text: str, *, strict: bool = False) -> list[Span]:
+        """Return what is put back in a text, but for the pseudonyms that tell their kind."""
+        return self._spans(text, strict, self._original)
+
+    def _original(self, finding: Finding, text: str) -> str:
+        if finding.kind == BASE64 and (inner := decode(text)):
+            restored = str(self.text(inner))
+            return text if restored == inner else encode_like(text, restored)
+        form = form_of(finding.kind, text)
+        return (self._pseudonyms.original(form, text) if form else None) or text
