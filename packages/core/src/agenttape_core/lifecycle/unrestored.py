@@ -1,4 +1,4 @@
-"""What a program may have failed on: pseudonyms that a replay has served and could not put back."""
+"""A hint for a program that fails: pseudonyms that a replay has served and could not put back."""
 
 from __future__ import annotations
 

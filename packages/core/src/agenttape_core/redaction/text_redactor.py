@@ -31,7 +31,7 @@ _NO_PLACES: Mapping[str, str] = MappingProxyType({})
 _SCHEMES = frozenset({"", "bearer", "basic", "token", "digest", "apikey", "negotiate"})
 _ARMOUR = "-----BEGIN "
 _AROUND = Lazy(r"-----(?:BEGIN|END) [A-Z0-9 ]{1,50}-----|\\{1,4}[nrt]")
-"""What may stand around the one secret of a value: PEM armour, and line breaks as JSON writes them."""
+"""Text that may stand around the one secret of a value: PEM armour, and line breaks as JSON writes them."""
 _TYPED = frozenset({"$str", "$uuid", "$decimal"})
 _UNCHANGED = ""
 """Stands in the memory for a text without secrets: the caller gets its own text back, not one that only equals it."""

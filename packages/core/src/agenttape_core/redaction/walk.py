@@ -50,7 +50,7 @@ _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 
 
 class Replacer(Protocol):
-    """What stands in the place of a secret, or of its pseudonym: a redactor, or a rehydrator, which works backwards."""
+    """A maker of replacements for secrets or for their pseudonyms: a redactor, or a rehydrator."""
 
     harmless_keys: set[str]
     """Keys of which it is known that they and their values need no look of their own."""

@@ -1,4 +1,4 @@
-"""What a form is: it reads a value of its kind, makes another of the same form, and knows one again."""
+"""The face of a form: it reads a value of its kind, makes another of the same form, and knows one again."""
 
 from __future__ import annotations
 

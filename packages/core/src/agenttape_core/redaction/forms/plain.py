@@ -1,4 +1,4 @@
-"""What stands under a name that says it is secret: a number stays a number of as many digits, and a UUID a UUID."""
+"""Values under a name that says they are secret: a number stays a number of as many digits, and a UUID a UUID."""
 
 from __future__ import annotations
 
