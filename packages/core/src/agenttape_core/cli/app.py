@@ -32,6 +32,7 @@ VERBS = (
     "recover",
     "redact",
     "replay",
+    "report",
     "scan",
     "show",
     "stale",

@@ -1,0 +1,144 @@
+"""The change of one recording: another path, other words, new or gone."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from agenttape_core.errors import CassetteError
+from agenttape_core.matching import Ignored
+from agenttape_core.storage import Cassette
+from agenttape_core.tools.compare import Comparison
+from agenttape_core.tools.reading.prices import Prices
+from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
+
+State = Literal["same", "words", "path", "new", "gone", "unreadable"]
+"""The change of a recording: `path` if the run makes other calls, `words` if only what is said in them differs."""
+
+_WORDS = 3
+_CONTEXT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The change of one recording.
+
+    Args:
+        path: The file.
+        state: Its change.
+        calls: The difference of the paths, a line each: `- ` before a call that went, `+ ` before a new one.
+        words: The first places where calls differ: the call, the place, before and now.
+        changed: The number of calls that differ.
+        before: The run before.
+        now: The run now.
+        problem: The reason why a file cannot be read.
+    """
+
+    path: str
+    state: State
+    calls: tuple[str, ...] = ()
+    words: tuple[tuple[str, str, str, str], ...] = ()
+    changed: int = 0
+    before: Trajectory = field(default_factory=Trajectory)
+    now: Trajectory = field(default_factory=Trajectory)
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        plain = asdict(self)
+        plain["words"] = [dict(zip(("call", "place", "before", "now"), each, strict=True)) for each in self.words]
+        return plain
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The sums of several changes.
+
+    Args:
+        recordings: The number of recordings that were compared.
+        changed: How many of them changed.
+        paths: How many of those took another path.
+        tokens: The tokens before and now.
+        dollars: The cost before and now, in US dollars.
+    """
+
+    recordings: int
+    changed: int
+    paths: int
+    tokens: tuple[int, int]
+    dollars: tuple[float, float]
+
+    @classmethod
+    def of(cls, changes: Iterable[Change]) -> Totals:
+        """Return the sums."""
+        several = list(changes)
+        return cls(
+            recordings=len(several),
+            changed=sum(one.state != "same" for one in several),
+            paths=sum(one.state == "path" for one in several),
+            tokens=(sum(one.before.tokens for one in several), sum(one.now.tokens for one in several)),
+            dollars=(
+                round(sum(one.before.dollars for one in several), 6),
+                round(sum(one.now.dollars for one in several), 6),
+            ),
+        )
+
+
+def change_of(
+    path: str, before: Callable[[], Cassette] | None, now: Callable[[], Cassette] | None, prices: Prices
+) -> Change | None:
+    """Return the change of a recording; `None` if there is no cassette at this path, neither before nor now.
+
+    Args:
+        path: The file.
+        before: Opens the recording as it was; `None` if there was none.
+        now: Opens it as it is; `None` if there is none.
+        prices: The prices of tokens.
+    """
+    problems = []
+    runs: list[tuple[Cassette, Trajectory] | None] = []
+    for opens in (before, now):
+        try:
+            runs.append(_read(opens, prices))
+        except CassetteError as error:
+            problems.append(str(error).splitlines()[0])
+            runs.append(None)
+    if problems:
+        # What was never a cassette is another YAML file; what was one, or is one, is broken.
+        return Change(path, "unreadable", problem=problems[0]) if any(runs) else None
+    first, other = runs
+    if first is None or other is None:
+        gone = first[1] if first is not None else Trajectory()
+        new = other[1] if other is not None else Trajectory()
+        state: State = "new" if first is None else "gone"
+        lines = [f"+ {call}" for call in new.calls] + [f"- {call}" for call in gone.calls]
+        return Change(path, state, calls=tuple(lines), before=gone, now=new)
+    return _compared(path, first, other)
+
+
+def _read(opens: Callable[[], Cassette] | None, prices: Prices) -> tuple[Cassette, Trajectory] | None:
+    if opens is None:
+        return None
+    cassette = opens()
+    return cassette, trajectory_of(cassette, prices)
+
+
+def _compared(path: str, first: tuple[Cassette, Trajectory], other: tuple[Cassette, Trajectory]) -> Change:
+    (old, before), (new, now) = first, other
+    changes = [one for one in Comparison(old, new, Ignored(), steps=False).changes if one.what == "interaction"]
+    state: State = "path" if before.calls != now.calls else "words" if changes else "same"
+    words = [
+        (f"{one.kind} {one.name} at {one.address}", part.path, part.recorded, part.asked)
+        for one in changes
+        for part in one.differences[:1]
+    ]
+    return Change(path, state, _difference(before, now), tuple(words[:_WORDS]), len(changes), before, now)
+
+
+def _difference(before: Trajectory, now: Trajectory) -> tuple[str, ...]:
+    if before.calls == now.calls:
+        return ()
+    lines = difflib.unified_diff(before.calls, now.calls, n=_CONTEXT, lineterm="")
+    return tuple(f"{line[0]} {line[1:]}" for line in lines if not line.startswith(("---", "+++", "@@")))

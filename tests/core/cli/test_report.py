@@ -1,0 +1,72 @@
+"""`agenttape report`: the recordings of the working tree beside those of a revision."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Ended, record
+
+pytestmark = pytest.mark.process
+
+WHO = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+
+
+@pytest.fixture
+def repository(folder: Path) -> Path:
+    """A repository in which one recording was changed since the last commit."""
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    subprocess.run(["git", *WHO, "add", "-A"], check=True)
+    subprocess.run(["git", *WHO, "commit", "-qm", "first"], check=True)
+    record(folder / "cassettes" / "weather.yaml", "Snow?")
+    record(folder / "cassettes" / "new.yaml")
+    return folder
+
+
+def test_as_text_and_data(repository: Path, command: Any) -> None:
+    """It says what has changed, as text, as Markdown and as data; other files are none of its business."""
+    ended: Ended = command("report")
+    assert (ended.code, ended.out.splitlines()[0]) == (
+        0,
+        "AgentTape: 2 of 2 recordings changed, none took another path",
+    )
+    found = command("report", "--base", "HEAD", "--json", "cassettes").json
+    assert [(one["path"], one["state"]) for one in found["recordings"]] == [
+        ("cassettes/new.yaml", "new"),
+        ("cassettes/weather.yaml", "words"),
+    ]
+    assert command("report", "--markdown").out.startswith("### AgentTape: 2 of 2")
+    assert command("report", "--exit-code").code == 0
+    (repository / "cassettes" / "weather.yaml").write_text("broken: [")
+    assert command("report", "--exit-code").code == 1
+
+
+def test_for_github(repository: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is added to the summary of the job, and the body of a comment is written."""
+    assert command("report", "--github").code == 2
+    summary = repository / "summary.md"
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    ended: Ended = command("report", "--github", "--comment", "comment.md")
+    assert (ended.code, ended.out) == (0, "")
+    assert summary.read_text().startswith("before\n### AgentTape: 2 of 2 recordings changed")
+    assert (repository / "comment.md").read_text().startswith("<!-- agenttape-report -->\n### AgentTape")
+
+
+@pytest.mark.parametrize("base", ["nothing-like-it", "--output=x", "-h"])
+def test_wrong_revisions(repository: Path, command: Any, base: str) -> None:
+    """A revision that git does not know is refused, and no option gets to git."""
+    ended: Ended = command("report", f"--base={base}")
+    assert ended.code == 2
+    assert "a commit, branch or tag" in ended.err
+    assert not (repository / "x").exists()
+
+
+def test_the_base_of_a_pull_request(repository: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a job of a pull request it is compared with the branch that it goes to."""
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    subprocess.run(["git", "update-ref", "refs/remotes/origin/main", "HEAD"], check=True, cwd=repository)
+    assert command("report", "--json").json["base"] == "origin/main"
