@@ -14,6 +14,7 @@ from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.detection.service_keys import SERVICE_KEYS
 from agenttape_core.redaction.detection.views import LONG, View
 
 if TYPE_CHECKING:
@@ -28,12 +29,18 @@ _HEAD = 3
 """The number of characters of a run that decide which detectors are tried."""
 _LEAD = 20
 """The number of characters before a run that may belong to the key, such as `SG.` or the number of a telegram bot."""
+_BEFORE_RUN, _OF_RUN = 80, 120
+"""How far from the start of a run a literal may be that stands around one."""
+_MAX_LOOKED_AT = 200
+"""Of a text with more runs it costs less to search the whole for each literal."""
 _BACKSLASH, _PERCENT, _U, _MINUS = b"\\%u-"
+
+_KEYS = PROVIDER_KEYS + SERVICE_KEYS
 
 
 def _heads() -> dict[bytes, tuple[Detector, ...]]:
     heads: dict[bytes, tuple[Detector, ...]] = {}
-    for detector in PROVIDER_KEYS:
+    for detector in _KEYS:
         if detector.near == "head":
             for start in {anchor[:_HEAD] for anchor in detector.anchors}:
                 heads[start] = (*heads.get(start, ()), detector)
@@ -41,9 +48,9 @@ def _heads() -> dict[bytes, tuple[Detector, ...]]:
 
 
 _HEADS = _heads()
-_LEADS = [(anchor, found) for found in PROVIDER_KEYS if found.near == "lead" for anchor in found.anchors]
-_BASE64 = [found for found in PROVIDER_KEYS if found.near == "base64"]
-_ANYWHERE = [found for found in PROVIDER_KEYS if found.near == "anywhere"]
+_LEADS = [(anchor, found) for found in _KEYS if found.near == "lead" for anchor in found.anchors]
+_BASE64 = [found for found in _KEYS if found.near == "base64"]
+_AROUND = [(anchor, found) for found in _KEYS if found.near == "around" for anchor in found.anchors]
 
 
 class Scanner:
@@ -123,13 +130,17 @@ class Scanner:
 
 def _provider_keys(view: View) -> Iterator[Finding]:
     hit: dict[Detector, None] = {}
+    for at in view.long_runs[:_MAX_LOOKED_AT]:
+        window = view.raw[max(0, at - _BEFORE_RUN) : at + _OF_RUN]
+        hit.update(dict.fromkeys(found for anchor, found in _AROUND if anchor in window))
+    if len(view.long_runs) > _MAX_LOOKED_AT:
+        hit.update(dict.fromkeys(found for _, found in _AROUND))
     for at in view.long_runs:
-        hit.update(dict.fromkeys(_ANYWHERE) if not hit else ())
         if found := _candidates(view.raw, at):
             hit.update(dict.fromkeys(found))
     for detector in (*hit, *_BASE64):
         yield from detector.find(view)
-    if hit:
+    if view.long_runs:
         yield from find_discord(view)
         if any(detector.kind == "aws" for detector in hit):
             yield from find_aws_secrets(view)

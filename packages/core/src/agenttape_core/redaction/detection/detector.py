@@ -25,7 +25,7 @@ AFTER = r"(?![A-Za-z0-9_])"
 _DUMMY = 12
 """So many equal characters at its end do not happen to a random key."""
 
-Near = Literal["head", "lead", "anywhere", "base64"]
+Near = Literal["head", "lead", "around", "base64"]
 
 
 class Detector(NamedTuple):
@@ -38,7 +38,7 @@ class Detector(NamedTuple):
         back: How many characters before the anchor the pattern starts.
         check: A last test of the secret.
         near: Where an anchor is: at the `head` of a long run of token characters, in the `lead` right before one, or
-            `anywhere` in a text that has one, or at the head of a run that is `base64`: `+` and `/` may break it.
+            `around` one, or at the head of a run that is `base64`: `+` and `/` may break it.
     """
 
     kind: str

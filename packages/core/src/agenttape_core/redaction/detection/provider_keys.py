@@ -40,8 +40,8 @@ _MODEL_PROVIDERS = (
 )
 _CLOUDS = (
     token("aws", "AKIA ASIA", r"A[KS]IA[A-Z0-9]{16}" + AFTER),
-    token("aws", "ABSK", r"ABSK[A-Za-z0-9+/]{100,}+={0,2}", near="base64"),
-    token("azure", "JQQJ99", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}" + AFTER, back=52, near="anywhere"),
+    token("aws", "ABSK", r"ABSK[A-Za-z0-9+/]{100,}+={0,2}", near="around"),
+    token("azure", "JQQJ99", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}" + AFTER, back=52, near="around"),
     token("azure", "Q~", r"[\w.~]{3}\dQ~[\w.~-]{31,34}(?![\w.~-])", back=4, near="lead"),
     token("digitalocean", "dop_ doo_ dor_", r"do[opr]_v1_[0-9a-f]{64}" + AFTER),
     token("databricks", "dapi", r"dapi[0-9a-f]{32}(?:-\d)?" + AFTER),
@@ -87,9 +87,9 @@ _MESSAGING = (
         "slack_webhook",
         "hooks.slack.com/",
         r"hooks\.slack\.com/\w{4,20}/(?P<secret>T\w{5,20}/\w{5,20}/\w{16,40})",
-        near="anywhere",
+        near="around",
     ),
-    token("discord_webhook", "webhooks/", r"webhooks/(?P<secret>\d{15,22}/[\w-]{50,100})", near="anywhere"),
+    token("discord_webhook", "webhooks/", r"webhooks/(?P<secret>\d{15,22}/[\w-]{50,100})", near="around"),
     *(
         Detector(
             "telegram",
@@ -103,7 +103,7 @@ _MESSAGING = (
     token("twilio", " ".join(f"SK{digit}" for digit in "0123456789abcdef"), r"SK[0-9a-f]{32}" + AFTER),
     token("sendgrid", "SG.", r"SG\.[\w-]{22}\.[\w-]{43}" + AFTER, near="lead"),
     token("mailgun", "key-", r"key-[0-9a-f]{32}" + AFTER),
-    token("mailchimp", "-us", r"[0-9a-f]{32}-us\d{1,2}" + AFTER, back=32, near="anywhere"),
+    token("mailchimp", "-us", r"[0-9a-f]{32}-us\d{1,2}" + AFTER, back=32, near="around"),
 )
 _COMMERCE = (
     token("stripe", "sk_ rk_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"),
@@ -115,11 +115,11 @@ _COMMERCE = (
 _OBSERVABILITY = (
     token("grafana", "glc_ glsa_", r"gl(?:c|sa)_[A-Za-z0-9_+/]{32,}+={0,2}"),
     token("newrelic", "NRAK-", r"NRAK-[A-Z0-9]{27}" + AFTER),
-    token("sentry", "sntrys_ sntryu_", r"(?:sntrys_[\w+/=-]{40,}+|sntryu_[0-9a-f]{64}" + AFTER + ")"),
+    token("sentry", "sntrys_ sntryu_", r"(?:sntrys_[\w+/=-]{40,}+|sntryu_[0-9a-f]{64}" + AFTER + ")", near="around"),
 )
 _TOKENS = (
-    token("jwt", "eyJ", r"eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]*+"),
-    token("jwt", "eyJ", r"eyJ[\w-]{8,}+\.[\w-]*+\.[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+"),
+    token("jwt", "eyJ", r"eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]*+", near="around"),
+    token("jwt", "eyJ", r"eyJ[\w-]{8,}+\.[\w-]*+\.[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+", near="around"),
 )
 
 PROVIDER_KEYS: tuple[Detector, ...] = (
