@@ -14,7 +14,6 @@ from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
-from agenttape_core.redaction.detection.service_keys import SERVICE_KEYS
 from agenttape_core.redaction.detection.views import LONG, View
 
 if TYPE_CHECKING:
@@ -30,17 +29,15 @@ _HEAD = 3
 _LEAD = 20
 """The number of characters before a run that may belong to the key, such as `SG.` or the number of a telegram bot."""
 _BEFORE_RUN, _OF_RUN = 80, 120
-"""How far from the start of a run a literal may be that stands around one."""
+"""The reach around the start of a run in which its literal is looked for."""
 _MAX_LOOKED_AT = 200
 """Of a text with more runs it costs less to search the whole for each literal."""
 _BACKSLASH, _PERCENT, _U, _MINUS = b"\\%u-"
 
-_KEYS = PROVIDER_KEYS + SERVICE_KEYS
-
 
 def _heads() -> dict[bytes, tuple[Detector, ...]]:
     heads: dict[bytes, tuple[Detector, ...]] = {}
-    for detector in _KEYS:
+    for detector in PROVIDER_KEYS:
         if detector.near == "head":
             for start in {anchor[:_HEAD] for anchor in detector.anchors}:
                 heads[start] = (*heads.get(start, ()), detector)
@@ -48,9 +45,9 @@ def _heads() -> dict[bytes, tuple[Detector, ...]]:
 
 
 _HEADS = _heads()
-_LEADS = [(anchor, found) for found in _KEYS if found.near == "lead" for anchor in found.anchors]
-_BASE64 = [found for found in _KEYS if found.near == "base64"]
-_AROUND = [(anchor, found) for found in _KEYS if found.near == "around" for anchor in found.anchors]
+_LEADS = [(anchor, found) for found in PROVIDER_KEYS if found.near == "lead" for anchor in found.anchors]
+_BASE64 = [found for found in PROVIDER_KEYS if found.near == "base64"]
+_AROUND = [(anchor, found) for found in PROVIDER_KEYS if found.near == "around" for anchor in found.anchors]
 
 
 class Scanner:

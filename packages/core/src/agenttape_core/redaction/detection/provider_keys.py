@@ -10,6 +10,7 @@ import re
 
 from agenttape_core.redaction.detection.detector import AFTER, Detector, has_digit, token
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.service_keys import SERVICE_KEYS
 
 _MODEL_PROVIDERS = (
     token("anthropic", "sk-ant-", r"sk-ant-[\w-]{20,}+", check=has_digit),
@@ -123,6 +124,6 @@ _TOKENS = (
 )
 
 PROVIDER_KEYS: tuple[Detector, ...] = (
-    _MODEL_PROVIDERS + _CLOUDS + _CODE_HOSTS + _MESSAGING + _COMMERCE + _OBSERVABILITY + _TOKENS
+    _MODEL_PROVIDERS + _CLOUDS + _CODE_HOSTS + _MESSAGING + _COMMERCE + _OBSERVABILITY + _TOKENS + SERVICE_KEYS
 )
 """Each of these secrets holds an unbroken run of `views.LONG` token characters, but for those that are `base64`."""

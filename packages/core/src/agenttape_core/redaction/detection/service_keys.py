@@ -1,8 +1,8 @@
 """More keys that providers gave a form of their own: those of agents' tools, and of rules of gitleaks.
 
 A table like that of `provider_keys`: a kind, the literals that each such key holds, and a pattern. `_GITLEAKS` are
-those rules of https://github.com/gitleaks/gitleaks (config/gitleaks.toml) that need no context; the others are forms that
-providers show in their documentation.
+those rules of https://github.com/gitleaks/gitleaks (config/gitleaks.toml) that need no context; the others are forms
+that providers show in their documentation.
 """
 
 from __future__ import annotations
