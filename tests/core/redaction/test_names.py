@@ -55,6 +55,18 @@ def test_numbers_that_people_remember(redactor: Redactor) -> None:
     assert all(PSEUDONYM.fullmatch(code) for code in redacted["recovery_codes"])
 
 
+@pytest.mark.parametrize("forms", [True, False])
+def test_numbers_of_cards(forms: bool) -> None:
+    """A payment card is one as a number too, in data and in chunks; other long numbers stay."""
+    redactor = Redactor("k", forms=forms)
+    plain = {"card": 4539148803436467, "at": 1732262400000000, "id": 1859911230000000123}
+    redacted = redactor.value(plain)
+    assert redacted["card"] != plain["card"]
+    assert (redacted["at"], redacted["id"]) == (plain["at"], plain["id"])
+    assert redactor.chunks([plain]) == [redacted]
+    assert redactor.rehydrate(redacted) == plain
+
+
 SIGNATURE = "Zq8rT2mXw9LpV4nB7cKd1uYh3eWs5aGf6jQkR0tPz0E="
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.detection.data import BYTES, Data
 from agenttape_core.redaction.detection.spans import Span, render
-from agenttape_core.redaction.walk import denied_kind, redact_denied
+from agenttape_core.redaction.walk import denied_kind, redact_denied, redact_value
 from agenttape_core.schema.plain import Path, place_below_tag, place_in_list
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Re
             for number, item in enumerate(plain)
         ]
     if not isinstance(plain, dict):
-        return redact_denied(plain, kind, redactor) if kind else plain
+        return redact_denied(plain, kind, redactor) if kind else redact_value(plain, redactor)
     if len(plain) == 1:
         ((tag, body),) = plain.items()
         if tag in BYTES and isinstance(body, str) and Data.of(body) is not None:

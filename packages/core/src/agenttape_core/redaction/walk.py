@@ -37,6 +37,8 @@ _OF_MODELS = frozenset(
     ]
 )
 _BLANK_OR_PSEUDONYM = Lazy(rf"\s|{PSEUDONYM.pattern}")
+_LEAST_CARD = 10**13
+"""A payment card has fourteen digits at least."""
 _CHOSEN = frozenset({Demand.TEXT, Demand.DIGITS})
 """Demands that a list meets if each of its items does: recovery codes."""
 _SIGNED = frozenset(
@@ -92,7 +94,16 @@ def redact_value(plain: Plain, redactor: Replacer) -> Plain:
         return _redact_dict(plain, redactor)
     if isinstance(plain, list):
         return _redact_list(plain, redactor)
-    return plain
+    return _redact_card(plain, redactor) if type(plain) is int and plain > _LEAST_CARD else plain
+
+
+def _redact_card(number: int, redactor: Replacer) -> Any:
+    """Return a number that is that of a payment card redacted, as a number where pseudonyms keep the form."""
+    text = str(number)
+    redacted = redactor.text(text)
+    if redacted == text:
+        return number
+    return int(redacted) if isinstance(redacted, str) and redacted.isdigit() else redactor.number(number)
 
 
 def _redact_dict(plain: dict[str, Any], redactor: Replacer) -> dict[str, Any]:
