@@ -74,5 +74,5 @@ if __name__ == "__main__":
         import_module(module)
     gc.freeze()  # what is loaded stays, in each fork
     sys.argv = next_command(sys.argv[1])
-    sys.path[0] = str(Path(sys.argv[0]).parent)
+    sys.path[:1] = [str(Path(sys.argv[0]).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     runpy.run_path(sys.argv[0], run_name="__main__")

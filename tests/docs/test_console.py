@@ -30,7 +30,10 @@ BLOCK = re.compile(
     r'^```\w+ \{project="(?P<project>\w+)"(?: file="(?P<file>[^"]+)")?\}\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL
 )
 PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
-LOADED = ("pydantic", "pytest", "rich.table", "yaml", "langchain.agents", "langchain_openai")
+LOADED = (
+    *("pydantic", "pytest", "rich.table", "yaml", "langchain.agents", "langchain_openai"),
+    "llama_index.core.agent.workflow",
+)
 """Packages that many commands load, and none of ours."""
 
 
@@ -65,6 +68,7 @@ def environment(
             "OPENAI_API_KEY": "any-text",
             "GIT_CONFIG_GLOBAL": os.devnull,
             **{f"GIT_{who}_{what}": "Reader" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+            "PYTHONPATH": str(ROOT / "examples"),  # the client that a page of LlamaIndex takes from there
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a reader does not have the plugins of these tests
             "PYTEST_ADDOPTS": "-p agenttape" + (" -p recording" if "recording" in page.stem else ""),
             "XDG_STATE_HOME": str(tmp_path / "state"),
