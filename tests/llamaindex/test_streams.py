@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock, ToolCallBlock
 from llama_index.core.llms.mock import MockFunctionCallingLLM
+from pydantic import BaseModel
 
 from agenttape_core import open_cassette, use_cassette
 from agenttape_llamaindex import tape
@@ -132,6 +133,38 @@ def test_plain_text_is_stored_as_text(tmp_path: Path) -> None:
         assert list(llm.stream_chat(HELLO)) == recorded
     outcome = next(iter(open_cassette(tmp_path / "c.yaml").records())).outcome
     assert outcome.chunks == [{"$chat_chunk": piece} for piece in ("Hel", "lo", " you")]
+
+
+class First(BaseModel):
+    """What a provider sends first."""
+
+    kind: str = "first"
+    text: str = ""
+    number: int = 0
+
+
+class Then(BaseModel):
+    """What it sends then: some of the same fields, in another order."""
+
+    number: int = 1
+    extra: str = "x"
+    kind: str = "then"
+
+
+def test_raw_chunks_keep_the_order_of_their_fields(tmp_path: Path) -> None:
+    """A provider's objects of several classes come back equal as text, too."""
+
+    class Raw(MockFunctionCallingLLM):
+        model: str = "raw"
+
+        def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
+            for raw in (First(text="a"), Then(), First(number=2), {"b": 1, "a": 2}, {"a": 2, "b": 1}, {"a": 2, "c": 3}):
+                yield ChatResponse(message=ChatMessage(role="assistant", content="a"), raw=raw)
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = [chunk.model_dump_json() for chunk in tape(Raw()).stream_chat(HELLO)]
+    with use_cassette(tmp_path / "c.yaml"):
+        assert [chunk.model_dump_json() for chunk in tape(Raw()).stream_chat(HELLO)] == recorded
 
 
 def test_secret_that_is_split_between_chunks(tmp_path: Path) -> None:

@@ -232,6 +232,42 @@ def test_a_first_recording_is_kept(project: Project, monkeypatch: pytest.MonkeyP
     assert {path: path.read_bytes() for path in kept} == kept
 
 
+EXPECTED = """
+@pytest.mark.cassette
+@pytest.mark.xfail(raises=KeyError)
+def test_known():
+    ask("known")
+    raise KeyError("known")
+
+@pytest.mark.cassette
+@pytest.mark.xfail(True, reason="it never works")
+def test_always():
+    ask("always")
+    raise ValueError("always")
+
+@pytest.mark.cassette
+def test_says_so():
+    ask("said")
+    pytest.xfail("it does not work")
+
+@pytest.mark.cassette
+@pytest.mark.xfail(raises=KeyError)
+def test_other():
+    ask("other")
+    raise ValueError("other")
+"""
+
+
+@pytest.mark.parametrize("mode", ["once", "all"])
+def test_an_expected_failure_is_recorded(project: Project, mode: str) -> None:
+    """A test that fails as its marker says is replayed like one that passes; another failure is no recording."""
+    project.tests(EXPECTED)
+    project.run(f"--cassette-mode={mode}").assert_outcomes(xfailed=3, failed=1)
+    assert project.cassettes() == [f"test_it/test_{name}.yaml" for name in ("always", "known", "says_so")]
+    project.go_offline()
+    project.run("-k", "not other").assert_outcomes(xfailed=3, deselected=1)
+
+
 LIVE = """
 from agenttape_core import use_cassette
 

@@ -90,6 +90,19 @@ def is_of_the_test(error: BaseException) -> bool:
     return isinstance(error, AssertionError | pytest.fail.Exception) and not inside
 
 
+def is_expected(item: pytest.Item, error: BaseException) -> bool:
+    """Return whether a test is marked to fail by such an error, which is then its outcome: `xfail`."""
+    if isinstance(error, pytest.xfail.Exception):
+        return True
+    if not isinstance(error, Exception | pytest.fail.Exception) or ours_in(error) is not None:
+        return False
+    return any(
+        all(condition is True for condition in marker.args) and isinstance(error, marker.kwargs.get("raises") or object)
+        for marker in item.iter_markers("xfail")
+        if marker.kwargs.get("condition", True) is True
+    )
+
+
 def place_of(error: BaseException) -> str:
     """Return `file:line` of the innermost line of the project that led to an error; empty if there is none."""
     kept = _of_the_project(error.__traceback__)

@@ -41,7 +41,7 @@ from agenttape_core.pytest_plugin.cassette_options import (
 )
 from agenttape_core.pytest_plugin.claims import claim, refuse_twin
 from agenttape_core.pytest_plugin.costs import prices_of
-from agenttape_core.pytest_plugin.failures import is_of_the_test
+from agenttape_core.pytest_plugin.failures import is_expected, is_of_the_test
 from agenttape_core.pytest_plugin.fixture import TestCassette
 from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_recording
 from agenttape_core.pytest_plugin.orphans import renamed
@@ -202,8 +202,13 @@ class Running:
         if isinstance(error, _NEITHER) and cassette.session.failure is not None and not self.has_failed:
             caught_by_unittest(self._item).clear()
             error = None  # it gives way to the failure
+        # A first recording in which the test failed as it is expected to is whole: the next run fails in the same way.
+        policy = cassette.session.policy
+        is_first = policy.records and not policy.recorded
+        is_outcome = error is not None and is_first and is_expected(self._item, error)
+        broken = None if is_outcome else error
         try:
-            self._block.__exit__(type(error) if error is not None else None, error, None)
+            self._block.__exit__(type(broken) if broken is not None else None, broken, None)
             is_written = cassette.session.policy.records and cassette.session.written is not None
             if error is None or is_written:
                 cassette.write_golden()

@@ -49,9 +49,17 @@ def _is(before: Plain, cls: type) -> bool:
 
 def _in_dict(before: Plain, after: dict[str, Plain]) -> Plain:
     old = {} if before is NOTHING else before
+    if not _keeps_order(old, after):
+        return {"$to": after}
     pairs = {key: (old.get(key, NOTHING), after.get(key, NOTHING)) for key in (*old, *after)}
     changed = {key: change for key, pair in pairs.items() if (change := changes(*pair)) is not NOTHING}
     return {"$in": changed} if changed or before is NOTHING else NOTHING
+
+
+def _keeps_order(old: dict[str, Plain], new: dict[str, Plain]) -> bool:
+    """Return whether a dict has the order of another one, with what is new behind it, as one that is changed has."""
+    keys = list(new)
+    return keys == list(old) or keys == [*(key for key in old if key in new), *(key for key in keys if key not in old)]
 
 
 def _in_list(before: Plain, after: list[Plain]) -> Plain:
