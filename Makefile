@@ -30,7 +30,7 @@ OF := tests/core
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick oldest newest openai identical imports servers suites check lint types docs site bench viewer clean
+.PHONY: help demo test quick oldest newest openai identical imports servers suites check lint types docs site bench build viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -136,6 +136,12 @@ site: $(READY) ## Build the documentation into site/, strictly; the tests do so,
 bench: $(READY) ## Measure the budgets as ratios, beside what others do.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
 	$(BIN)/python benchmarks/run.py $(BENCH)
+
+build: $(READY) ## Build the wheels and source distributions into dist/, and check them.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group build
+	rm -rf dist
+	for name in $(NAMES); do $(BIN)/python -m build --outdir dist packages/$$name > /dev/null || exit 1; done
+	$(BIN)/twine check --strict dist/*
 
 viewer: ## Build the page of `agenttape view` anew; needs Node.js 20 or later, and npm.
 	cd packages/core/viewer && npm install --no-package-lock --ignore-scripts --no-audit --no-fund && npm run build

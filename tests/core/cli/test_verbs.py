@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import convert
+from agenttape_core import convert, use_cassette
 from agenttape_core.cli.app import VERBS
 
-from .conftest import record
+from .conftest import look_up, record
 
 WEATHER = "cassettes/weather.yaml"
 
@@ -277,3 +277,22 @@ def test_convert_over_another(command: Any) -> None:
     assert "agenttape: w.jsonl: there is a cassette already\n" in ended.err
     assert "--overwrite" in ended.err
     assert command("convert", WEATHER, "w.jsonl", "--overwrite").code == 0
+
+
+def test_a_mistyped_verb(command: Any) -> None:
+    """A mistyped verb is refused with the one that was most likely meant; else all are named."""
+    ended = command("shwo")
+    assert ended.code == 2
+    assert "there is no verb 'shwo'; did you mean: agenttape show?" in ended.err
+    assert ", validate, " in command("xyzzy").err
+
+
+def test_recover_by_the_name_of_the_cassette(folder: Path, command: Any) -> None:
+    """A cassette's own name means the recordings to it that were cut off."""
+    with pytest.raises(ZeroDivisionError), use_cassette("weather", mode="all"):
+        look_up("Oslo")
+        raise ZeroDivisionError
+    assert command("recover", "weather", "--dry-run").out.endswith("journal can be recovered\n")
+    assert "weather.recovered.yaml" in command("recover", "cassettes/weather.yaml").out
+    assert command("recover", "weather").out == "nothing to recover\n"
+    assert command("recover", "rain").code == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any
@@ -55,6 +56,16 @@ class _Verbs(click.Group):
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
         command: click.Command = getattr(import_module(f"agenttape_core.cli.verbs.{name}"), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb that is named. A mistyped one is refused with the verb that was most likely meant."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            alike = get_close_matches(args[0], VERBS, n=1)
+            meant = f"; did you mean: agenttape {alike[0]}?" if alike else f"; verbs are {', '.join(VERBS)}"
+            raise click.UsageError(f"there is no verb {args[0]!r}{meant}", ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb. If its reader has gone, as after `head`, it ends without an error."""

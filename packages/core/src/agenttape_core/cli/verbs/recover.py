@@ -10,6 +10,7 @@ from agenttape_core import storage
 from agenttape_core.cli.app import CASSETTE, OK
 from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, shown_path
+from agenttape_core.settings import load_settings
 from agenttape_core.tools.rewrite.scanning import journals_in
 
 
@@ -17,13 +18,11 @@ from agenttape_core.tools.rewrite.scanning import journals_in
 @click.argument("path", default=".", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only list what can be recovered.")
 def recover(path: Path, *, dry_run: bool, as_json: bool) -> int:
-    """Recover recordings that were cut off: make a cassette of a journal, or of each journal below a folder.
+    """Recover recordings that were cut off: of a journal, of a cassette by its path or name, or of all below a folder.
 
     A good cassette is never replaced: what was recorded over it becomes NAME.recovered.yaml.
     """
-    if not path.exists():
-        raise CassetteNotFoundError(path, "there is no such file or folder", remedy="name a journal or a folder")
-    journals = [path] if path.is_file() else journals_in(path)
+    journals = _journals(path)
     results = [(journal, *_recovered(journal, dry_run=dry_run)) for journal in progress(journals, "recovering")]
     if as_json:
         print_json([{"journal": str(j), "written": w or None, "problem": p or None} for j, w, p in results])
@@ -33,6 +32,26 @@ def recover(path: Path, *, dry_run: bool, as_json: bool) -> int:
         for journal, written, problem in results:
             print_text(problem or f"{journal}" + (f" is now {written}" if written else " can be recovered"))
     return CASSETTE if any(problem for _, _, problem in results) else OK
+
+
+def _journals(path: Path) -> list[Path]:
+    """Return the journals that a path or a name means.
+
+    Raises:
+        CassetteNotFoundError: If there is nothing of this name.
+    """
+    if path.is_dir():
+        return journals_in(path)
+    named = Path(load_settings().cassette_dir) / f"{path}.yaml"
+    for cassette in (path, named):
+        if left := storage.leftover_journals(cassette):
+            return left
+    if path.is_file():
+        return [path]
+    if named.is_file():
+        return []
+    remedy = "name a journal, a cassette or a folder"
+    raise CassetteNotFoundError(path, "there is no such file or folder", remedy=remedy)
 
 
 def _recovered(journal: Path, *, dry_run: bool) -> tuple[str, str]:
