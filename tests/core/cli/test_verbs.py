@@ -125,6 +125,16 @@ def test_validate(command: Any, folder: Path) -> None:
     assert "weather.yaml:" in ended.out
 
 
+def test_validate_reads_what_is_matched(command: Any, folder: Path) -> None:
+    """A request that was edited by hand is told: the fingerprint, which a replay looks for, is that of another one."""
+    path = folder / WEATHER
+    path.write_text(path.read_text().replace("city: Paris", "city: Paris, Texas", 1))
+    ended = command("validate")
+    assert ended.code == 1
+    assert "was edited" in ended.out
+    assert not command("validate", "--json").json[0]["valid"]
+
+
 @pytest.mark.parametrize("name", ["weather.jsonl", "weather.yaml.gz", "weather.jsonl.zst"])
 def test_standard_input(command: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """- is a cassette on standard input, in any layout, packed or not."""

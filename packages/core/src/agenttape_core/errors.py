@@ -48,9 +48,28 @@ def shown_path(path: Path | str) -> str:
     try:
         here = Path.cwd()
     except OSError:  # the directory is gone
-        return str(path)
+        return visible(str(path)).replace("\n", "\\n")
     full = Path(path)
-    return str(full.relative_to(here)) if full.is_absolute() and full.is_relative_to(here) else str(path)
+    shown = str(full.relative_to(here)) if full.is_absolute() and full.is_relative_to(here) else str(path)
+    return visible(shown).replace("\n", "\\n")
+
+
+def visible(text: str) -> str:
+    """Return a text with its control characters spelled out, as it may come from a stranger's cassette.
+
+    A terminal would do what they say, and a CI system would take a line that begins with `::` for a command.
+
+    Args:
+        text: The text; line breaks and tabs stay.
+    """
+    if text.isprintable():
+        return text
+    shown = "".join(char if char in "\n\t" or char.isprintable() else _spelled(char) for char in text)
+    return shown.replace("\n::", "\n ::").replace("\n##[", "\n ##[")
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def how_to_recover(journal: Path) -> str:
@@ -104,7 +123,7 @@ class CassetteError(AgentTapeError):
         self.line = line
         self.problem = problem
         place = f"{shown_path(path)}:{line}" if line is not None else shown_path(path)
-        super().__init__(f"{place}: {problem}" + (f"\n  {remedy}" if remedy else ""))
+        super().__init__(f"{place}: {visible(problem)}" + (f"\n  {visible(remedy)}" if remedy else ""))
 
 
 class CassetteNotFoundError(CassetteError):
@@ -172,7 +191,14 @@ class UnreadableValueError(AgentTapeError):
 
 
 class UnusedInteractionsError(AgentTapeError):
-    """The run ended although the cassette holds interactions that it never asked for."""
+    """The run ended although the cassette holds interactions that it never asked for.
+
+    Args:
+        message: What it is about, with the names of the recordings.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
 
 
 class UnusedInteractionsWarning(UserWarning):
@@ -311,7 +337,7 @@ class CassetteMissError(AgentTapeHalt):
         nearest: int | None = None,
         differences: Sequence[tuple[str, str, str]] = (),
     ) -> None:
-        self.summary = summary
+        self.summary = visible(summary)
         self.kind = kind
         self.name = name
         self.address = address
@@ -319,7 +345,7 @@ class CassetteMissError(AgentTapeHalt):
         self.cassette = cassette
         self.nearest = nearest
         self.differences = tuple(differences)
-        super().__init__(summary + (f"\n{details}" if details else ""))
+        super().__init__(self.summary + (f"\n{visible(details)}" if details else ""))
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is known of it as plain data."""

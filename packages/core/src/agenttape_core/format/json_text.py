@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
-from agenttape_core.format.limits import MAX_DEPTH
+from agenttape_core.format.limits import MAX_DEPTH, MAX_VALUES
 from agenttape_core.format.malformed import Malformed
 
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
 
 def dump_line(value: Any) -> str:
     """One line of ASCII JSON for plain data that was checked; keys keep their order."""
     return _encode(value)
+
+
+def has_too_many_values(raw: bytes) -> bool:
+    """Return True if JSON separates more values than one record may have."""
+    return raw.count(b",") > MAX_VALUES and _STRING.sub(b"", raw).count(b",") > MAX_VALUES
 
 
 def load_line(raw: bytes) -> Any:
@@ -30,6 +37,8 @@ def load_line(raw: bytes) -> Any:
 
 def load_prefix(raw: bytes) -> tuple[Any, str]:
     """Parse the JSON value at the start, and give what follows it."""
+    if has_too_many_values(raw):
+        raise Malformed(f"more than {MAX_VALUES} values in one record")
     try:
         text = raw.decode().lstrip(" \t")
         value, end = _decoder.raw_decode(text)

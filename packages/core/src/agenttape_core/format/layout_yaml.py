@@ -7,6 +7,7 @@ another shape is parsed instead.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -162,13 +163,12 @@ class YamlLayout:
 
 
 def _load(piece: bytes) -> Any:
-    try:
+    with contextlib.suppress(NotCanonical):  # with all that was tried, which an `except` would hold in memory
         return load_canonical(piece)
-    except NotCanonical:
-        # PyYAML is only imported for files that were written by hand.
-        from agenttape_core.format.yaml_load import load_yaml
+    # PyYAML is only imported for files that were written by hand.
+    from agenttape_core.format.yaml_load import load_yaml
 
-        return load_yaml(piece)
+    return load_yaml(piece)
 
 
 def _one_line(value: Any) -> str:

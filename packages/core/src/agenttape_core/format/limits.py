@@ -11,6 +11,21 @@ MAX_FILE_BYTES = 512 * 1024 * 1024
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Size of one record (or of the header) in bytes, as it stands in the file; and of all assets of a record."""
 
+MAX_PACKED_RATIO = 256
+"""Times that the size of a packed cassette may grow when it is unpacked, if it is larger than `MAX_UNPACKED_BYTES`."""
+
+MAX_UNPACKED_BYTES = 48 * 1024 * 1024
+"""Size in bytes up to which a cassette may be packed ever so small."""
+
+MAX_VALUES = 3_000_000
+"""Values of one record (or of the header), as the file separates them: lines of YAML, commas of JSON."""
+
+MAX_FOREIGN_VALUES = 300_000
+"""The same of YAML that AgentTape has not laid out, and that takes twenty times as long to read."""
+
+MAX_FOREIGN_BYTES = 16 * 1024 * 1024
+"""Size of one record of such YAML in bytes."""
+
 MAX_DEPTH = 128
 """Levels of lists and dicts inside each other, the record itself being the first."""
 
@@ -19,3 +34,12 @@ MAX_INT_DIGITS = 4300
 
 MIN_ASSET_BYTES = 16 * 1024
 """Size in bytes from which a binary part goes to a file of its own beside the cassette."""
+
+
+def unpacked_limit(packed: int) -> int:
+    """Return the size in bytes that a cassette may have after decompression.
+
+    Args:
+        packed: Its size in bytes before.
+    """
+    return min(MAX_FILE_BYTES, max(MAX_UNPACKED_BYTES, packed * MAX_PACKED_RATIO))

@@ -11,7 +11,8 @@ import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # what `json` itself reads strings with
 from typing import Any
 
-from agenttape_core.format.limits import MAX_DEPTH
+from agenttape_core.format.limits import MAX_DEPTH, MAX_VALUES
+from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.yaml_text import KEY, SIMPLE_KEY, UNSAFE
 
 _QUOTED = r'"[^"\\\n\t]*(?:\\(?:["\\bfnrt]|u(?!d[89a-f])[0-9a-f]{4})[^"\\\n\t]*)*"'
@@ -48,6 +49,8 @@ def load_canonical(raw: bytes) -> Any:
     """
     if len(raw.translate(None, _CONTROLS)) != len(raw):
         raise NotCanonical
+    if raw.count(b"\n") > MAX_VALUES:
+        raise Malformed(f"more than {MAX_VALUES} lines in one record")
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -55,6 +58,7 @@ def load_canonical(raw: bytes) -> Any:
     if not text.isascii() and UNSAFE.search(text):
         raise NotCanonical
     lines = text.split("\n")
+    del text  # it may be large, and its lines are the same again
     if lines.pop() or not lines:
         raise NotCanonical
     lines.append("\n")  # stands at column 0 and is no key: the end, whatever the level

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from agenttape_core.format.limits import MAX_DEPTH, MAX_INT_DIGITS
+from agenttape_core.format.limits import MAX_DEPTH, MAX_FOREIGN_BYTES, MAX_FOREIGN_VALUES, MAX_INT_DIGITS
 from agenttape_core.format.malformed import Malformed
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -31,6 +31,8 @@ def load_yaml(raw: bytes, loader: Any = _LOADER) -> Any:
     Raises:
         Malformed: It is no YAML, or uses a part of YAML that a cassette never has.
     """
+    if len(raw) > MAX_FOREIGN_BYTES:
+        raise Malformed(f"a record is larger than {MAX_FOREIGN_BYTES} bytes, in YAML that AgentTape has not laid out")
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -38,7 +40,9 @@ def load_yaml(raw: bytes, loader: Any = _LOADER) -> Any:
         raise Malformed(f"not UTF-8 text: {error.reason}", line) from None
     builder = _Builder()
     try:
-        for event in yaml.parse(text, Loader=loader):
+        for number, event in enumerate(yaml.parse(text, Loader=loader)):
+            if number > MAX_FOREIGN_VALUES:
+                raise Malformed(f"more than {MAX_FOREIGN_VALUES} values in YAML that AgentTape has not laid out")
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -39,6 +39,7 @@ from agenttape_core.storage import (
     leftover_journals,
     open_cassette,
 )
+from agenttape_core.storage.location import refuse_read_only
 
 _BESIDE_THE_RUN: Mapping[str, object] = {"live": (), "frozen": (), "through": (), "freeze": (), "http": False}
 """Settings of a session that is never current. They are about the calls and the world of a run, which it has not."""
@@ -148,7 +149,9 @@ def start(prepared: Prepared) -> Opened:
     policy, request = prepared.policy, prepared.request
     journal = None
     if not policy.offline or request.derivation is not None:
-        journal = Journal(_target(prepared), prepared.header)
+        target = _target(prepared)
+        refuse_read_only(target)
+        journal = Journal(target, prepared.header)
     try:
         return Opened(prepared, _session(prepared, journal), journal)
     except BaseException:

@@ -6,6 +6,7 @@ from agenttape_core.format.limits import (
     MAX_FILE_BYTES,
     MAX_INT_DIGITS,
     MAX_RECORD_BYTES,
+    MAX_VALUES,
     MIN_ASSET_BYTES,
 )
 from agenttape_core.storage.cassette import Cassette, open_cassette
@@ -22,6 +23,7 @@ __all__ = [
     "MAX_FILE_BYTES",
     "MAX_INT_DIGITS",
     "MAX_RECORD_BYTES",
+    "MAX_VALUES",
     "MIN_ASSET_BYTES",
     "SUFFIXES",
     "Carried",

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from agenttape_core.errors import CassetteFormatError, ConfigurationError
 from agenttape_core.format import limits
 from agenttape_core.storage.cassette import VERSION, Cassette
-from agenttape_core.storage.files import FileKind, file_kind, unpacked
+from agenttape_core.storage.files import FileKind, file_kind, read_at_most, unpacked
 
 _HEAD = 64
 _MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
@@ -48,16 +48,17 @@ def read_cassette(stream: BinaryIO, *, name: str = "standard input", attached: b
         CassetteError: As `open_cassette` does.
     """
     data = stream.read(limits.MAX_FILE_BYTES + 1)
-    shown = Path(name)
+    shown, limit = Path(name), limits.MAX_FILE_BYTES
     packing = next((suffix for magic, suffix in _MAGIC.items() if data.startswith(magic)), "")
     if packing:
         kind: FileKind = file_kind(Path(f"-.yaml{packing}"))
         assert kind.packing is not None
         try:
-            data = unpacked(shown, io.BytesIO(data), kind.packing).read(limits.MAX_FILE_BYTES + 1)
+            limit = limits.unpacked_limit(len(data))
+            data = read_at_most(unpacked(shown, io.BytesIO(data), kind.packing), limit)
         except (EOFError, OSError, zlib.error, ValueError) as error:
             raise CassetteFormatError(shown, f"it cannot be unpacked: {error}") from error
-    if len(data) > limits.MAX_FILE_BYTES:
-        raise CassetteFormatError(shown, f"it is larger than the limit of {limits.MAX_FILE_BYTES} bytes")
+    if len(data) > limit:
+        raise CassetteFormatError(shown, f"it is larger than the limit of {limit} bytes")
     layout = ".jsonl" if data.lstrip(b"\xef\xbb\xbf \n").startswith(b"{") else ".yaml"
     return Cassette(Path(f"{name}{layout}"), data, attached=attached)

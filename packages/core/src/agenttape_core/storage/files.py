@@ -73,12 +73,12 @@ def read_bytes(path: Location) -> bytes:
     data = packed_bytes(path)
     if packing is None:
         return data
+    limit = limits.unpacked_limit(len(data))
     try:
-        data = _read(unpacked(path, io.BytesIO(data), packing), limits.MAX_FILE_BYTES)
+        return _limited(path, read_at_most(unpacked(path, io.BytesIO(data), packing), limit), limit)
     except (EOFError, OSError, zlib.error, ValueError) as error:
         problem = f"the file cannot be unpacked: {error}"
         raise CassetteFormatError(path, problem, remedy=BROKEN) from error
-    return _limited(path, data)
 
 
 def packed_bytes(path: Location) -> bytes:
@@ -93,12 +93,12 @@ def packed_bytes(path: Location) -> bytes:
     except OSError as error:
         problem = f"the file cannot be read: {error.strerror or error}"
         raise CassetteFormatError(path, problem, remedy="check the path and its permissions") from error
-    return _limited(path, data)
+    return _limited(path, data, limits.MAX_FILE_BYTES)
 
 
-def _limited(path: Location, data: bytes) -> bytes:
-    if len(data) > limits.MAX_FILE_BYTES:
-        problem = f"the cassette is larger than the limit of {limits.MAX_FILE_BYTES} bytes"
+def _limited(path: Location, data: bytes, limit: int) -> bytes:
+    if len(data) > limit:
+        problem = f"the cassette is larger than the limit of {limit} bytes"
         raise CassetteFormatError(path, problem, remedy="split the recording into several cassettes")
     return data
 
@@ -119,13 +119,12 @@ def pack(path: Location, data: bytes) -> bytes:
     return data
 
 
-def _read(file: Stream, limit: int) -> bytes:
-    chunks: list[bytes] = []
-    left = limit
-    while left >= 0 and (chunk := file.read(_CHUNK)):
-        chunks.append(chunk)
-        left -= len(chunk)
-    return b"".join(chunks)
+def read_at_most(file: Stream, limit: int) -> bytes:
+    """Return what a stream holds, or a little more than the limit of it; the bytes are held once."""
+    found = io.BytesIO()
+    while found.tell() <= limit and (chunk := file.read(_CHUNK)):
+        found.write(chunk)
+    return found.getvalue()
 
 
 def unpacked(path: Location, file: io.BytesIO, packing: str) -> Stream:

@@ -38,6 +38,20 @@ class CassetteUrl(str):
 Location = Path | CassetteUrl
 
 
+def refuse_read_only(location: Location) -> None:
+    """Refuse a URL that can be read and not written, before something is recorded for it.
+
+    Raises:
+        ConfigurationError: It is one of a web server.
+    """
+    match = _URL.fullmatch(location) if isinstance(location, CassetteUrl) else None
+    if match is not None and match["scheme"].lower() in {"http", "https"}:
+        raise ConfigurationError(
+            f"{location}: a web server takes no cassette, so nothing can be recorded there\n"
+            "  record to a file or an object store, and replay from this URL"
+        )
+
+
 def location_of(name: Path | str) -> Location:
     """Return the location that a user names: a URL if it has a scheme, else a path; `file://` is a path too.
 

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import stat
 import sys
 import threading
@@ -42,8 +43,14 @@ else:
 
 
 _TAKEN = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+_OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+"""A folder may be a stranger's: no link is followed, and no pipe waited for."""
+_NOTE = re.compile(rb"(?:[0-9]+ [^\r\n]*)?")
+"""All that a lock of ours holds. Its first word is the process."""
+_LONGEST_NOTE = 4096
 _ATTEMPTS, _PAUSE = 10, 0.01
 """The number of attempts, and the seconds between them, to take a lock that nobody seems to hold."""
+_LINE_BREAKS = re.compile(r"[\r\n]")
 _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
@@ -77,7 +84,7 @@ class WriterLock:
         try:
             os.ftruncate(self._descriptor, 0)
             os.lseek(self._descriptor, 0, os.SEEK_SET)
-            os.write(self._descriptor, note.encode())
+            os.write(self._descriptor, _LINE_BREAKS.sub("?", note).encode("utf-8", "backslashreplace"))
         except OSError as error:
             self.release()
             raise _cannot(target, self.path, error) from error
@@ -116,8 +123,11 @@ def holder(target: Location) -> str | None:
     """The note of the session that is recording to a cassette now, or `None`."""
     path = lock_path(target)
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = os.open(path, _OPEN)
     except OSError:
+        return None
+    if not _is_ours(descriptor):
+        os.close(descriptor)
         return None
     try:
         _lock(descriptor)
@@ -139,9 +149,12 @@ def recording_process(target: Location) -> str | None:
 def _acquire(target: Location, path: Path) -> int:
     while True:
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(path, _OPEN | os.O_CREAT, 0o666)
         except OSError as error:
             raise _cannot(target, path, error) from error
+        if not _is_ours(descriptor):
+            os.close(descriptor)
+            raise _foreign(target, path)
         try:
             _lock_soon(descriptor)
         except OSError as error:
@@ -191,6 +204,20 @@ def _cannot(target: Location, path: Path, error: OSError) -> CassetteWriteError:
     problem = f"its lock file {path.name} cannot be made: {error.strerror or error}"
     remedy = "record to a folder that you may write to, that has room and whose file system has locks"
     return CassetteWriteError(target, problem, remedy=remedy)
+
+
+def _foreign(target: Location, path: Path) -> CassetteWriteError:
+    problem = f"{path.name}, which is where its lock belongs, is no lock of AgentTape"
+    return CassetteWriteError(target, problem, remedy="look at it, and remove it; it was not touched")
+
+
+def _is_ours(descriptor: int) -> bool:
+    """Return True for a file that may be emptied: a regular one, of one name, with a note of ours or none."""
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_size > _LONGEST_NOTE:
+        return False
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return bool(_NOTE.fullmatch(os.read(descriptor, _LONGEST_NOTE)))
 
 
 def _is_current(descriptor: int, path: Path) -> bool:

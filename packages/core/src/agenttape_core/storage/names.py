@@ -20,6 +20,7 @@ def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Locatio
     """
     if not isinstance(name_or_path, str | Path) or PurePath(name_or_path).name in {"", ".."}:
         raise ConfigurationError(f"expected the name or the path of a cassette, found {name_or_path!r}")
+    _refuse_odd(str(name_or_path))
     path = location_of(name_or_path)
     if path.name == "":
         raise ConfigurationError(f"expected the URL of a cassette, found that of a folder: {path}")
@@ -30,6 +31,20 @@ def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Locatio
         return named
     folder = location_of(cassette_dir)
     return folder / named if isinstance(folder, Path) else folder.joined(named.as_posix())
+
+
+def _refuse_odd(name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"{name!a}: the name of a cassette holds a lone surrogate, which no file can have"
+        ) from None
+    if name.startswith("~"):
+        raise ConfigurationError(
+            f"{name!r}: only a shell takes ~ for a home folder; here it would be a folder of that name\n"
+            "  write the path out, or use Path(...).expanduser()"
+        )
 
 
 def stem_of(path: Location) -> str:

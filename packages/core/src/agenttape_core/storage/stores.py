@@ -72,7 +72,10 @@ class LocalStore:
 
     def fetch(self, key: str, limit: int) -> bytes:
         """See `Store`."""
-        with self._inside(key).open("rb") as file:
+        path = self._inside(key)
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # which says so by itself
+            raise OSError(errno.EINVAL, "it is no regular file")
+        with path.open("rb") as file:
             chunks: list[bytes] = []
             left = limit + 1
             while left and (chunk := file.read(min(left, _CHUNK))):  # a large `read` reserves all it may need

@@ -9,6 +9,7 @@ from agenttape_core.errors import CassetteWriteError
 from agenttape_core.format import limits
 from agenttape_core.format.assets import detach, names_assets
 from agenttape_core.format.continuation import Compactor
+from agenttape_core.format.json_text import has_too_many_values
 from agenttape_core.format.plain import check_plain
 from agenttape_core.format.records import header_to_dict, interaction_to_dict, step_to_dict, version_of
 from agenttape_core.schema import FORMAT_VERSION, Interaction, Step
@@ -62,9 +63,13 @@ def write_cassette(
     """
     composed = compose(path, header, records, kept_in=kept_in)
     store, key = store_of(path)
+    kind = file_kind(path)
     folder = AssetFolder(path)
     folder.save(composed.assets, kept_in=kept_in)
-    store.save(key, pack(path, composed.text), kept_in=kept_in)
+    packed = pack(path, composed.text)
+    if kind.packing and len(composed.text) > limits.unpacked_limit(len(packed)):
+        raise _packed_too_small(path, kept_in)
+    store.save(key, packed, kept_in=kept_in)
     folder.sweep(composed.assets)
 
 
@@ -115,9 +120,11 @@ def _text(path: Location, header: dict[str, Any], records: list[dict[str, Any]],
     pieces: list[bytes] = []
     size = 0
     check_plain(header)
-    for piece in LAYOUTS[file_kind(path).layout].dump(header, records):
+    kind = file_kind(path)
+    for piece in LAYOUTS[kind.layout].dump(header, records):
         size += len(piece)
-        if len(piece) > limits.MAX_RECORD_BYTES or size > limits.MAX_FILE_BYTES:
+        too_many = has_too_many_values(piece) if kind.layout == "jsonl" else piece.count(b"\n") > limits.MAX_VALUES
+        if too_many or len(piece) > limits.MAX_RECORD_BYTES or size > limits.MAX_FILE_BYTES:
             raise _too_large(path, len(pieces), kept_in)
         pieces.append(piece)
     return b"".join(pieces)
@@ -157,13 +164,19 @@ def stored_record(compactor: Compactor, interaction: Interaction, number: int) -
     return record
 
 
+def _packed_too_small(path: Location, kept_in: Path | None) -> CassetteWriteError:
+    kept = f"; what was recorded is kept in {kept_in}" if kept_in else ""
+    problem = f"it packs so well that it could not be told from an attack when it is read{kept}"
+    return CassetteWriteError(path, problem, remedy="record it without .gz or .zst")
+
+
 def _too_large(path: Location, number: int, kept_in: Path | None) -> CassetteWriteError:
     what = f"record {number} or the whole" if number else "the header"
     kept = f"; what was recorded is kept in {kept_in}" if kept_in else ""
     return CassetteWriteError(
         path,
         f"{what} is larger than the limit ({limits.MAX_RECORD_BYTES} bytes a record, "
-        f"{limits.MAX_FILE_BYTES} a cassette){kept}",
+        f"{limits.MAX_VALUES} values or lines a record, {limits.MAX_FILE_BYTES} bytes a cassette){kept}",
         remedy="record less in one session, or return a reference instead of large data",
     )
 

@@ -2,30 +2,70 @@
 
 from __future__ import annotations
 
-from agenttape_core.cli.app import CASSETTE, OK
-from agenttape_core.cli.cassettes import Found, found_in, paths_argument, records_of
+from typing import NamedTuple
+
+from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
+from agenttape_core.cli.cassettes import Found, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteError, counted
+from agenttape_core.matching import Ignored, recorded_request
+from agenttape_core.schema import Interaction
+
+
+class _Read(NamedTuple):
+    found: Found
+    records: int
+    problem: str
+    edited: list[int]
+    """The numbers of the interactions whose request is not the one that is matched."""
 
 
 @verb("agenttape validate tests")
 @paths_argument
 def validate(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """Read cassettes to their end: header, every record, every asset. Exits with 3 if one cannot be read."""
-    results = [(found, *_read(found)) for found in progress(found_in(paths), "reading")]
+    """Read cassettes to their end: header, every record, every asset.
+
+    Exits with 3 if one cannot be read, and with 1 if a request was edited: its fingerprint, for which a replay
+    looks, is still that of what was recorded.
+    """
+    results = [_read(found) for found in progress(found_in(paths), "reading")]
     if as_json:
-        print_json([{"path": f.shown, "valid": not p, "records": n, "problem": p or None} for f, n, p in results])
+        print_json([_row(each) for each in results])
     else:
-        for found, count, problem in results:
-            print_text(problem or f"{found.shown}: valid, {counted(count, 'record')}", "red" if problem else "")
-    return CASSETTE if any(problem for _, _, problem in results) else OK
+        for each in results:
+            said = _said(each)
+            print_text(said or f"{each.found.shown}: valid, {counted(each.records, 'record')}", "red" if said else "")
+    if any(each.problem for each in results):
+        return CASSETTE
+    return FINDINGS if any(each.edited for each in results) else OK
 
 
-def _read(found: Found) -> tuple[int, str]:
-    count = 0
+def _row(each: _Read) -> dict[str, object]:
+    problem = _said(each)
+    return {"path": each.found.shown, "valid": not problem, "records": each.records, "problem": problem or None}
+
+
+def _said(each: _Read) -> str:
+    if each.problem or not each.edited:
+        return each.problem
+    numbers = ", ".join(map(str, each.edited))
+    word = "interaction" if len(each.edited) == 1 else "interactions"
+    return (
+        f"{each.found.shown}: the request of {word} {numbers} was edited: a replay looks for the fingerprint, which is"
+        " that of what was recorded\n  record anew, or put back what was there"
+    )
+
+
+def _read(found: Found) -> _Read:
+    count, edited = 0, []
     try:
-        for _ in records_of(found):
+        cassette = found.open()
+        ignored = Ignored.of(cassette.header.ignore)  # its volatile block, which is read lazily, is checked too
+        for record in cassette.records():
             count += 1
+            if isinstance(record, Interaction):
+                asked = recorded_request(record.kind, record.name, record.request, ignored)
+                edited += [record.number] if asked.fingerprint != record.fingerprint else []
     except CassetteError as error:
-        return count, str(error)
-    return count, ""
+        return _Read(found, count, str(error), [])
+    return _Read(found, count, "", edited)
