@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
+from multiprocessing.pool import ThreadPool
 from typing import Any
 
 import pytest
@@ -196,7 +197,125 @@ def blocked(_: Slow) -> object:
     return out
 
 
+def locked(world: Slow) -> object:
+    """Threads ask while they hold a lock, and ask what depends on who had it before."""
+    out: list[Any] = []
+    lock = threading.Lock()
+
+    def one(name: str) -> None:
+        for _ in range(2):
+            with lock:
+                out.append((name, world.ask(f"question {len(out)}")))
+            out.append(name)
+
+    in_threads(one, "abcd")
+    return out
+
+
+def acquired(world: Slow) -> object:
+    """The same with a lock that its owner may take twice, and a condition over it."""
+    out: list[Any] = []
+    turned = threading.Condition()
+
+    def one(name: str) -> None:
+        for _ in range(2):
+            turned.acquire()
+            try:
+                with turned:
+                    out.append((name, world.ask(f"question {len(out)}")))
+                turned.notify_all()
+                turned.wait(timeout=0.01)
+                out.append(name)
+            finally:
+                turned.release()
+
+    in_threads(one, "abc")
+    return out
+
+
+def simple_queues(world: Slow) -> object:
+    """Consumers share a simple queue, which the producers fill while they wait."""
+    out: list[Any] = []
+    jobs: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def produce(name: str) -> None:
+        for number in range(3):
+            jobs.put(world.ask(f"{name}{number}"))
+
+    def consume(name: str) -> None:
+        while (job := jobs.get()) is not None:
+            out.append((name, job))
+            out.append(world.ask(f"{name} on {len(out)}"))
+
+    consumers = [threading.Thread(target=consume, args=(name,)) for name in "xyz"]
+    for thread in consumers:
+        thread.start()
+    in_threads(produce, "ab")
+    for _ in consumers:
+        jobs.put(None)
+    for thread in consumers:
+        thread.join()
+    return out
+
+
+def sleepers(world: Slow) -> object:
+    """Threads that ask nothing sleep, and wait for a while, beside calls; one is never joined."""
+    out: list[Any] = []
+    stopped = threading.Event()
+
+    def sleep(name: str) -> None:
+        for _ in range(2):
+            time.sleep(world.random.choice((0.001, 0.004)))
+            out.append(name)
+
+    def beat() -> None:
+        while not stopped.wait(0.002):
+            out.append("beat")
+
+    threading.Thread(target=beat, daemon=True).start()
+    sleeping = [threading.Thread(target=sleep, args=(name,)) for name in "xy"]
+    for thread in sleeping:
+        thread.start()
+    in_threads(lambda name: out.append(world.ask(name)), "abc")
+    for thread in sleeping:
+        thread.join()
+    stopped.set()
+    return out
+
+
+def timers(world: Slow) -> object:
+    """Timers go off beside calls."""
+    out: list[str] = []
+    both = threading.Barrier(3)
+
+    def fire(name: str) -> None:
+        out.append(world.ask(name))
+        both.wait()
+
+    for name, seconds in (("x", 0.004), ("y", 0.002)):
+        threading.Timer(seconds, fire, (name,)).start()
+    out += [world.ask(f"main {number}") for number in range(4)]
+    both.wait()
+    return out
+
+
+def computed(world: Slow) -> object:
+    """What work without calls is done in a pool first is asked about first."""
+    with ThreadPoolExecutor(3) as pool:
+        works = {pool.submit(time.sleep, world.random.random() * 0.003): name for name in "abcd"}
+        return [world.ask(f"{number}: {works[done]}") for number, done in enumerate(as_completed(works))]
+
+
+def read_elsewhere(world: Slow) -> object:
+    """Streams that one thread begins are read in others."""
+    out: list[str] = []
+    streams = {name: world.stream(name) for name in "abc"}
+    in_threads(lambda name: out.extend(streams[name]), "abc")
+    return out
+
+
 PROGRAMS = [race, completed, first, streams, small_pool, queues, events, nested, blocked]
+PROGRAMS += [locked, acquired, simple_queues, sleepers, timers, computed, read_elsewhere]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
@@ -208,6 +327,112 @@ def test_a_race_ends_as_it_did(program: Callable[[Slow], object]) -> None:
         with use_cassette("c", mode="none") as session:
             assert program(Slow(seed)) == recorded
         assert session.report.disorder == ()
+
+
+def in_foreign_pool(world: Slow) -> list[str]:
+    """Let threads work that take what there is to do in no fixed order."""
+    out: list[str] = []
+    with ThreadPool(2) as pool:
+        pool.map(lambda name: out.append(world.ask(name)), "abcd", chunksize=1)
+    return out
+
+
+@pytest.fixture
+def old_thread() -> Iterator[queue.Queue[Any]]:
+    """Give the queue of a thread that is older than every session."""
+    jobs: queue.Queue[Any] = queue.Queue()
+
+    def work() -> None:
+        while (job := jobs.get()) is not None:
+            job()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield jobs
+    jobs.put(None)
+    thread.join()
+
+
+def test_calls_of_a_thread_that_is_older_than_the_session_are_told(old_thread: queue.Queue[Any]) -> None:
+    """Calls beside others, in a thread without an order, are named by each replay."""
+
+    def program(world: Slow) -> list[str]:
+        out: list[str] = []
+        asked = threading.Event()
+
+        def job() -> None:
+            out.append(world.ask("job"))
+            asked.set()
+
+        old_thread.put(job)
+        out.extend(world.ask(f"beside {number}") for number in range(5))
+        asked.wait()
+        return out
+
+    with use_cassette("c", mode="all"):
+        recorded = program(Slow())
+    with use_cassette("c", mode="none") as session:
+        assert sorted(program(Slow())) == sorted(recorded)
+
+    assert session.report.disorder == ("calls in threads that the session did not begin",)
+
+
+def test_calls_of_such_a_thread_that_others_wait_for_are_not_told(old_thread: queue.Queue[Any]) -> None:
+    """Where nothing else goes on meanwhile, there is no order to lose."""
+
+    def program(world: Slow) -> list[str]:
+        answers: queue.Queue[str] = queue.Queue()
+        return [(old_thread.put(lambda name=name: answers.put(world.ask(name))), answers.get())[1] for name in "abc"]
+
+    with use_cassette("c", mode="all"):
+        recorded = program(Slow())
+    with use_cassette("c", mode="none") as session:
+        assert program(Slow()) == recorded
+
+    assert session.report.disorder == ()
+
+
+def test_threads_that_take_work_in_no_order_are_told() -> None:
+    """What `multiprocessing.pool.ThreadPool` does is named by each replay."""
+    with use_cassette("c", mode="all"):
+        recorded = in_foreign_pool(Slow())
+    with use_cassette("c", mode="none") as session:
+        assert sorted(in_foreign_pool(Slow())) == sorted(recorded)
+
+    assert session.report.disorder
+
+
+def test_what_computes_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that computes for so long that others go on meanwhile is named, also by a replay that is faster."""
+    from agenttape_core.session.order import holder
+
+    def program(world: Slow, *, is_slow: bool) -> list[str]:
+        out: list[str] = []
+
+        def compute(name: str) -> None:
+            world.ask(name)
+            while is_slow and not out:
+                pass
+            out.append(name)
+
+        def other() -> None:
+            out.append(world.ask("other"))
+            out.append(world.ask("more"))
+
+        threads = [threading.Thread(target=compute, args=("computes",)), threading.Thread(target=other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return out
+
+    monkeypatch.setattr(holder, "_LONG", 0.02)
+    with use_cassette("c", mode="all"):
+        recorded = program(Slow(), is_slow=True)
+    with use_cassette("c", mode="none") as session:
+        assert sorted(program(Slow(), is_slow=False)) == sorted(recorded)
+
+    assert any("computed for long" in line for line in session.report.disorder)
 
 
 def threads_of_file() -> str:

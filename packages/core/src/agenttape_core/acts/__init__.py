@@ -13,7 +13,7 @@ Limits. C code with sockets or files of its own raises no events: `clients` says
 was opened before may be written to unseen.
 """
 
-from agenttape_core.acts.code import line_of
+from agenttape_core.acts.code import function_of, line_of
 from agenttape_core.acts.interfaces import Interface, mark_boundary, recording_through, register_frameworks
 from agenttape_core.acts.native import Unseen
 from agenttape_core.acts.watching import Deed, watching_deeds
@@ -22,6 +22,7 @@ __all__ = [
     "Deed",
     "Interface",
     "Unseen",
+    "function_of",
     "line_of",
     "mark_boundary",
     "recording_through",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agenttape_core.freeze.backoff import is_backing_off
 from agenttape_core.freeze.callers import calling_module
 from agenttape_core.freeze.frozen_function import FrozenFunction, Replacement
+from agenttape_core.freeze.waiting import really_sleep
 
 if TYPE_CHECKING:
     from agenttape_core.freeze.frozen import Frozen
@@ -60,8 +61,7 @@ def _sleep(frozen: Frozen, real: Real) -> Callable[[float], None]:
     def sleep(seconds: float, /) -> None:
         begun = frozen.begin_wait()
         if not frozen.skips_backoff or not is_backing_off():
-            with frozen.while_asleep():
-                real(seconds)
+            really_sleep(real, seconds)
         if calling_module(_PASSING) != "subprocess":  # which polls, as often as the machine is slow: see `waiting`
             frozen.end_wait(begun, seconds)
 
@@ -82,6 +82,6 @@ _REPLACEMENTS: dict[str, Replacement] = {
 
 STAND_INS = (
     *(FrozenFunction(getattr(time, name), "clock", by) for name, by in _REPLACEMENTS.items() if hasattr(time, name)),
-    FrozenFunction(time.sleep, None, _sleep),
+    FrozenFunction(time.sleep, None, _sleep, really_sleep),
 )
 """One stand-in for each function that this system has."""

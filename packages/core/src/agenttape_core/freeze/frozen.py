@@ -6,7 +6,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -77,7 +76,6 @@ class Frozen:
         outer: For the code of a tool: what is kept fixed around it. See `within`.
         place: For the code of a tool: the address of the call.
         is_under_way: Returns True while a call of the session is under way beside the caller. See `waiting`.
-        while_asleep: Gives the context in which a thread really sleeps, so that others know that it does.
         readings: What strands that were interleaved read in the recording, by strand and package. See `readings`.
 
     Raises:
@@ -95,7 +93,6 @@ class Frozen:
         skips_backoff: bool = False,
         outer: Frozen | None = None,
         is_under_way: Callable[[], bool] = lambda: False,
-        while_asleep: Callable[[], AbstractContextManager[None]] = nullcontext,
         readings: Mapping[str, str] | None = None,
         place: str = "",
     ) -> None:
@@ -111,7 +108,6 @@ class Frozen:
         self.calls = 0
         """The number of calls that have begun."""
         self._is_under_way = is_under_way
-        self.while_asleep = while_asleep
         self._spinning = Spinning(self.is_under_way)
         self._strands: Strands = outer._strands if outer is not None else Strands()  # noqa: SLF001 - its own class
         self._log: ReadingLog = outer._log if outer is not None else ReadingLog(readings)  # noqa: SLF001 - its own class
@@ -156,7 +152,6 @@ class Frozen:
             environment=self.environment,
             outer=self,
             is_under_way=self._is_under_way,
-            while_asleep=self.while_asleep,
             place=place,
         )
 

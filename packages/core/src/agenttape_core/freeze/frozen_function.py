@@ -64,15 +64,23 @@ class FrozenFunction:
         real: The function it stands in for.
         kind: Which of `KINDS` it belongs to; `None` where every session has a way of its own.
         replacement: What to call instead, for a session that freezes this kind.
+        otherwise: Called with the real function and the arguments where no session does; by default that is called.
     """
 
     __wrapped__: Callable[..., Any]
     is_stand_in = True
 
-    def __init__(self, real: Callable[..., Any], kind: str | None, replacement: Replacement) -> None:
+    def __init__(
+        self,
+        real: Callable[..., Any],
+        kind: str | None,
+        replacement: Replacement,
+        otherwise: Callable[..., Any] | None = None,
+    ) -> None:
         functools.update_wrapper(self, real)
         self._kind = kind
         self._replacement = replacement
+        self._otherwise = otherwise
         self._known = real
         self.unexchanged = unexchanged(real)
         """Does what the real function does while that is exchanged, too."""
@@ -83,7 +91,7 @@ class FrozenFunction:
         frozen = active(self._kind) if self._kind is not None else current()
         real = self.unexchanged if self.__wrapped__ is self._known else self.__wrapped__
         if frozen is None:
-            return real(*args, **kwargs)
+            return real(*args, **kwargs) if self._otherwise is None else self._otherwise(real, *args, **kwargs)
         return self._replacement(frozen, real)(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:

@@ -22,13 +22,16 @@ import select
 import subprocess
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from agenttape_core.freeze.callers import MACHINERY, calling_module, is_of_a_library
 from agenttape_core.freeze.frozen import Begun, Frozen
 from agenttape_core.freeze.frozen_function import FrozenFunction, active
 from agenttape_core.freeze.immutable import Exchange
+from agenttape_core.freeze.reentrancy import is_asking
 
 _SLACK = 1.05
 _WAKE_FROM_SLEEP = getattr(asyncio.futures, "_set_result_unless_cancelled", None)
@@ -81,14 +84,45 @@ def rounded_up(seconds: float) -> float:
 # -- threads -------------------------------------------------------------------------------------------------------
 
 
+class _InTurns:
+    """The ways in which threads that take turns wait for locks and simple queues; none while nobody takes turns."""
+
+    acquires: Mapping[type, Callable[..., bool]] = MappingProxyType({})
+    get: Callable[..., Any] | None = None
+    sleep: Callable[..., None] | None = None
+
+
+_in_turns = _InTurns()
+
+
+def really_sleep(real: Callable[[float], None], seconds: float, /) -> None:
+    """Let the caller's thread sleep, so that others know that it does if threads take turns.
+
+    Args:
+        real: The real function.
+        seconds: The time.
+    """
+    if _in_turns.sleep is None or is_asking():
+        real(seconds)
+    else:
+        _in_turns.sleep(real, seconds)
+
+
 def _acquiring(owner: type) -> tuple[type, str, Callable[..., bool]]:
     real = vars(owner)["acquire"]
 
     def acquire(self: Any, blocking: bool = True, timeout: float = -1) -> bool:
+        in_turns = _in_turns.acquires.get(owner)
         if timeout == -1:
+            if in_turns is not None:
+                return in_turns(self, -1 if blocking else 0)
             return cast("bool", real(self, blocking))
         wait = wait_of(timeout)
-        is_acquired: bool = real(self, blocking, timeout)
+        is_acquired: bool
+        if in_turns is not None and blocking and timeout >= 0:
+            is_acquired = in_turns(self, timeout)
+        else:
+            is_acquired = real(self, blocking, timeout)
         if not is_acquired and wait is not None:
             wait.timed_out()
         return is_acquired
@@ -101,11 +135,12 @@ def _getting() -> tuple[type, str, Callable[..., Any]]:
     real = vars(owner)["get"]
 
     def get(self: Any, block: bool = True, timeout: float | None = None) -> Any:
+        in_turns = _in_turns.get if block and (timeout is None or timeout >= 0) else None
         if timeout is None:
-            return real(self, block)
+            return real(self, block) if in_turns is None else in_turns(real, self, None)
         wait = wait_of(timeout)
         try:
-            return real(self, block, timeout)
+            return real(self, block, timeout) if in_turns is None else in_turns(real, self, timeout)
         except _queue.Empty:
             if wait is not None:
                 wait.timed_out()
@@ -277,17 +312,50 @@ _CODES = [
     )
 ]
 _METHODS = Exchange([_acquiring(_thread.LockType), _acquiring(_thread.RLock), _getting()])
+_users: set[str] = set()
+
+
+def use_waits(user: str) -> None:
+    """Exchange the methods that wait for locks and simple queues, as somebody needs it."""
+    if not _users:
+        _METHODS.swap_in()
+    _users.add(user)
+
+
+def drop_waits(user: str) -> None:
+    """Note that somebody needs it no more."""
+    _users.discard(user)
+    if not _users:
+        _METHODS.swap_out()
+
+
+@contextmanager
+def waiting_in_turns(
+    acquires: Mapping[type, Callable[..., bool]], get: Callable[..., Any], sleep: Callable[..., None]
+) -> Iterator[None]:
+    """Let others do the waiting for locks, simple queues and times, while inside and `use_waits`. One block at a time.
+
+    Args:
+        acquires: By the class of the lock: acquires one, within so many seconds; -1 for any number.
+        get: Gets an item, by the real method, of a queue, within so many seconds; `None` for any number.
+        sleep: Sleeps, by the real function, for so many seconds.
+    """
+    _in_turns.acquires, _in_turns.get, _in_turns.sleep = acquires, get, sleep
+    try:
+        yield
+    finally:
+        _in_turns.acquires, _in_turns.get, _in_turns.sleep = MappingProxyType({}), None, None
 
 
 def swap_in() -> None:
     """Let waits that time out move the frozen clock of the caller's session."""
-    _METHODS.swap_in()
+    use_waits("clock")
     for function, _, stand_in in _CODES:
         function.__code__ = stand_in
 
 
 def swap_out() -> None:
     """Make them what they were."""
-    _METHODS.swap_out()
+    drop_waits("clock")
     for function, real, _ in _CODES:
         function.__code__ = real

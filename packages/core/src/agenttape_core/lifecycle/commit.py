@@ -146,7 +146,7 @@ def _header(prepared: Prepared, session: Session) -> Header:
         header = with_readings(header, frozen.readings())
     if prepared.request.is_current:
         header = with_schedule(header, session.schedule.groups())
-        header = with_threads(header, session.strands.text())
+        header = with_threads(header, session.strands.text(), session.strands.loose())
     if derivation is not None or not session.policy.records:
         header = header.model_copy(update={"derived_from": prepared.path.name})
     if derivation is not None and (origin := derivation.origin()) is not None:

@@ -172,9 +172,10 @@ def with_readings(header: Header, readings: Mapping[str, str]) -> Header:
     return header.model_copy(update={"volatile": header.volatile.model_copy(update={"readings": dict(readings)})})
 
 
-def with_threads(header: Header, order: str) -> Header:
-    """Return a header that holds the order in which threads came to what others could see."""
-    return header.model_copy(update={"volatile": header.volatile.model_copy(update={"threads": order})})
+def with_threads(header: Header, order: str, loose: str) -> Header:
+    """Return a header that holds the order in which threads came to what others could see, and what was in none."""
+    update = {"threads": order, "loose": loose}
+    return header.model_copy(update={"volatile": header.volatile.model_copy(update=update)})
 
 
 def finished_header(

@@ -25,7 +25,6 @@ from agenttape_core.session import (
     Setup,
     Source,
     Tempo,
-    asleep,
     call_is_under_way,
     compared_by,
     current_scope,
@@ -243,6 +242,7 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             frozen=_frozen(prepared),
             timings=prepared.timings,
             threads=header.volatile.threads if request.is_current and not policy.replaces else "",
+            loose=header.volatile.loose if request.is_current and not policy.replaces else "",
             imposes_threads=derivation is None,
             scheduled=header.volatile.scheduled() if request.is_current and not policy.replaces else (),
             is_current=request.is_current,
@@ -283,6 +283,5 @@ def _frozen(prepared: Prepared) -> Frozen | None:
         environment=Environment(freeze.environment, learns=not policy.offline),
         skips_backoff=policy.offline,
         is_under_way=call_is_under_way,
-        while_asleep=asleep,
         readings={} if policy.replaces else volatile.readings,
     )

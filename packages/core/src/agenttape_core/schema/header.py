@@ -62,6 +62,8 @@ class Volatile(Record):
     """The moments at which interleaved strands read the frozen clock, by strand and package."""
     threads: str = Field(default="", pattern=r"^(?:0(?:[.:][1-9]\d*)*(?:\*[1-9]\d*)?(?: |$))*$")
     """The order in which threads came to what others could see: labels of strands, each with the times in a row."""
+    loose: str = Field(default="", pattern=r"^(?:(?:-|0(?:[.:][1-9]\d*)*)(?: |$))*$")
+    """The labels of strands that did something in no order; `-` for threads that are no strands."""
     steps: dict[int, StepTiming] = Field(default_factory=dict)
     """By the number of the step."""
     timings: dict[int, Timing] = Field(default_factory=dict)

@@ -31,7 +31,7 @@ from agenttape_core.session.miss import register_address_reader, register_run_re
 from agenttape_core.session.order.futures_in_order import FuturesInOrder
 from agenttape_core.session.order.loops import following_loops
 from agenttape_core.session.order.strand_seams import in_turns
-from agenttape_core.session.order.strands import asleep, current_strand, in_turn, seen_by_others
+from agenttape_core.session.order.strands import current_strand, in_turn, seen_by_others
 from agenttape_core.session.origins import executing_of, owning_session, remembering_threads
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
@@ -81,7 +81,6 @@ __all__ = [
     "as_observed",
     "aserve",
     "aserve_stream",
-    "asleep",
     "awaited",
     "below",
     "call_is_under_way",

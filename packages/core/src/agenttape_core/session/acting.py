@@ -50,6 +50,8 @@ def _attribute(deed: Deed) -> None:
     if crossing is not None and not crossing.acted.has_ended:
         if crossing.request.kind in ACTING:
             crossing.acted.add(deed, crossing.code)
+            if crossing.acted:
+                crossing.session.strands.acts(crossing.inside)
     elif isinstance(session, Session) and deed.kind == "reach" and _is_missing(session, deed):
         watched = WATCHED.get()
         if watched is not None and watched.session is session and not watched.acted.has_ended:

@@ -67,6 +67,7 @@ class BaseSession:
         self.ledger = Ledger(setup.sink, setup.revise)
         self.strands = Strands(
             setup.threads,
+            unordered=setup.loose,
             imposes=setup.imposes_threads,
             notes=setup.sink is not None and not setup.policy.offline,
             tell=self._tell_disorder,

@@ -216,7 +216,8 @@ class ExecutedCrossing(BaseCrossing):
         self._work = current_work()
         running.append(self)
         try:
-            with self.session.strands.inside(self.inside, leaves=self.is_real and self.boundary.kind not in ACTING):
+            leaves = self.is_real and (self.boundary.kind not in ACTING or bool(self.acted))
+            with self.session.strands.inside(self.inside, leaves=leaves, is_real=self.is_real):
                 yield
         except BaseException:
             self.has_ended = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from threading import Lock, Thread
+from threading import Lock, Thread, Timer
 from typing import Any
 
 from agenttape_core.guard.replaced import replaced
@@ -93,11 +93,17 @@ def _remembering(real: Callable[[Thread], None]) -> Callable[[Thread], None]:
         serves_a_pool = getattr(getattr(self, "_target", None), "__module__", "") == _POOLS
         origin = None if serves_a_pool else origin_here(is_work=False)
         if origin is not None:
-            _give(self, origin, begun_here())
+            _give(self, origin, begun_here(_code_of(self)))
         with starting():
             real(self)
 
     return start
+
+
+def _code_of(thread: Any) -> Any:
+    """Return the function that a thread runs: that which it was given, or that of its class."""
+    given = thread.function if isinstance(thread, Timer) else getattr(thread, "_target", None)
+    return given if given is not None else type(thread).run
 
 
 def _give(thread: Any, origin: Origin, strand: Strand | None) -> None:

@@ -43,6 +43,7 @@ class Setup:
         scheduled: The order of what event loops waited for, where one was recorded.
         is_current: Whether a context enters the session, so that loops can be followed.
         threads: The order in which threads came to what others could see, where it was recorded.
+        loose: The labels of what threads did in no order then.
         imposes_threads: Whether this run is to follow it.
         root: The position below which the run stands.
         hash_seed: The hash seed of the process that recorded, as far as it is known.
@@ -67,6 +68,7 @@ class Setup:
     scheduled: Sequence[Scheduled] = ()
     is_current: bool = True
     threads: str = ""
+    loose: str = ""
     imposes_threads: bool = False
     root: Position = field(default_factory=Position)
     hash_seed: int | None = None

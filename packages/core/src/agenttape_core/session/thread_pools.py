@@ -107,7 +107,7 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
     @functools.wraps(real)
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if wrapped.is_base:
-            work = _work(self)
+            work = _work(self, functools.partial(fn, *args) if args else fn)
             future = begin(self, fn, functools.partial(work.do, fn), args, kwargs)
             work.watch(future)
             return future
@@ -133,15 +133,15 @@ def _remembering(real: Callable[..., Any], wrapped: _Wrapped) -> Any:
     return submit
 
 
-def _work(pool: Any) -> Work:
+def _work(pool: Any, code: Any) -> Work:
     """Return a piece of work that is submitted now; a strand, if what submits it comes in an order that is recorded.
 
     A thread in which an event loop runs has no turns. What the loop itself submits is in the order of its tasks; what a
     task submits and waits for in the thread of the loop depends on which piece of work is done first, by chance.
     """
     if current_strand() is None or not in_loop():
-        return Work(pool)
-    return Work(pool, scope_seen(), is_strand=_is_submitted_by_loop())
+        return Work(pool, code)
+    return Work(pool, code, scope_seen(), is_strand=_is_submitted_by_loop())
 
 
 def _is_submitted_by_loop() -> bool:

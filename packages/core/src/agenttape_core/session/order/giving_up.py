@@ -25,11 +25,12 @@ class Work:
 
     Args:
         pool: The pool.
+        code: The function that does it.
         scope: As for `begun_here`.
         is_strand: Whether what it does is in an order that is recorded.
     """
 
-    def __init__(self, pool: Any, scope: str = "", *, is_strand: bool = True) -> None:
+    def __init__(self, pool: Any, code: Any, scope: str = "", *, is_strand: bool = True) -> None:
         self._pool = ref(pool)
         self._loop = ref(loop) if (loop := _loop_here()) is not None else None
         self._outer = _threads.work
@@ -37,7 +38,7 @@ class Work:
         """The line of the event loop that waits for its result: see `schedule`."""
         self.number: int = self.line.makes_job() if self.line is not None else 0
         """Its number among those that the loop waits for."""
-        self.strand: Strand | None = begun_here(self._pool, scope) if is_strand else None
+        self.strand: Strand | None = begun_here(code, self._pool, scope) if is_strand else None
         self._is_given_up = False
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.Lock()

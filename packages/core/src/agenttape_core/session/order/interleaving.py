@@ -50,6 +50,10 @@ class Notes:
         self._flush()
         self._label, self._times = label, 1
 
+    def labels(self) -> set[str]:
+        """Return the labels whose gates were passed."""
+        return {label for label, _ in self._runs} | {self._label}
+
     def _flush(self) -> None:
         if self._times:
             self._runs.append((self._label, self._times))

@@ -1,16 +1,8 @@
-"""The places of Python's own where strands wait for each other, or end.
-
-Nearly all waits of threads come down to `Condition.wait`: `Event`, `Queue`, `Semaphore`, `Barrier`, `Future.result`,
-`concurrent.futures.wait`. It makes a lock for each wait, and waits until somebody releases that; the lock of the
-condition is taken again only afterwards, so whoever waits for the turn there holds no lock.
-"""
+"""The places of Python's own where strands wait for each other's end, or end themselves. See `locks` for the others."""
 
 from __future__ import annotations
 
-import _thread
 import functools
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import thread as pools
@@ -19,39 +11,8 @@ from threading import Lock, Thread
 from typing import Any
 
 from agenttape_core.guard.replaced import replaced
+from agenttape_core.session.order.locks import seeing_locks
 from agenttape_core.session.order.strands import blocking, current_strand
-
-
-class _WaitersLock:
-    """The lock of one wait of `Condition.wait`: it is acquired at once, and then a second time, to wait."""
-
-    def __init__(self) -> None:
-        self._lock = _thread.allocate_lock()
-        self._waits = False
-
-    def acquire(self, blocks: bool = True, timeout: float = -1) -> bool:
-        """Acquire it; the second time, others have the turn until it is released."""
-        if not self._waits:
-            self._waits = True
-            return self._lock.acquire()
-        if not blocks:
-            return self._lock.acquire(blocks)
-        with blocking(timed=timeout >= 0):
-            return self._lock.acquire(blocks, timeout) if timeout >= 0 else self._lock.acquire()
-
-    def release(self) -> None:
-        """Wake the one who waits."""
-        self._lock.release()
-
-
-_WAIT = threading.Condition.wait.__code__
-
-
-def _allocate_lock() -> Any:
-    """Make a lock for `threading`, which has others than those of waits: in the child of a fork, for example."""
-    if current_strand() is not None and sys._getframe(1).f_code is _WAIT:  # noqa: SLF001 - the only way to tell
-        return _WaitersLock()
-    return _thread.allocate_lock()
 
 
 def _joining(real: Callable[..., None]) -> Callable[..., None]:
@@ -101,7 +62,7 @@ class _Seams:
         with self._lock:
             self._uses += 1
             if self._uses == 1:
-                self._stack.enter_context(replaced(threading, "_allocate_lock", _allocate_lock))
+                self._stack.enter_context(seeing_locks())
                 self._stack.enter_context(replaced(Thread, "join", _joining(Thread.join)))
                 shutdown = _shutting_down(ThreadPoolExecutor.shutdown)
                 self._stack.enter_context(replaced(ThreadPoolExecutor, "shutdown", shutdown))

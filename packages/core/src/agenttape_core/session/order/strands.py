@@ -8,8 +8,12 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from contextvars import Context
 from typing import Any, Protocol, TypeVar, cast
+
+from agenttape_core.acts import function_of
+from agenttape_core.guard.caller import is_library
 
 
 class TakingTurns(Protocol):
@@ -18,7 +22,10 @@ class TakingTurns(Protocol):
     is_on: bool
     has_ended: bool
 
-    def fork(self, above: Strand, pool: Any, scope: str) -> Strand:
+    def wait(self, strand: Strand, wait: Any) -> bool | None:
+        """Let others have the turn until a strand gets what it waits for."""
+
+    def fork(self, above: Strand, pool: Any, scope: str, *, is_own: bool) -> Strand:
         """Return a strand for what a strand begins now."""
 
     def begin(self, strand: Strand) -> None:
@@ -45,13 +52,17 @@ class Strand:
         label: Its label.
         number: Its number among all of the session, in the order in which they were begun.
         pool: The pool whose work it is, as a weak reference; `None` for a thread.
+        is_own: Whether it runs code of the program, and not of a library.
     """
 
     __slots__ = (
         "began_calls",
         "began_strands",
         "is_held",
+        "is_loose",
         "is_out",
+        "is_own",
+        "is_real",
         "is_thread",
         "labels",
         "met",
@@ -63,16 +74,20 @@ class Strand:
         "state",
         "strands",
         "thread",
+        "wait",
         "wake",
     )
 
-    def __init__(self, strands: TakingTurns, label: str, number: int = 0, pool: Any = None) -> None:
+    def __init__(
+        self, strands: TakingTurns, label: str, number: int = 0, pool: Any = None, *, is_own: bool = True
+    ) -> None:
         self.strands = strands
         self.number = number
         self.labels = [label]
         """Its own label, and those of the calls that it is inside of."""
         self.pool = pool
         self.is_thread = pool is None
+        self.is_own = is_own
         self.state = NEW
         self.outer: Strand | None = None
         self.thread = self.native = 0
@@ -85,8 +100,14 @@ class Strand:
         self.met = False
         """True if another one passed such a gate meanwhile."""
         self.is_held = False
+        self.wait: Any = None
+        """The wait for which it has left the turn; `None` if it is in none that ends when somebody tells it."""
+        self.is_loose = False
+        """True if it comes to what others can see in no fixed order."""
+        self.is_real = False
+        """True while it executes a call for real."""
         self.is_out = False
-        """True while it makes a real call, whose code is nothing of the program."""
+        """True while the code of such a call runs that is nothing of the program, or has acted outside."""
 
     @property
     def label(self) -> str:
@@ -123,19 +144,39 @@ def current_strand() -> Strand | None:
     return HERE.strand
 
 
-def begun_here(pool: Any = None, scope: str = "") -> Strand | None:
+def begun_here(code: Any, pool: Any = None, scope: str = "") -> Strand | None:
     """Return a strand for what the caller begins: a thread, or work for a pool; `None` outside of strands.
 
     Args:
+        code: The function that it runs.
         pool: The pool, as a weak reference.
         scope: The sequential part of the run that begins it, where an event loop runs several in this thread.
     """
     above = HERE.strand
     if above is None or above.strands.has_ended:
         return None
-    strand = above.strands.fork(above, pool, scope)
+    strand = above.strands.fork(above, pool, scope, is_own=is_of_program(code))
+    strand.is_loose = pool is None and is_of_thread_pool(code)
     above.strands.gate(is_call=False)
     return strand
+
+
+def is_of_program(code: Any) -> bool:
+    """Return whether what is run is code of the program, and not of a library."""
+    while isinstance(code, functools.partial):
+        is_context = isinstance(getattr(code.func, "__self__", None), Context)
+        code = code.args[0] if is_context and code.args else code.func
+    found = function_of(code)
+    return found is not None and not is_library(found.co_filename)
+
+
+def is_of_thread_pool(code: Any) -> bool:
+    """Return whether a thread is one of `multiprocessing.pool.ThreadPool`, which take work in no fixed order."""
+    found = function_of(code)
+    return found is not None and found.co_filename.endswith(_POOL)
+
+
+_POOL = os.path.join("multiprocessing", "pool.py")  # noqa: PTH118 - a part of a name
 
 
 @contextmanager
@@ -251,8 +292,3 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
-
-
-def asleep() -> AbstractContextManager[None]:
-    """Let others have the turn while the caller's thread sleeps."""
-    return blocking(timed=True)

@@ -161,6 +161,7 @@ def _header(headers: Sequence[Header]) -> Header:
         "turns": [],
         "schedule": schedule,
         "threads": threads,
+        "loose": first.volatile.loose if len(headers) == 1 else "",
         "readings": readings,
         "packages": dict(sorted(packages.items())),
         "timings": {},

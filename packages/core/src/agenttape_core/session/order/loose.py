@@ -1,0 +1,66 @@
+"""The parts of a run in no order: of strands that wait unseen or compute for long, and of threads that are no strands.
+
+The turn is taken from a strand that does not go on. What it does until it comes to its next gate happens beside the
+others, in an order that nobody knows. It may not matter; but if a replay comes out otherwise, this is why. So a
+recording keeps the labels, and a replay says where it comes to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from agenttape_core.session.order.interleaving import outwards
+
+STRANGER = "-"
+"""The label of all threads that are no strands."""
+STRANGE = "calls in threads that the session did not begin"
+_UNSEEN = "{} waited where nobody sees it, or computed for long, and went on without its turn{}"
+
+
+class Loose:
+    """The labels of what is in no order in one session.
+
+    Args:
+        recorded: Those of the recording, as text.
+        is_replay: Whether the order of the recording is imposed.
+        tell: Called with what is in no order in a replay, in words.
+    """
+
+    def __init__(self, recorded: str, *, is_replay: bool, tell: Callable[[str], object]) -> None:
+        self.recorded = recorded
+        """Those of the recording, as text."""
+        self._then = frozenset(recorded.split()) if is_replay else frozenset()
+        self._tell = tell if is_replay else None
+        self._now: dict[str, None] = {}
+
+    def has(self, label: str) -> bool:
+        """Return True if something is in no order in this run."""
+        return label in self._now
+
+    def begins(self, label: str) -> None:
+        """Say that what begins now was in no order then, if that is so."""
+        if label in self._then and self._tell is not None:
+            self._tell(STRANGE if label == STRANGER else _UNSEEN.format(label, " when it was recorded"))
+
+    def note(self, label: str) -> None:
+        """Note that something is in no order in this run."""
+        self._now[label] = None
+        if self._tell is not None and label != STRANGER:
+            self._tell(_UNSEEN.format(label, ""))
+
+    def depart(self) -> None:
+        """Say nothing of the recording from now on."""
+        self._then, self._tell = frozenset(), None
+
+    def text(self, passed: Collection[str], left_out: set[str]) -> str:
+        """Return those of this run as text.
+
+        Args:
+            passed: The labels that passed gates: inside a call without any, there is nothing that a replay does again.
+            left_out: The labels of strands that say nothing.
+        """
+        return " ".join(
+            label
+            for label in self._now
+            if label == STRANGER or ((":" not in label or label in passed) and left_out.isdisjoint(outwards(label)))
+        )
