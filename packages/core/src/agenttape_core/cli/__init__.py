@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 EXTRA = "the command agenttape needs click and rich\n  pip install 'agenttape-core[cli]'"
+
+_SELDOM = (50_000, 20, 100)
+"""The thresholds of collections: a verb keeps what it has read until it ends, and most of it is no garbage."""
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -22,4 +26,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             raise
         sys.stderr.write(f"{EXTRA}\n")
         sys.exit(2)
-    sys.exit(run(args))
+    usual = gc.get_threshold()
+    gc.set_threshold(*_SELDOM)
+    try:
+        sys.exit(run(args))
+    finally:
+        gc.set_threshold(*usual)

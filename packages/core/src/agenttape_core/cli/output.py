@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console
@@ -17,6 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from agenttape_core.errors import counted
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Item = TypeVar("Item")
@@ -151,6 +154,41 @@ def print_lines(lines: Iterable[tuple[str, str]]) -> None:
     console().print(text, no_wrap=True, overflow="crop")
 
 
+def print_tree(tree: Tree) -> None:
+    """Print a tree of texts.
+
+    Where no terminal is, it is drawn without rich, which takes longer than to read the cassette: nothing is wrapped or
+    coloured there.
+
+    Args:
+        tree: The tree; its labels are what `printable` returns.
+    """
+    shown = console()
+    if shown.is_terminal:
+        shown.print(tree)
+    else:
+        click.echo("\n".join(_drawn(tree)))
+
+
+_GUIDES = {True: ("├── ", "│   ", "└── ", "    "), False: ("+-- ", "|   ", "`-- ", "    ")}
+"""The lines of a tree, by whether there are more than those of ASCII: of a branch, beside it, of the last, below it."""
+
+
+def _drawn(tree: Tree) -> Iterator[str]:
+    """Yield the lines of a tree as rich draws them."""
+    branch, beside, last, below = _GUIDES[_speaks_unicode()]
+    waiting = [(tree, "", "")]
+    while waiting:
+        node, lead, under = waiting.pop()
+        first, *further = str(node.label).expandtabs().split("\n")
+        yield lead + first
+        yield from (under + line for line in further)
+        ends = (last, below)
+        for child in reversed(node.children):
+            waiting.append((child, under + ends[0], under + ends[1]))
+            ends = (branch, beside)
+
+
 def printable(text: str, style: str = "") -> Text:
     """Return a text with visible control characters.
 
@@ -158,6 +196,8 @@ def printable(text: str, style: str = "") -> Text:
         text: The text.
         style: Its style, in the words of rich.
     """
+    if text.isprintable():
+        return Text(text, style)
     return Text("".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in text), style)
 
 

@@ -153,6 +153,10 @@ class _Detaching:
         return {TAG: {**reference, "before": found.before} if found.before else reference}
 
 
+_NESTING = frozenset({dict, list})
+"""Parsed values that may hold others. Most are none, and there are many."""
+
+
 class _Attaching:
     def __init__(self, read: Callable[[str, int], bytes]) -> None:
         self._read = read
@@ -161,11 +165,11 @@ class _Attaching:
     def value(self, value: Any) -> Any:
         """One value; references are looked for at every level."""
         if isinstance(value, list):
-            return [self.value(item) for item in value]
+            return [self.value(item) if type(item) in _NESTING else item for item in value]
         if not isinstance(value, dict):
             return value
-        if value.keys() != {TAG}:
-            return {key: self.value(item) for key, item in value.items()}
+        if TAG not in value or len(value) > 1:
+            return {key: self.value(item) if type(item) in _NESTING else item for key, item in value.items()}
         body = value[TAG]
         if isinstance(body, dict) and body.keys() == {_PLAIN}:
             return {TAG: self.value(body[_PLAIN])}

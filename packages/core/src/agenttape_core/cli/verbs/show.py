@@ -9,7 +9,7 @@ import click
 from rich.tree import Tree
 
 from agenttape_core.cli.cassettes import found_one
-from agenttape_core.cli.output import console, print_json, print_text, printable, verb
+from agenttape_core.cli.output import print_json, print_text, print_tree, printable, verb
 from agenttape_core.errors import CassetteNotFoundError, counted
 from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.schema import Interaction, Step
@@ -72,7 +72,7 @@ def _show_all(cassette: Cassette) -> None:
         shown[0].add(
             printable(f"{counted(len(found) - len(records), 'checkpoint')}, shown one by one by --step N", "dim")
         )
-    console().print(shown[0])
+    print_tree(shown[0])
 
 
 def _title(record: Interaction | Step, cassette: Cassette) -> str:

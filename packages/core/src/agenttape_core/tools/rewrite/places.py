@@ -10,7 +10,6 @@ from agenttape_core.format.assets import DATA_URL
 from agenttape_core.redaction.detection.data import Data
 from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
 from agenttape_core.redaction.recognition import kind_of_whole, kinds_in
-from agenttape_core.schema.plain import replaced
 
 _UNKNOWN = "secret"
 """The kind of a secret of which only a later piece stands at a place."""
@@ -50,7 +49,11 @@ def split_binary(text: str) -> tuple[str, str]:
 
 def changed_strings(plain: Any, change: Callable[[str], str]) -> Any:
     """Return plain data with each string, keys included, replaced by what a function makes of it."""
-    return replaced(plain, lambda value: change(value) if isinstance(value, str) else value, change)
+    if isinstance(plain, str):
+        return change(plain)
+    if isinstance(plain, dict):
+        return {change(key): changed_strings(item, change) for key, item in plain.items()}
+    return [changed_strings(item, change) for item in plain] if isinstance(plain, list) else plain
 
 
 def _walked(before: object, after: object, at: str) -> Iterator[Place]:

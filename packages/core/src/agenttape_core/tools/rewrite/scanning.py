@@ -16,7 +16,7 @@ from agenttape_core.schema import Header, Interaction
 from agenttape_core.storage import leftover_journals
 from agenttape_core.tools.rewrite.places import Place, changed_strings, differing
 from agenttape_core.tools.rewrite.replacing import Record, Replacing
-from agenttape_core.tools.rewrite.values import Values, binary_redacted
+from agenttape_core.tools.rewrite.values import SHORTEST_BASE64, Values, binary_redacted
 
 _JOURNALS = ".*.journal"
 _OF_NAMES = ("kind", "name", "address")
@@ -70,8 +70,13 @@ class Scan:
 
     def _looked(self, after: dict[str, Any]) -> dict[str, Any]:
         """Return a record in which binary data is redacted, too."""
-        looked: dict[str, Any] = changed_strings(after, lambda text: binary_redacted(text, self._redactor.base64))
-        return looked
+        base64 = self._redactor.base64
+
+        def looked(text: str) -> str:
+            return text if len(text) < SHORTEST_BASE64 else binary_redacted(text, base64)
+
+        found: dict[str, Any] = changed_strings(after, looked)
+        return found
 
 
 def journals_in(path: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from agenttape_core.tools.rewrite.places import changed_strings, split_binary
 
 T = TypeVar("T")
 
-_SHORTEST_BASE64 = 24
+SHORTEST_BASE64 = 24
 """A text of fewer characters is not tried as base64."""
 _TELLING_BASE64 = 8
 """So many characters of base64 stand nowhere by chance."""
@@ -56,7 +56,7 @@ def binary_redacted(text: str, change: Callable[[str], str]) -> str:
         text: The text.
         change: Makes new base64 of base64.
     """
-    if len(text) < _SHORTEST_BASE64:
+    if len(text) < SHORTEST_BASE64:
         return text
     before, payload = split_binary(text)
     return before + change(payload)
