@@ -119,6 +119,8 @@ class Settings(BaseModel):
         Raises:
             ConfigurationError: If an option is not valid.
         """
+        if not options:
+            return self
         try:
             return Settings.model_validate({**self.model_dump(), **options})
         except ValidationError as error:

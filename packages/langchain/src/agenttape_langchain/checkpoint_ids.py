@@ -92,7 +92,6 @@ def _go_on() -> None:
 def _loading(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
     """Note every checkpoint that is loaded; replaces `channels_from_checkpoint` and its asynchronous form."""
 
-    @functools.wraps(real)
     def load(specs: Any, checkpoint: Any, *args: Any, **kwargs: Any) -> Any:
         lineages, place = _lineages(), _place(kwargs.get("config"))
         if lineages is not None and place is not None and kwargs.get("saver") is not None:
@@ -107,7 +106,6 @@ def _loading(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
 def _superseding(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
     """Note the latest checkpoint of a thread when LangGraph compares another with it."""
 
-    @functools.wraps(real)
     def superseded(saver: Any, config: Any, saved: Any) -> Any:
         lineages, place = _lineages(), _place(config)
         if lineages is None or place is None:
@@ -120,7 +118,6 @@ def _superseding(_frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
 def _creating(frozen: Any, real: Callable[..., Any]) -> Callable[..., Any]:
     """Give a new checkpoint its id; replaces `create_checkpoint`."""
 
-    @functools.wraps(real)
     def create(checkpoint: Any, channels: Any, step: int, **kwargs: Any) -> Any:
         lineages = _lineages()
         if kwargs.get("id") is not None or lineages is None:

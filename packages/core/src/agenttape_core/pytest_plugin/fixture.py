@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.engine import Mode
-from agenttape_core.errors import CassetteNotFoundError, ConfigurationError
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.pytest_plugin.golden import Golden
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Report, Session
-from agenttape_core.storage import open_cassette
 from agenttape_core.tools.reading.answer import last_answer
+from agenttape_core.tools.reading.summary import MODELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class TestCassette:
     def __init__(self, session: Session, nodeid: str, command: str) -> None:
         self.session = session
         """The session, for everything else."""
-        self.served: Sequence[Interaction] = ()
-        """The served recordings; known when the test has ended."""
+        self.served_by_models: Sequence[Interaction] = ()
+        """The served recordings of calls that are billed; known when the test has ended."""
         self.saved_seconds = 0.0
         """The recorded duration of the served calls; known when the test has ended."""
         self.nodeid = nodeid
@@ -88,6 +88,11 @@ class TestCassette:
         happened = self._happened if self._happened is not None else self.session.happened()
         redactor = self.session.redactor
         return [_in_places(item, redactor) for item in happened] if redactor.places else happened
+
+    @property
+    def served(self) -> list[Interaction]:
+        """The served recordings, in the order of the run."""
+        return [self.session.source.interaction(crossed.number) for crossed in self.report.served]
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -190,15 +195,12 @@ class TestCassette:
 
     def end(self) -> None:
         """Keep the facts that are known only while the session is open."""
-        self._happened = self.session.happened()
-        numbers = [crossed.number for crossed in self.report.served]
-        self.served = [self.session.source.interaction(number) for number in numbers]
-        if numbers and "://" not in str(self.path):
-            try:
-                timings = open_cassette(self.path).header.volatile.timings
-            except CassetteNotFoundError:
-                return
-            self.saved_seconds = sum(timings[number].duration_ms for number in numbers if number in timings) / 1000
+        if self.report.executed:
+            self._happened = self.session.happened()  # else it can be read from the cassette at any time
+        source, served = self.session.source, self.report.served
+        self.served_by_models = [source.interaction(crossed.number) for crossed in served if crossed.kind in MODELS]
+        timings = [self.session.timing_of(crossed.number) for crossed in served]
+        self.saved_seconds = sum(timing.duration_ms for timing in timings if timing is not None) / 1000
 
     def write_golden(self) -> None:
         """Write the golden values of a test that has recorded and passed."""

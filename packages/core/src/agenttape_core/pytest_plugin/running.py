@@ -215,7 +215,7 @@ class Running:
             self._is_recorded = error is None and is_written
         finally:
             if judges:
-                session, served, seconds = cassette.session, cassette.served, cassette.saved_seconds
+                session, served, seconds = cassette.session, cassette.served_by_models, cassette.saved_seconds
                 config = self._item.config
                 prices = prices_of(config)
                 verdict = Verdict.of(session, served, seconds, config.rootpath, prices=prices, failed=has_failed)

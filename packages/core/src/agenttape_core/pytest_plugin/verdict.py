@@ -81,7 +81,7 @@ class Verdict:
 
         Args:
             session: The session.
-            served: The served recordings.
+            served: The served recordings, as far as they are billed.
             seconds: Their recorded duration.
             root: The folder that paths are shown from.
             prices: The prices of models; by default those of the project.

@@ -112,7 +112,7 @@ def overview_of(cassette: Cassette, prices: Prices) -> Overview:
         name=cassette.preface.name,
         created=cassette.preface.volatile.created,
         interactions=kinds.total(),
-        steps=sum(1 for _ in cassette.steps()),
+        steps=len(cassette.step_addresses()),
         kinds=dict(kinds.most_common()),
         tools=dict(tools.most_common()),
         models=dict(models.most_common()),
