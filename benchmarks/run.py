@@ -19,6 +19,7 @@ import observed
 import peers
 import savers
 import suites
+import verbs
 from measure import FULL, QUICK, Row, machine
 
 _OURS = (
@@ -31,6 +32,7 @@ _OURS = (
     savers.services,
     imports.imports,
     suites.suites,
+    verbs.verbs,
 )
 _THEIRS = (peers.caches, peers.clients, peers.openings)
 

@@ -1,0 +1,76 @@
+"""The verbs of the command line on large cassettes, each in a process of its own, as people run them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from measure import FULL, Row, Scale, fake
+
+from agenttape_core import use_cassette
+from agenttape_langchain import tape
+
+_SIZES = (5_000, 20_000)
+_VERBS = ("show", "stats", "timeline", "validate", "scan", "export", "diff", "view", "redact", "convert")
+_MEASURING = """
+import atexit, resource, sys
+from pathlib import Path
+from agenttape_core.cli import main
+
+def report():
+    used, status = resource.getrusage(resource.RUSAGE_SELF), Path("/proc/self/status")
+    # Where there is no such file, the greatest memory may be that of the process that began this one.
+    lines = status.read_text().splitlines() if status.exists() else [f"VmHWM: {used.ru_maxrss}"]
+    kilobytes = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    print(used.ru_utime + used.ru_stime, kilobytes / 1024, file=sys.stderr)
+
+atexit.register(report)
+main(sys.argv[1:])
+"""
+
+
+def verbs(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
+    """Measure the processor's time and the memory of each verb, and of closing the recording."""
+    for size in _SIZES if scale is FULL else scale.sizes:
+        path = folder / f"calls{size}.yaml"
+        closed = _recorded(path, size)
+        yield Row(f"close a recording of {size} calls", f"{closed:.1f} s", "linear")
+        for verb in _VERBS if scale is FULL else _VERBS[:1]:
+            seconds, megabytes = _measured(verb, path, folder)
+            found = f"{seconds:.1f} s, {megabytes:.0f} MB"
+            yield Row(f"`agenttape {verb}`, {size} calls", found, "<= 2 s" if size == _SIZES[0] else "linear")
+
+
+def _recorded(path: Path, size: int) -> float:
+    """Record calls, each with a question of its own; the seconds of the processor that the end of the session took."""
+    model, block = tape(fake()), use_cassette(path, mode="all")
+    block.__enter__()
+    for number in range(size):
+        model.invoke(f"question {number}: what is the weather in city {number}?")
+    began = time.process_time()
+    block.__exit__(None, None, None)
+    return time.process_time() - began
+
+
+def _measured(verb: str, path: Path, folder: Path) -> tuple[float, float]:
+    """The seconds of the processor and the greatest memory in MB that a verb takes."""
+    words = {
+        "diff": [str(path), str(path)],
+        "view": [str(path), "-o", str(folder / "page.html")],
+        "convert": [str(path), str(folder / f"{path.stem}.jsonl")],
+    }.get(verb, [str(path)])
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("AGENTTAPE_")}
+    done = subprocess.run(  # noqa: S603 - our own words
+        [sys.executable, "-c", _MEASURING, verb, *words],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    seconds, megabytes = done.stderr.splitlines()[-1].split()
+    return float(seconds), float(megabytes)
