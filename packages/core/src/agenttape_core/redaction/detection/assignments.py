@@ -57,18 +57,20 @@ _COMMAND = Lazy(
     r"(?:\A|[\n;&|]|\\n)[ \t+-]{0,16}(?:ENV|ARG|setx|(?:[\w.-]{1,24}[ ]){1,3}set)[ \t]{1,4}\Z", re.IGNORECASE
 )
 """A command that takes a name and a value: `ENV DB_PASSWORD x`, `aws configure set aws_secret_access_key x`."""
+_COMMANDS = frozenset(["env", "arg", "setx", "set"])
+"""The last words of these; a look-up is cheaper than a search."""
 _TOLD = Lazy(r"""[ ](?:(?:provided|given|supplied|used)[ ]?)?:?[ ]?[("'`]?(?P<key>[A-Za-z0-9_-]{20,256})(?![\w-])""")
 """A key after its name, as error messages quote it."""
 _TOLD_WORDS = frozenset({"token", "key", "secret", "bearer"})
 _LISTED = Lazy(
     r"""\\{0,7}(?P<quote>["'])(?=[^"'\\\n]{0,256}[0-9!@#$%^&*?+])(?P<value>[^"'\\\s]{4,512})\\{0,7}(?P=quote)"""
 )
-_WORD_BEFORE = Lazy(
-    r"(?<![\w-])(?:api|access|secret|private|master|license|encryption|signing|mot de|seed|recovery|verification"
-    r"|security|connection)[ ]\Z",
-    re.IGNORECASE,
-)
-"""The first word of a name that prose writes as two: `API key`, `mot de passe`."""
+_FIRST_WORDS = frozenset(
+    ("api", "access", "secret", "private", "master", "license", "encryption", "signing", "seed", "recovery",
+     "verification", "security", "connection", "de")
+)  # fmt: skip
+"""First words of a name that prose writes as two, or as three: `API key`, `mot de passe`."""
+_PUNCTUATION = "\"'`*(["
 _BEFORE_PAIR = frozenset("?&;#")
 _NEAR = 120
 
@@ -123,8 +125,9 @@ def _left(text: str, at: int) -> str:
     left = window[len(before) :]
     if before.endswith("\\") and left[:1] in tuple("nrt"):
         return left[1:]
-    if not left and (word := _WORD_BEFORE.search(before)):
-        return word[0].replace(" ", "_")
+    if not left and before.endswith(" "):
+        word = before[:-1].rpartition(" ")[2].lower().lstrip(_PUNCTUATION)
+        return f"{word}_" if word in _FIRST_WORDS else left
     return left
 
 
@@ -157,7 +160,7 @@ def _loosely_named(text: str, found: Assignment, loose: re.Match[str]) -> Assign
     if loose["listed"]:
         is_set = _SETTER.search(before) and _LISTED.match(text, found.value)
         return found if is_flag or is_set else None
-    if _COMMAND.search(before):
+    if before.rstrip().rpartition(" ")[2].rpartition("\n")[2].lower() in _COMMANDS and _COMMAND.search(before):
         return found._replace(sep="=")
     if loose["blank"].endswith("\t") and before[-1:] in ("", "\n"):
         return found._replace(sep=":", gap=" ")
