@@ -18,7 +18,7 @@ from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.llms.utils import resolve_llm
 from llama_index.core.program.utils import get_program_for_llm
 from llama_index.core.rate_limiter import TokenBucketRateLimiter
-from pydantic import BaseModel
+from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
 from agenttape_llamaindex import tape
@@ -313,3 +313,39 @@ def test_whatever_else_is_refused() -> None:
     """An object that is none of LlamaIndex's cannot be taped, and the error lists what can."""
     with pytest.raises(ConfigurationError, match=r"cannot tape builtins\.object"):
         tape(object())
+
+
+class Conversing(LeafLLM):
+    """Keeps the id of the response before, and sends it with the next call, as OpenAI's responses can."""
+
+    _previous_response_id: str | None = PrivateAttr(default=None)
+    _sent: list[str | None] = PrivateAttr(default_factory=list)
+
+    def _chat(self, what: str) -> Any:
+        self._sent.append(self._previous_response_id)
+        answer = super()._chat(what)
+        self._previous_response_id = f"response-{answer.raw['id']}"
+        return answer
+
+    def _chunks(self, what: str) -> Any:
+        for chunk in super()._chunks(what):
+            yield chunk
+            self._previous_response_id = f"response-{chunk.raw['id']}"
+
+
+@pytest.mark.parametrize("taped", [False, True])
+@pytest.mark.parametrize("name", ["chat", "achat", "stream_chat", "astream_chat"])
+def test_the_id_of_the_response_before_is_kept(name: str, tmp_path: Path, *, taped: bool) -> None:
+    """A served call leaves the LLM in the conversation that it was in, and a call that is added goes on there."""
+    path, world, ids = tmp_path / "c.yaml", World(), []
+    for mode in ("all", "none", "new_episodes"):
+        llm = Conversing(world)
+        given = tape(llm) if taped else llm
+        with use_cassette(path, mode=mode, ambient=not taped):
+            done(CALLS[name](given))
+            ids.append(llm._previous_response_id)
+            if mode == "new_episodes":
+                given.chat([ChatMessage(role="user", content="Go on")])
+    assert ids[0] is not None
+    assert ids == ids[:1] * 3
+    assert llm._sent == ids[:1]

@@ -178,6 +178,11 @@ class LeafCall:
         if self.run is not None:
             self.run.answered(response)
 
+    def effected(self, effect: dict[str, Any] | None) -> None:
+        """Record what the method has done to its object, if anything."""
+        if self.run is not None and effect is not None:
+            self.run.crossing.effected(effect)
+
     def returned(self, response: Any) -> None:
         """Record the response of a method that returns one."""
         self.answered(response)

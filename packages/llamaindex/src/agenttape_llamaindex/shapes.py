@@ -16,6 +16,7 @@ from typing import Any, cast
 from agenttape_core.integration import Call, Crossing, Describe, ServedCrossing, achunks_of, aserve, chunks_of, serve
 from agenttape_llamaindex.codec.streams import Sort
 from agenttape_llamaindex.delegation import LeafCall, running_call
+from agenttape_llamaindex.kept_ids import KeptIds
 
 _DONE = object()
 
@@ -51,11 +52,12 @@ def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callabl
         crossing = call.crossing
         if crossing is None:
             return call.real()
-        running = running_call(crossing, name)
+        running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
-            return sort.converted(serve(crossing))
+            return sort.converted(serve(crossing, kept.apply))
         with running.calling():
             response = call.real()
+        running.effected(kept.changed())
         running.returned(response)
         return response
 
@@ -72,11 +74,12 @@ def coroutine(real: Callable[..., Any], describe: Describe, leaf: Method) -> Cal
         crossing = call.crossing
         if crossing is None:
             return await call.real()
-        running = running_call(crossing, name)
+        running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
-            return sort.converted(await aserve(crossing))
+            return sort.converted(await aserve(crossing, kept.aapply))
         with running.awaiting(), running.calling():
             response = await call.real()
+        running.effected(kept.changed())
         running.returned(response)
         return response
 
@@ -93,12 +96,12 @@ def stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callab
         crossing = call.crossing
         if crossing is None:
             return call.real()
-        running = running_call(crossing, name)
+        running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
-            return served(crossing, sort)
+            return served(crossing, sort, kept)
         with running.calling():
             responses = call.real()
-        return _followed(running, responses, sort)
+        return _followed(running, responses, sort, kept)
 
     return _marked(method)
 
@@ -113,12 +116,12 @@ def async_stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> 
         crossing = call.crossing
         if crossing is None:
             return await call.real()
-        running = running_call(crossing, name)
+        running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
-            return await aserved(crossing, sort)
+            return await aserved(crossing, sort, kept)
         with running.awaiting(), running.calling():
             responses = await call.real()
-        return _afollowed(running, responses, sort)
+        return _afollowed(running, responses, sort, kept)
 
     return _marked(method)
 
@@ -126,28 +129,37 @@ def async_stream(real: Callable[..., Any], describe: Describe, leaf: Method) -> 
 # -- streams that are served ------------------------------------------------------------------------------------------
 
 
-def served(crossing: Crossing, sort: Sort) -> Generator[Any, None, None]:
-    """Return the stream of a call that is served, or raise the error that it raised before there was a stream."""
+def served(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -> Generator[Any, None, None]:
+    """Return the stream of a call that is served, or raise the error that it raised before there was a stream.
+
+    Args:
+        crossing: The crossing of the call.
+        sort: The sort of its responses.
+        kept: The ids that its object keeps, unless it is a stand-in.
+    """
     if _raised_at_once(crossing):
         serve(crossing)
-    return cast("Generator[Any, None, None]", chunks_of(_recording(crossing, sort), crossing))
+    return cast("Generator[Any, None, None]", chunks_of(_recording(crossing, sort, kept), crossing))
 
 
-async def aserved(crossing: Crossing, sort: Sort) -> AsyncGenerator[Any, None]:
+async def aserved(crossing: Crossing, sort: Sort, kept: KeptIds | None = None) -> AsyncGenerator[Any, None]:
     """Return an async stream; see `served`."""
     if _raised_at_once(crossing):
         await aserve(crossing)
     with crossing.in_turn() as turn:  # as its method is awaited, before there is a stream
         await turn.comes()
-    return cast("AsyncGenerator[Any, None]", achunks_of(_recording(crossing, sort), crossing))
+    return cast("AsyncGenerator[Any, None]", achunks_of(_recording(crossing, sort, kept), crossing))
 
 
 def _raised_at_once(crossing: Crossing) -> bool:
     return isinstance(crossing, ServedCrossing) and crossing.outcome().status == "raised"
 
 
-def _recording(crossing: Crossing, sort: Sort) -> Call:
-    return Call(crossing, lambda: None, unpack=sort.reader())
+def _recording(crossing: Crossing, sort: Sort, kept: KeptIds | None) -> Call:
+    call = Call(crossing, lambda: None, unpack=sort.reader())
+    if kept is not None:
+        call.apply, call.aapply = kept.apply, kept.aapply
+    return call
 
 
 # -- streams of methods that run --------------------------------------------------------------------------------------
@@ -170,13 +182,13 @@ class _Unread:
             self._call.run.crossing.streamed([], "closed")
 
 
-def _followed(call: LeafCall, responses: Any, sort: Sort) -> Generator[Any, None, None]:
+def _followed(call: LeafCall, responses: Any, sort: Sort, kept: KeptIds) -> Generator[Any, None, None]:
     """Return the stream of a method, recorded unless this is a replay of a method that has delegated its call."""
     unread = _Unread(call)
 
     def generate() -> Generator[Any, None, None]:
         unread.read()
-        steps = _steps(call, responses)
+        steps = _steps(call, responses, kept)
         if call.run is None:
             yield from steps
         else:
@@ -185,7 +197,7 @@ def _followed(call: LeafCall, responses: Any, sort: Sort) -> Generator[Any, None
     return generate()
 
 
-def _steps(call: LeafCall, responses: Any) -> Generator[Any, None, None]:
+def _steps(call: LeafCall, responses: Any, kept: KeptIds) -> Generator[Any, None, None]:
     """Yield the responses of a method; at each step it may call another one, or take a step of the stream of one."""
     with call.running():
         iterator = iter(responses)
@@ -194,6 +206,7 @@ def _steps(call: LeafCall, responses: Any) -> Generator[Any, None, None]:
             with call.running():
                 response = next(iterator, _DONE)
             if response is _DONE:
+                call.effected(kept.changed())
                 return
             call.answered(response)
             yield response
@@ -202,13 +215,13 @@ def _steps(call: LeafCall, responses: Any) -> Generator[Any, None, None]:
             close()
 
 
-def _afollowed(call: LeafCall, responses: Any, sort: Sort) -> AsyncGenerator[Any, None]:
+def _afollowed(call: LeafCall, responses: Any, sort: Sort, kept: KeptIds) -> AsyncGenerator[Any, None]:
     """Return an async stream; see `_followed`."""
     unread = _Unread(call)
 
     async def generate() -> AsyncGenerator[Any, None]:
         unread.read()
-        steps = _asteps(call, responses)
+        steps = _asteps(call, responses, kept)
         if call.run is None:
             chunks: Any = steps
         else:
@@ -220,7 +233,7 @@ def _afollowed(call: LeafCall, responses: Any, sort: Sort) -> AsyncGenerator[Any
     return generate()
 
 
-async def _asteps(call: LeafCall, responses: Any) -> AsyncGenerator[Any, None]:
+async def _asteps(call: LeafCall, responses: Any, kept: KeptIds) -> AsyncGenerator[Any, None]:
     """Yield the responses of an async stream; see `_steps`."""
     with call.running():
         iterator = aiter(responses)
@@ -229,6 +242,7 @@ async def _asteps(call: LeafCall, responses: Any) -> AsyncGenerator[Any, None]:
             with call.running():
                 response = await anext(iterator, _DONE)
             if response is _DONE:
+                call.effected(kept.changed())
                 return
             call.answered(response)
             yield response
