@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from agenttape_core import CassetteFormatError, boundary, open_cassette, use_cassette
+from agenttape_core.integration import Boundary, aintercept, current_session, executing
 from agenttape_core.schema import Delivery, Scheduled, of_ends, written
 from agenttape_core.schema.schedule import parsed
 
+NOTES = Boundary("tool")
 LATENCIES = (None, 0, 0, 0.001, 0.002, 0.003)
 """Seconds; `None` answers without letting the loop go on. Few and short, so that calls end at the same time."""
 
@@ -230,7 +232,64 @@ async def timeouts(service: Service) -> Any:
     return log
 
 
-PROGRAMS = (race, shared_state, first_completed, streams, queue, sleeps, threads, threads_alone, posts, group, timeouts)
+async def effects(service: Service) -> Any:
+    """Let calls write on a board while they answer; a watcher sees each note when it comes."""
+    board: list[str] = []
+    log: list[str] = []
+    come = asyncio.Event()
+
+    def write(note: str) -> None:
+        board.append(note)
+        come.set()
+
+    async def note(name: str) -> str:
+        session = current_session()
+        assert session is not None
+        crossing = session.cross(NOTES, "note", {"name": name})
+
+        async def answer() -> str:
+            for number in range(3):
+                await service.wait()
+                executed = executing()
+                assert executed is not None
+                executed.effected(f"{name}{number}")
+                write(f"{name}{number}")
+            return f"{name}!"
+
+        async def write_again(what: str) -> None:
+            write(what)
+
+        return str(await aintercept(crossing, answer, write_again))
+
+    async def one(name: str) -> None:
+        for turn in range(2):
+            log.append(await note(f"{name}{turn}"))
+            log.append(f"{name} sees {len(board)}")
+
+    async def watch() -> None:
+        while len(board) < 18:
+            await come.wait()
+            come.clear()
+            log.append(f"watched {board[-1]}")
+
+    await asyncio.gather(*map(one, "abc"), watch(), asking(service, "x", log))
+    return log
+
+
+PROGRAMS = (
+    race,
+    shared_state,
+    first_completed,
+    streams,
+    queue,
+    sleeps,
+    threads,
+    threads_alone,
+    posts,
+    group,
+    timeouts,
+    effects,
+)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
@@ -316,6 +375,22 @@ def test_a_call_that_is_no_longer_made_is_passed_over(tmp_path: Path) -> None:
     with use_cassette(tmp_path / "c.yaml", unused="ignore", match_on="request") as session:
         assert asyncio.run(answering_in("ab", "")) == list("ba")
     assert "something was not awaited that was awaited in the recording" in session.report.disorder
+
+
+def test_another_order_of_answers_is_said(tmp_path: Path) -> None:
+    """A program that now waits for one call after the other is not answered in the recorded order."""
+    recorded_in(tmp_path / "c.yaml", "abc", "cba")
+
+    @boundary
+    async def ask(name: str) -> str:
+        raise AssertionError(name)
+
+    async def program() -> list[str]:
+        return [await ask(name) for name in "abc"]
+
+    with use_cassette(tmp_path / "c.yaml", match_on="request") as session:
+        assert asyncio.run(program()) == list("abc")
+    assert any("answered in another order than in the recording" in line for line in session.report.disorder)
 
 
 def test_a_program_that_polls_is_answered(tmp_path: Path) -> None:

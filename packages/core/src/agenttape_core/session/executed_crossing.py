@@ -62,6 +62,7 @@ def told_outside() -> Iterator[None]:
     inside = EXECUTING.get()
     around = inside
     while around is not None and around.boundary.kind != "tool":
+        around.tells.told()
         around = around.parent
     if around is inside:
         yield
@@ -111,6 +112,8 @@ class ExecutedCrossing(BaseCrossing):
         "parent",
         "settle",
         "tags",
+        "tells",
+        "turn",
     )
 
     is_served: ClassVar[Literal[False]] = False
@@ -164,6 +167,10 @@ class ExecutedCrossing(BaseCrossing):
         self._given_up: int | None = None
         self._is_kept = False
         self._is_run_again = False
+        self.turn: Turn = NO_TURN
+        """Its place among all that its event loop waits for, while it is awaited."""
+        self.tells: Turn = NO_TURN
+        """The same for a stream: its code may tell the program of a chunk before it yields that."""
         self.has_made_calls = False
         """True once a call inside has ended that is recorded."""
         self._acts = ActsOfCall()
@@ -267,6 +274,10 @@ class ExecutedCrossing(BaseCrossing):
         with self.session.latching():
             effect = Effect.model_construct(value=self.session.codec.encode(value), after=len(self._offsets))
         self._effects.append(effect)
+        self._note_effect()
+
+    def _note_effect(self) -> None:
+        self.turn.effected()
 
     @property
     def is_given_up(self) -> bool:
@@ -477,6 +488,11 @@ class PartCrossing(ExecutedCrossing):
     def acted(self) -> ActsOfCall:
         """Those of the whole call."""
         return self.parent.acted if self.parent is not None else self._acts
+
+    def _note_effect(self) -> None:
+        """Note it with the whole call, whose turn it is."""
+        if self.parent is not None:
+            self.parent.turn.effected()
 
     def _keep(self, outcome: Outcome) -> None:
         self.outcome = outcome

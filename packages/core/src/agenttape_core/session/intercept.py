@@ -53,8 +53,8 @@ async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
     assert crossing.is_served, _EXECUTED
     paced = crossing.paced()
     with crossing.in_turn() as turn:
-        if crossing.was_cancelled:  # as this one may be from here on
-            await _reapply(crossing, apply)
+        if crossing.was_cancelled or turn.knows_effects:  # one that was cancelled may be from here on
+            await _reapply(crossing, turn, apply)
         if paced is not None:
             with answering():
                 await paced.await_()
@@ -63,7 +63,8 @@ async def aserve(crossing: Crossing, apply: AsyncApply | None = None) -> Any:
         else:
             await turn.comes()
             await crossing.await_to_be_given_up()
-            await _reapply(crossing, apply)
+            if not turn.knows_effects:
+                await _reapply(crossing, turn, apply)
             answered(crossing)
         return crossing.replay()
 
@@ -77,10 +78,20 @@ async def _cancelled(crossing: AnsweredCrossing, turn: Turn) -> None:
         raise
 
 
-async def _reapply(crossing: AnsweredCrossing, apply: AsyncApply | None) -> None:
-    if apply is not None:
-        for effect in crossing.effects():
-            await apply(effect)
+async def _reapply(crossing: AnsweredCrossing, turn: Turn, apply: AsyncApply | None, after: int | None = None) -> None:
+    """Do again what a call did besides returning, each at its time as far as that is known."""
+    if apply is None:
+        return
+    for effect in crossing.effects(after):
+        if turn.knows_effects:
+            await turn.comes()
+        try:
+            with answering():
+                await apply(effect)
+        except Exception:
+            if turn.knows_effects:  # it ended with that
+                await turn.comes()
+            raise
 
 
 def serve_stream(
@@ -127,11 +138,12 @@ async def aserve_stream(crossing: Crossing, apply: AsyncApply | None = None) -> 
                 with answering():
                     await paced.await_(number)
             is_left = crossing.is_left_after(number)
+            if turn.knows_effects:
+                await _reapply(crossing, turn, apply, number)
             if not is_left:
                 await turn.comes()
-            if apply is not None:
-                for effect in crossing.effects(number):
-                    await apply(effect)
+            if not turn.knows_effects:
+                await _reapply(crossing, turn, apply, number)
             await crossing.await_to_be_given_up(number)
             if is_left:
                 await _cancelled(crossing, turn)
@@ -185,6 +197,7 @@ async def aintercept(crossing: Crossing, execute: Callable[[], Awaitable[Any]], 
 def awaited(crossing: ExecutedCrossing) -> Iterator[None]:
     """Await the real code of a call inside, at its place among all that its event loop waits for."""
     with crossing.in_turn() as turn, _coming(turn):
+        crossing.turn = turn
         yield
 
 
@@ -294,6 +307,7 @@ async def aintercept_stream(
     with stream.reading():
         chunks = aiter(execute())
     with crossing.in_turn() as turn:
+        crossing.turn = crossing.tells = turn
         while True:
             with _coming(turn), stream.reading():
                 chunk = await anext(chunks, _DONE)

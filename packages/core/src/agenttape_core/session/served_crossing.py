@@ -59,7 +59,9 @@ class ServedCrossing(AnsweredCrossing):
     def in_turn(self) -> Iterator[Turn]:
         """Give the call its place among all that its event loop waits for, while inside."""
         address = self.session.source.interaction(self.found.number).address  # not where it is made in this run
-        with self.session.schedule.turn(self, address, is_executed=False, during=self._under_way) as turn:
+        answers = len(self.outcome().chunks or ()) + 1 if self.outcome().effects else 0
+        schedule = self.session.schedule
+        with schedule.turn(self, address, is_executed=False, answers=answers, during=self._under_way) as turn:
             yield turn
 
     def _under_way(self) -> AbstractContextManager[None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -32,6 +31,7 @@ class _Event(NamedTuple):
     call: Any = None
     which: int = 0
     is_idle: bool = False
+    is_effect: bool = False
 
 
 class _Steps:
@@ -65,15 +65,16 @@ class DeliveryLog:
         """Note that a call is awaited, or the next chunk of its stream."""
         self._entries.append(_Event("waits", call))
 
-    def came(self, call: Logged, *, at_once: bool, is_idle: bool) -> None:
-        """Note that its answer came, or the next chunk of its stream, or its end.
+    def came(self, call: Logged, *, at_once: bool, is_idle: bool, is_effect: bool = False) -> None:
+        """Note that its answer came, or the next chunk of its stream, or its end, or an effect.
 
         Args:
             call: The call.
             at_once: Whether the loop did not go on meanwhile.
             is_idle: Whether the program had nothing else to do.
+            is_effect: Whether the call has only done something besides returning, and goes on.
         """
-        self._entries.append(_Event("at once" if at_once else "came", call, is_idle=is_idle))
+        self._entries.append(_Event("at once" if at_once else "came", call, is_idle=is_idle, is_effect=is_effect))
 
     def cancelled(self, call: Logged, *, is_idle: bool) -> None:
         """Note that a call, or a stream, ended while it was awaited, as it was cancelled; see `came`."""
@@ -151,7 +152,7 @@ class _Fold:
         self._job = job
         self._entries = entries
         self._calls: dict[int, tuple[int, str]] = {}
-        self._waiting: deque[Logged] = deque()
+        self._waiting: dict[int, Logged] = {}
         self._last: dict[int, int] = {}
         """The place of the last answer or chunk of each call, and that of the last post of a thread, as of call 0."""
         for place, entry in enumerate(self._entries):
@@ -162,6 +163,8 @@ class _Fold:
             for place, entry in enumerate(self._entries)
             if type(entry) is _Event and entry.what == "cancelled"
         }
+        self._after_effect: set[int] = set()
+        """The calls that have had an effect and did not come to anything else since."""
         self._is_told = False
         """True if a replay must be told the order."""
 
@@ -186,10 +189,11 @@ class _Fold:
             if isinstance(entry, _Steps):
                 steps += entry.count
             elif entry.what == "waits":
-                self._waiting.append(entry.call)
+                self._waiting[id(entry.call)] = entry.call
             elif entry.what == "at once":
                 self._stop_waiting(entry.call)
-                self._is_told |= bool(self._waiting) or not entry.is_idle
+                if not self._follows_effect(entry):  # untold, a replay has both when the second comes
+                    self._is_told |= bool(self._waiting) or not entry.is_idle
                 yield Delivery("call", self._number(entry.call), at_once=True)
             else:
                 yield self._delivery(entry, place, steps)
@@ -198,24 +202,32 @@ class _Fold:
     def _delivery(self, entry: _Event, place: int, steps: int) -> Delivery:
         after = None if entry.is_idle else steps
         if entry.what == "came":
-            self._is_told |= not entry.is_idle or self._waiting[0] is not entry.call or self._last.get(0, -1) > place
+            self._is_told |= self._follows_effect(entry)
+            self._is_told |= not entry.is_idle or not self._is_first(entry.call) or self._last.get(0, -1) > place
             self._stop_waiting(entry.call)
             return Delivery("call", self._number(entry.call), after)
         if entry.what == "cancelled":  # others are cancelled in the order in which they began
             last = self._last_cancelled
-            self._is_told |= any(last.get(id(call), -1) > place for call in self._begun_before(entry.call))
+            before = takewhile(lambda call: call != id(entry.call), self._waiting)
+            self._is_told = self._is_told or any(last.get(call, -1) > place for call in before)
             self._stop_waiting(entry.call)
             return Delivery("cancelled", self._number(entry.call), after)
-        self._is_told |= any(self._last.get(id(call), -1) > place for call in self._waiting)
+        self._is_told = self._is_told or any(self._last.get(call, -1) > place for call in self._waiting)
         self._is_told |= entry.what == "job" and (not entry.is_idle or entry.which > 0)
         return Delivery("timer" if entry.what == "timer" else "job", entry.which, after)
 
-    def _begun_before(self, call: Logged) -> Iterator[Logged]:
-        return takewhile(lambda other: other is not call, self._waiting)
+    def _follows_effect(self, entry: _Event) -> bool:
+        """Return whether the last that came of a call was an effect, and note whether this is one."""
+        call = id(entry.call)
+        follows = call in self._after_effect
+        (self._after_effect.add if entry.is_effect else self._after_effect.discard)(call)
+        return follows
+
+    def _is_first(self, call: Logged) -> bool:
+        return next(iter(self._waiting), None) == id(call)
 
     def _stop_waiting(self, call: Logged) -> None:
-        if call in self._waiting:
-            self._waiting.remove(call)
+        self._waiting.pop(id(call), None)
 
     def _number(self, call: Logged) -> int:
         found, _ = self._calls.setdefault(id(call), (len(self._calls), call.address))

@@ -133,9 +133,17 @@ def _is_to_call(handle: Any) -> bool:
     return not handle._cancelled and not isinstance(getattr(callback, "__self__", None), Looking)  # noqa: SLF001
 
 
-def has_steps(loop: Any, session: object) -> bool:
-    """Return True if a loop has steps of a session's program to make, or of calls whose code is the program's."""
-    for handle in tuple(loop._ready):  # noqa: SLF001
+def has_steps(loop: Any, session: object, known: int = 0) -> bool:
+    """Return True if a loop has steps of a session's program to make, or of calls whose code is the program's.
+
+    Args:
+        loop: The loop.
+        session: The session.
+        known: The number of callbacks at the beginning that are known to be none.
+    """
+    ready = loop._ready  # noqa: SLF001
+    for place in range(known, len(ready)):  # other threads add to it; mostly the first one decides
+        handle = ready[place]
         owner = None if handle._cancelled else owner_of(handle, session)  # noqa: SLF001
         if owner is PROGRAM or (owner is not None and owner.is_of_program):
             return True

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
-from typing import Any, Protocol
+from typing import Any
 from weakref import ref
 
 from agenttape_core.schema import Delivery, Sender
 from agenttape_core.session.order.cancellation import LoopClock, real_timer
-from agenttape_core.session.order.delivery_log import DeliveryLog, Folding, Logged
+from agenttape_core.session.order.delivery_log import DeliveryLog, Logged
 from agenttape_core.session.order.handles import (
     ACTIVE,
     PROGRAM,
@@ -23,54 +23,21 @@ from agenttape_core.session.order.handles import (
     owner_of,
     runs_handles,
 )
+from agenttape_core.session.order.held_back import HeldBack, Key, is_let_through, let_through, was_let_through
+from agenttape_core.session.order.program_timers import ProgramTimers
+from agenttape_core.session.order.scheduling import Scheduling
 from agenttape_core.session.order.script import Script
+from agenttape_core.session.order.waiting_calls import Wait, Waits, call_in
 
 _GRACE = 1.0
 """Seconds for which a call waits for what comes before it, beyond the time that it took: a slower machine."""
-_WAKE_FROM_SLEEP = getattr(asyncio.futures, "_set_result_unless_cancelled", None)
+_real_post = asyncio.BaseEventLoop.call_soon_threadsafe
 _MOST_STEPS = 100_000
 """Steps after which a program counts as idle that makes steps for as long as an answer does not come."""
 _ROUNDS = 40
 """Rounds after which a loop counts as idle that does not tell."""
 _NOWHERE = Context()
-
-
-class Scheduling(Protocol):
-    """The schedules of a session, as one of its loops sees them."""
-
-    @property
-    def is_kept(self) -> bool:
-        """True if the order of what is executed is recorded."""
-
-    def script_of(self, address: str) -> Script | None:
-        """Return the script of the group that a recording belongs to."""
-
-    def script_around(self, address: str) -> Script | None:
-        """Return the script of the group that calls inside of a recording belong to."""
-
-    def has_inside(self, address: str) -> bool:
-        """Return True if the recorded order has calls that were made inside of a call."""
-
-    def script_of_job(self, job: str) -> Script | None:
-        """Return the script of the group that began with a job of a thread."""
-
-    def keep(self, folding: Folding) -> None:
-        """Keep what was recorded of a loop."""
-
-    def note(self, what: str) -> None:
-        """Note that the recorded order could not be kept, and why."""
-
-
-class _Wait:
-    """A call that waits for its turn."""
-
-    __slots__ = ("address", "call", "future", "sender")
-
-    def __init__(self, call: Logged, sender: Sender, future: asyncio.Future[None]) -> None:
-        self.call = call
-        self.sender = sender
-        self.address = call.address
-        self.future = future
+_NOTHING: tuple[Any, int, int] = (None, 0, 0)
 
 
 class Line:
@@ -103,15 +70,17 @@ class Line:
         self._steps = 0
         self._delivered = 0
         """The deliveries of timers and threads since something was awaited from outside."""
+        self._looked_at = _NOTHING
+        """The last callback of those among which there was no step of the program, their number, and when that was."""
         self._script: Script | None = None
         self._begun: Counter[str] = Counter()
-        self._waiting: list[_Wait] = []
-        self._held: list[Any] = []
+        self._waiting = Waits()
+        self._held = HeldBack()
         self._stalled = False
         """True while the program makes no step, because a thread has not come as far as in the recording."""
         self._stash: list[Any] = []
-        self._timers: dict[int, tuple[int, Any]] = {}
-        self._timers_made = self._jobs_made = 0
+        self._timers = ProgramTimers()
+        self._jobs_made = 0
         self._jobs_open: dict[int, int] = {}
         self._slow_jobs = 0
         """The youngest job that nothing waits for any more: it takes too long."""
@@ -165,19 +134,9 @@ class Line:
 
     def _goes_on(self) -> bool:
         """Return True if tasks sleep, or do so by turns, or work in threads."""
-        if self._is_sleeping():
+        if self._timers.is_sleeping():
             return True
         return self._delivered > 0 and self._follows and has_steps(self.loop, self._session())
-
-    def _is_sleeping(self) -> bool:
-        return next(self._sleeps(), None) is not None
-
-    def _sleeps(self) -> Iterator[Any]:
-        """Yield the timers of tasks that sleep."""
-        for _, weak in list(self._timers.values()):
-            handle = weak()
-            if handle is not None and handle._callback is _WAKE_FROM_SLEEP and not handle.cancelled():  # noqa: SLF001
-                yield handle
 
     def _leave(self) -> None:
         """Go on without following the loop."""
@@ -188,11 +147,24 @@ class Line:
             if not lines:
                 del ACTIVE[self.loop]
         self._script = None
+        self._looked_at = _NOTHING
         self._begun.clear()
         self._go_on()
-        held, self._held = self._held, []
-        for handle in held:
-            self._let_through(handle, first=False)
+        for handle in self._held.take_all():
+            let_through(handle, first=False)
+
+    def is_here(self) -> bool:
+        """Return True if the loop runs in the thread of the caller."""
+        try:
+            return asyncio.get_running_loop() is self.loop
+        except RuntimeError:
+            return False
+
+    def post(self, function: Callable[[], None]) -> None:
+        """Call a function in the loop, from another thread, which delivers nothing to the program by that."""
+        post = _real_post.__get__(self.loop) if self._follows else self.loop.call_soon_threadsafe
+        with suppress(RuntimeError):  # the loop is closed
+            post(function, context=_NOWHERE)
 
     def close(self) -> None:
         """End the line, and let all go on that wait."""
@@ -200,15 +172,14 @@ class Line:
         if log is not None:
             self.schedule.keep(log.close(self._began_with))
         if self._waiting or self._held or self._stash:
-            _call_in(self.loop, self._end)
+            call_in(self.loop, self._end)
         elif self._is_open:
             self._leave()
 
     def _end(self) -> None:
         self._leave()
-        waiting, self._waiting = self._waiting, []
-        for wait in waiting:
-            _resolve(wait.future)
+        for wait in self._waiting.take_all():
+            wait.end()
 
     # -- recording ---------------------------------------------------------------------------------------------
 
@@ -218,23 +189,35 @@ class Line:
             self._log.waits(call)
         return self.serial
 
-    def came(self, call: Logged, since: int) -> None:
+    def came(self, call: Logged, since: int, *, is_effect: bool = False) -> None:
         """Note that what a call waited for came.
 
         Args:
             call: The call.
             since: The callback in which it began to wait.
+            is_effect: Whether it has only had an effect, and goes on.
         """
         at_once = self._follows and since == self.serial
         if self._log is not None:
             # A task that begins eagerly may end before its creator goes on, which is no step that waits in the loop.
             is_eager = at_once and self.loop.get_task_factory() is not None
-            self._log.came(call, at_once=at_once, is_idle=not is_eager and self._has_no_steps())
+            is_idle = not is_eager and self._has_no_steps()
+            self._log.came(call, at_once=at_once, is_idle=is_idle, is_effect=is_effect)
         if not at_once:
             self._steps = 0
 
     def _has_no_steps(self) -> bool:
-        return not self._follows or not has_steps(self.loop, self._session())
+        """Return True if the program has nothing else to do. What was looked at before is not looked at again."""
+        if not self._follows:
+            return True
+        ready, (last, count, serial) = self.loop._ready, self._looked_at  # noqa: SLF001 - no public name tells it
+        known = count - (self.serial - serial)
+        if not (0 < known <= len(ready) and ready[known - 1] is last):
+            known = 0
+        if has_steps(self.loop, self._session(), known):
+            return False
+        self._looked_at = (ready[-1], len(ready), self.serial) if ready else _NOTHING
+        return True
 
     def cancelled(self, call: Logged) -> None:
         """Note that a call was cancelled while it was awaited."""
@@ -246,9 +229,7 @@ class Line:
 
     def makes_timer(self, handle: Any) -> None:
         """Note a timer of the program."""
-        self._timers_made += 1
-        key, number = id(handle), self._timers_made
-        self._timers[key] = number, ref(handle, lambda _: self._timers.pop(key, None))
+        self._timers.add(handle)
 
     def makes_job(self) -> int:
         """Note that a thread begins to work for the program in this loop, and return the number of the work."""
@@ -279,53 +260,37 @@ class Line:
             return False
         script = self._script
         comes_later = not script.knows_only_ends if script else self._waiting and delivery[0] == "timer"
-        if comes_later and not self._is_let_through(handle):
-            self._held.append(handle)
+        if comes_later and not is_let_through(handle):
+            self._held.add(delivery, handle)
             return True
         self._delivered += 1
         sender, number = delivery
         if self._log is not None:
-            made, log = (self._timers_made, self._log.timer) if sender == "timer" else (self._jobs_made, self._log.job)
+            made, log = (self._timers.made, self._log.timer) if sender == "timer" else (self._jobs_made, self._log.job)
             log(made - number, is_idle=self._has_no_steps())
         self._steps = 0
         return False
 
-    def _delivery_of(self, handle: Any) -> tuple[str, int] | None:
+    def _delivery_of(self, handle: Any) -> Key | None:
         """Return the sort and the number of the timer or the thread whose delivery a callback is."""
-        timer = self._timers.get(id(handle))
-        if timer is not None and timer[1]() is handle:
-            return "timer", timer[0]
+        timer = self._timers.number_of(handle)
+        if timer is not None:
+            return "timer", timer
         callback = handle._callback  # noqa: SLF001 - no public name tells it
         if type(callback) is Posted and callback.work is not None and callback.work.line is self:
             return "job", callback.work.number
         return None
 
-    def _is_let_through(self, handle: Any) -> bool:
-        callback = handle._callback  # noqa: SLF001
-        if type(callback) is Posted:
-            return callback.is_let_through
-        return id(handle) in _let_through
-
-    def _let_through(self, handle: Any, *, first: bool = True) -> None:
-        """Call a callback that was held: next, or after all that are ready."""
-        callback = handle._callback  # noqa: SLF001
-        if type(callback) is Posted:
-            callback.is_let_through = True
-        else:
-            _let_through[id(handle)] = handle
-        ready = self.loop._ready  # noqa: SLF001 - no public name puts a handle first
-        (ready.appendleft if first else ready.append)(handle)
-
     def owner_of(self, handle: Any) -> Any:
         """Return the owner of a callback that the loop is about to call: see `handles.owner_of`."""
         self._is_running = True
-        if id(handle) in self._timers or _let_through.pop(id(handle), None) is not None:
+        if was_let_through(handle) or self._timers.number_of(handle) is not None:
             return None
         return owner_of(handle, self._session())
 
     def has_run(self, handle: Any, owner: Any) -> None:
         """Note that the loop has called a callback of an owner."""
-        self._timers.pop(id(handle), None)
+        self._timers.forget(handle)
         callback = handle._callback  # noqa: SLF001
         if type(callback) is Posted and callback.is_result and callback.work.line is self:
             self.job_is_over(callback.work.number)
@@ -355,15 +320,14 @@ class Line:
 
     async def comes(self, call: Logged, sender: Sender) -> None:
         """Wait for the turn of a call."""
-        wait = _Wait(call, sender, self.loop.create_future())
-        self._waiting.append(wait)
+        wait = Wait(call, sender, self.loop.create_future())
+        self._waiting.add(wait)
         if not self._is_running:
             self._look_soon()
         try:
             await wait.future
         finally:
-            if wait in self._waiting:
-                self._waiting.remove(wait)
+            self._waiting.discard(wait)
 
     def _look_soon(self) -> None:
         """See to it that the line goes on, where nobody tells it that the loop has called a callback."""
@@ -399,16 +363,23 @@ class Line:
                 self.schedule.note("the program made other steps between two answers than in the recording")
             idle = idle or self._steps > _MOST_STEPS
             if not is_due and not (idle and (self._waiting or self._held)):
-                return
-            if self._threads_come_first():
-                self._be_patient()
-                return
-            if self._deliver(following) or self._waits_for(following, is_due=is_due):
-                return
-            if not idle and not self._stalled:
+                break
+            if self._goes_on_with(following, is_due=is_due) or not (idle or self._stalled):
                 return
             self.schedule.note("something was not awaited that was awaited in the recording")
             self._pass_over()
+
+    def _goes_on_with(self, following: Delivery, *, is_due: bool) -> bool:
+        """Return True if what is next has been delivered, or can still come."""
+        if self._threads_come_first():
+            self._be_patient()
+            return True
+        if self._deliver(following) or self._waits_for(following, is_due=is_due):
+            return True
+        if following.sender != "cancelled" or not self._held or not is_idle(self.loop):
+            return False
+        let_through(self._held.take_first())  # it was cancelled by a timer that was none in the recording
+        return True
 
     def _threads_come_first(self) -> bool:
         """Return True if threads work for the program, and what is next must not come before what they do."""
@@ -424,40 +395,32 @@ class Line:
         """Deliver what has waited longest, where no order was recorded, or all of it has been kept."""
         if self._waiting:
             if is_idle or self._steps > _MOST_STEPS:
-                self._release(self._waiting[0])
+                self._release(self._waiting.first())
             return
-        held, self._held = self._held, []
-        for handle in held:
-            self._let_through(handle, first=False)
+        for handle in self._held.take_all():
+            let_through(handle, first=False)
 
     def _deliver(self, following: Delivery) -> bool:
         """Deliver what is next, if it has come."""
         assert self._script is not None
         if following.sender in {"call", "cancelled"}:
-            wanted = following.sender, self._script.calls[following.which]
-            found = next((wait for wait in self._waiting if (wait.sender, wait.address) == wanted), None)
+            found = self._waiting.find(following.sender, self._script.calls[following.which])
             if found is None:
                 return False
             self._script.pass_next()
             self._go_on()
             self._release(found)
             return True
-        handle = self._held_for(following)
+        handle = self._held.take((following.sender, self._number_of(following)))
         if handle is None:
             return False
         self._script.pass_next()
-        self._held.remove(handle)
         self._go_on()
-        self._let_through(handle)
+        let_through(handle)
         return True
 
-    def _held_for(self, following: Delivery) -> Any:
-        number = self._number_of(following)
-        wanted = following.sender, number
-        return next((handle for handle in self._held if self._delivery_of(handle) == wanted), None)
-
     def _number_of(self, following: Delivery) -> int:
-        made = self._timers_made if following.sender == "timer" else self._jobs_made
+        made = self._timers.made if following.sender == "timer" else self._jobs_made
         return made - following.which
 
     def _waits_for(self, following: Delivery, *, is_due: bool) -> bool:
@@ -465,13 +428,13 @@ class Line:
         session = self._session()
         is_paced = session is not None and session.pace is not None
         if following.sender == "timer":
-            timer = self._timer(self._number_of(following))
+            timer = self._timers.to_come(self._number_of(following))
             if timer is not None and not is_paced:
                 LoopClock.of(self.loop).pass_to(timer.when())
                 self._stalled = is_due  # until the loop looks at its timers, which is when it has called what is ready
             return timer is not None
         if self._script is not None and self._script.knows_only_ends and not is_paced:
-            moments = [handle.when() for handle in self._sleeps() if self._is_to_come(handle)]
+            moments = [timer.when() for timer in self._timers.sleeps()]
             if moments:  # the program makes the call when it has slept
                 LoopClock.of(self.loop).pass_to(min(moments))
                 return True
@@ -492,18 +455,6 @@ class Line:
             self.loop._ready.extendleft(reversed(self._stash))  # noqa: SLF001 - no public name puts a handle first
             self._stash.clear()
 
-    def _timer(self, number: int) -> Any:
-        for found, weak in list(self._timers.values()):
-            handle = weak()
-            if found == number and handle is not None and not handle.cancelled() and self._is_to_come(handle):
-                return handle
-        return None
-
-    def _is_to_come(self, handle: Any) -> bool:
-        """Return True unless a timer has fired while nobody looked; the program may still hold it then."""
-        ready = tuple(self.loop._ready)  # noqa: SLF001 - no public name tells it
-        return handle._scheduled or any(other is handle for other in ready)  # noqa: SLF001
-
     def _be_patient(self) -> None:
         """Wait for what is next, but not for ever: a thread may wait for what comes after it."""
         script, at = self._script, self._script.place if self._script is not None else 0
@@ -523,43 +474,8 @@ class Line:
         seconds = max((wait.call.crossing.seconds() for wait in self._waiting), default=0.0)
         self._patience = real_timer(self.loop, seconds + _GRACE, end)
 
-    def _release(self, wait: _Wait) -> None:
+    def _release(self, wait: Wait) -> None:
         """Let a call go on, next of all that are ready."""
-        self._waiting.remove(wait)
+        self._waiting.discard(wait)
         self._steps = 0
-        if wait.future.done():
-            return
-        if not self._follows:
-            wait.future.set_result(None)
-            return
-        ready = self.loop._ready  # noqa: SLF001 - no public name puts a handle first
-        before = len(ready)
-        wait.future.set_result(None)
-        for place in range(before, len(ready)):
-            handle = ready[place]
-            if type(handle._callback) is not Posted:  # noqa: SLF001 - that has just come from another thread
-                del ready[place]
-                ready.appendleft(handle)
-                return
-
-
-_let_through: dict[int, Any] = {}
-"""The timers that were held, and are next."""
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done() and not future.get_loop().is_closed():
-        future.set_result(None)
-
-
-def _call_in(loop: Any, function: Callable[[], None]) -> None:
-    """Call a function in the thread of a loop: now, if the caller is in it."""
-    try:
-        is_here = asyncio.get_running_loop() is loop
-    except RuntimeError:
-        is_here = not loop.is_running()
-    if is_here or loop.is_closed():
-        function()
-    else:
-        with suppress(RuntimeError):  # it has just been closed
-            loop.call_soon_threadsafe(function)
+        wait.release()

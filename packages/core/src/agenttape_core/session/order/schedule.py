@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from agenttape_core.schema import Scheduled, Sender
+from agenttape_core.session.order.answered import AnswersInOrder
 from agenttape_core.session.order.delivery_log import Folding, Logged, merged
 from agenttape_core.session.order.handles import answering
 from agenttape_core.session.order.line import Line
@@ -34,8 +35,18 @@ class Turn(Protocol):
     def came(self) -> None:
         """Note that the answer has come, the chunk, or the end of the stream."""
 
+    def effected(self) -> None:
+        """Note that the call has just had an effect. Thread-safe."""
+
+    def told(self) -> None:
+        """Note that the code of the call tells the program of what has come, before it returns that. Thread-safe."""
+
+    @property
+    def knows_effects(self) -> bool:
+        """True if the recording says when the effects of the call came; otherwise they come with its answer."""
+
     async def comes(self) -> None:
-        """Wait for the moment at which the answer came in the recording, the chunk, or the end of the stream."""
+        """Wait for the moment at which the answer came in the recording, the chunk, an effect, or the end."""
 
     async def was_cancelled(self) -> None:
         """Wait for the moment at which the call, which has been cancelled, ended in the recording."""
@@ -47,6 +58,14 @@ class _NoTurn:
     def waits(self) -> None: ...
 
     def came(self) -> None: ...
+
+    def effected(self) -> None: ...
+
+    def told(self) -> None: ...
+
+    @property
+    def knows_effects(self) -> bool:
+        return False
 
     async def comes(self) -> None: ...
 
@@ -75,16 +94,21 @@ class Schedule:
         self._of_inside: dict[str, Scheduled] | None = None
         at_once: dict[str, list[bool]] = {}
         self._of_job: dict[str, Scheduled] = {}
+        self._to_come: dict[str, AnswersInOrder] = {}
         self._numbers = itertools.count(1)
         for group in self._recorded:
             if group.job:
                 self._of_job.setdefault(group.job, group)
+            answers = None if group.knows_only_ends else AnswersInOrder(group)
             for address in group.calls:
                 self._of_address.setdefault(address, group)
+                if answers is not None:
+                    self._to_come.setdefault(address, answers)
             for delivery in group.deliveries():
                 if delivery.sender == "call":
                     at_once.setdefault(group.calls[delivery.which], []).append(delivery.at_once)
         self._at_once = {address: iter(flags) for address, flags in at_once.items()}
+        self._answers = Counter({address: len(flags) for address, flags in at_once.items()})
         self.is_kept = is_kept
         self.is_on = False
         """True once the session is entered: for one that never is, as that of a stand-in, nobody follows the loops."""
@@ -98,6 +122,7 @@ class Schedule:
         address: str,
         *,
         is_executed: bool,
+        answers: int = 0,
         during: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> Iterator[Turn]:
         """Give an awaited call its turn while inside.
@@ -106,15 +131,15 @@ class Schedule:
             crossing: The call.
             address: Where its recording stands, or will stand.
             is_executed: Whether it is executed for real.
+            answers: The number of its chunks, and one, where it is served.
             during: Returns a context that holds while the call waits.
         """
         line = self.line()
         if line is None or (is_executed and not self.is_kept):
             yield NO_TURN
             return
-        turn = _LineTurn(
-            line, Logged(address, crossing, is_executed=is_executed), self._at_once.get(address, iter(())), during
-        )
+        call, at_once = Logged(address, crossing, is_executed=is_executed), self._at_once.get(address, iter(()))
+        turn = _LineTurn(line, call, at_once, during, knows_effects=0 < answers < self._answers[address])
         line.begin(address, is_served=not is_executed)
         try:
             yield turn
@@ -178,6 +203,13 @@ class Schedule:
         """Return the script of the group that began with a job of a thread."""
         return _script(self._of_job.get(job))
 
+    def answered(self, address: str) -> None:
+        """Note that a call was answered from its recording, or that a chunk or an effect of it came."""
+        answers = self._to_come.get(address)
+        earlier = answers.came(address) if answers is not None else ""
+        if earlier:
+            self.note(f"calls were answered in another order than in the recording, such as {earlier} before {address}")
+
     def keep(self, folding: Folding) -> None:
         """Keep what was recorded of a loop."""
         with self._lock:
@@ -238,13 +270,21 @@ class _LineTurn:
     Args:
         line: The line of the loop.
         call: The call.
-        at_once: For each chunk and for the end, whether it came at once in the recording.
+        at_once: For each chunk, each effect and the end, whether it came at once in the recording.
         during: Returns a context that holds while the call waits.
+        knows_effects: Whether the recording says when the effects came.
     """
 
     def __init__(
-        self, line: Line, call: Logged, at_once: Iterator[bool], during: Callable[[], AbstractContextManager[None]]
+        self,
+        line: Line,
+        call: Logged,
+        at_once: Iterator[bool],
+        during: Callable[[], AbstractContextManager[None]],
+        *,
+        knows_effects: bool,
     ) -> None:
+        self.knows_effects = knows_effects
         self._line = line
         self._during = during
         self._call = call
@@ -259,11 +299,27 @@ class _LineTurn:
             self._line.came(self._call, self._since)
             self._since = None
 
+    def effected(self) -> None:
+        if self._line.is_here():
+            self._has_effected()
+        else:
+            self._line.post(self._has_effected)
+
+    def _has_effected(self) -> None:
+        if self._since is not None:
+            self._line.came(self._call, self._since, is_effect=True)
+            self.waits()
+
+    def told(self) -> None:
+        if self._line.is_here():
+            self.came()
+
     async def comes(self) -> None:
         self.waits()
         if not next(self._at_once, False):
             await self._comes("call")
         self.came()
+        self._line.schedule.answered(self._call.address)
 
     async def was_cancelled(self) -> None:
         if self._line.knows_end_of(self._call):

@@ -1,0 +1,77 @@
+"""The timers that a program sets in one event loop while something is awaited there, by their numbers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+from weakref import ref
+
+_WAKE_FROM_SLEEP = getattr(asyncio.futures, "_set_result_unless_cancelled", None)
+
+
+class ProgramTimers:
+    """The timers of a program that may still fire."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        """The number of timers that were set so far."""
+        self._numbers: dict[int, tuple[int, ref[Any]]] = {}
+        self._timers: dict[int, ref[Any]] = {}
+        self._sleeps: dict[int, ref[Any]] = {}
+
+    def add(self, timer: Any) -> None:
+        """Note a timer that has just been set."""
+        self.made += 1
+        key, number = id(timer), self.made
+        weak = ref(timer, lambda _: self._forget(key))
+        self._numbers[key] = number, weak
+        self._timers[number] = weak
+        if timer._callback is _WAKE_FROM_SLEEP:  # noqa: SLF001 - no public name tells it
+            self._sleeps[number] = weak
+
+    def forget(self, timer: Any) -> None:
+        """Note that the loop has called a callback, which may be a timer."""
+        if id(timer) in self._numbers:
+            self._forget(id(timer))
+
+    def _forget(self, key: int) -> None:
+        number, _ = self._numbers.pop(key, (0, None))
+        self._timers.pop(number, None)
+        self._sleeps.pop(number, None)
+
+    def number_of(self, handle: Any) -> int | None:
+        """Return the number of a callback; `None` if it is no timer of the program."""
+        number, weak = self._numbers.get(id(handle), (0, None))
+        return number if weak is not None and weak() is handle else None
+
+    def to_come(self, number: int) -> Any:
+        """Return a timer that has not fired yet; `None` if it has, or was cancelled."""
+        weak = self._timers.get(number)
+        timer = weak() if weak is not None else None
+        return timer if timer is not None and not timer.cancelled() and _is_to_come(timer) else None
+
+    def sleeps(self) -> Iterator[Any]:
+        """Yield the timers of tasks that sleep."""
+        for number, weak in tuple(self._sleeps.items()) if self._sleeps else ():
+            timer = weak()
+            if timer is not None and not timer.cancelled():
+                yield timer
+            else:
+                self._sleeps.pop(number, None)
+
+    def is_sleeping(self) -> bool:
+        """Return True if a task sleeps."""
+        while self._sleeps:
+            number = next(iter(self._sleeps))
+            timer = self._sleeps[number]()
+            if timer is not None and not timer.cancelled():
+                return True
+            self._sleeps.pop(number, None)
+        return False
+
+
+def _is_to_come(timer: Any) -> bool:
+    """Return True unless a timer has fired while nobody looked; the program may still hold it then."""
+    ready = timer._loop._ready  # noqa: SLF001 - no public name tells it
+    return timer._scheduled or any(other is timer for other in tuple(ready))  # noqa: SLF001

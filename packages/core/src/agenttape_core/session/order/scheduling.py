@@ -1,0 +1,37 @@
+"""The schedules of a session, as one of its event loops sees them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from agenttape_core.session.order.delivery_log import Folding
+from agenttape_core.session.order.script import Script
+
+
+class Scheduling(Protocol):
+    """The schedules of a session, as one of its loops sees them."""
+
+    @property
+    def is_kept(self) -> bool:
+        """True if the order of what is executed is recorded."""
+
+    def script_of(self, address: str) -> Script | None:
+        """Return the script of the group that a recording belongs to."""
+
+    def script_around(self, address: str) -> Script | None:
+        """Return the script of the group that calls inside of a recording belong to."""
+
+    def has_inside(self, address: str) -> bool:
+        """Return True if the recorded order has calls that were made inside of a call."""
+
+    def script_of_job(self, job: str) -> Script | None:
+        """Return the script of the group that began with a job of a thread."""
+
+    def keep(self, folding: Folding) -> None:
+        """Keep what was recorded of a loop."""
+
+    def answered(self, address: str) -> None:
+        """Note that a call was answered from its recording, or that a chunk or an effect of it came."""
+
+    def note(self, what: str) -> None:
+        """Note that the recorded order could not be kept, and why."""
