@@ -26,8 +26,8 @@ _SHORTEST = 4
 """No detector of ours finds anything in a shorter text."""
 _HEAD = 3
 """The number of characters of a run that decide which detectors are tried."""
-_LEAD = 20
-"""The number of characters before a run that may belong to the key, such as `SG.` or the number of a telegram bot."""
+_LEAD = 24
+"""The number of characters around the start of a run in which the literal of its key is, such as `SG.`."""
 _BEFORE_RUN, _OF_RUN = 80, 120
 """The reach around the start of a run in which its literal is looked for."""
 _MAX_LOOKED_AT = 200
@@ -126,21 +126,29 @@ class Scanner:
 
 
 def _provider_keys(view: View) -> Iterator[Finding]:
-    hit: dict[Detector, None] = {}
-    for at in view.long_runs[:_MAX_LOOKED_AT]:
-        window = view.raw[max(0, at - _BEFORE_RUN) : at + _OF_RUN]
-        hit.update(dict.fromkeys(found for anchor, found in _AROUND if anchor in window))
-    if len(view.long_runs) > _MAX_LOOKED_AT:
-        hit.update(dict.fromkeys(found for _, found in _AROUND))
-    for at in view.long_runs:
-        if found := _candidates(view.raw, at):
-            hit.update(dict.fromkeys(found))
-    for detector in (*hit, *_BASE64):
+    runs = view.long_runs
+    for detector in _BASE64:
         yield from detector.find(view)
-    if view.long_runs:
+    if len(runs) > _MAX_LOOKED_AT:
+        for detector in PROVIDER_KEYS:
+            yield from detector.find(view)
+    else:
+        for at in runs:
+            yield from _near_run(view, at)
+    if runs:
         yield from find_discord(view)
-        if any(detector.kind == "aws" for detector in hit):
-            yield from find_aws_secrets(view)
+        yield from find_aws_secrets(view)
+
+
+def _near_run(view: View, at: int) -> Iterator[Finding]:
+    """Find the keys that begin at a run of token characters, or stand around it."""
+    first, last = max(0, at - _BEFORE_RUN), at + _OF_RUN
+    window = view.raw[first:last]
+    for anchor, detector in _AROUND:
+        if window.find(anchor) >= 0:  # three times as fast as `in` for bytes
+            yield from detector.find(view, first, last)
+    for detector in _candidates(view.raw, at):
+        yield from detector.find(view, max(0, at - _LEAD), at + _LEAD)
 
 
 def _candidates(raw: bytes, at: int) -> tuple[Detector, ...]:

@@ -40,20 +40,18 @@ def find_pem(view: View) -> Iterator[Finding]:
         at = view.raw.find(b"-----BEGIN ", after)
 
 
-_DISCORD_SHAPE = b" " + b"a" * 6 + b" " + b"a" * 27
 _DISCORD = Lazy(BEFORE + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", re.ASCII)
-_DISCORD_HEAD, _DISCORD_TAIL = 33, 48
+_DISCORD_HEAD, _DISCORD_TAIL, _MIDDLE = 40, 40, 8
 
 
 def find_discord(view: View) -> Iterator[Finding]:
     """Find the tokens of Discord's bots: three parts, of which the second has six characters."""
-    at = view.runs.find(_DISCORD_SHAPE)
-    while at >= 0:
-        start = view.runs.rfind(b" ", max(0, at - _DISCORD_HEAD - 1), at) + 1
-        match = _DISCORD.search(view.text, max(start, at - _DISCORD_HEAD), at + _DISCORD_TAIL)
+    for at in view.long_runs:
+        if view.raw[max(0, at - _MIDDLE) : at : _MIDDLE - 1] != b"..":
+            continue
+        match = _DISCORD.search(view.text, max(0, at - _DISCORD_HEAD), at + _DISCORD_TAIL)
         if match:
             yield view.finding(*match.span(), "discord")
-        at = view.runs.find(_DISCORD_SHAPE, at + 1)
 
 
 _URL = Lazy(r"""://[^\s/:@"'<>\\]{0,128}:(?P<secret>[^\s/"'<>\\]{1,256})@(?=[\w.\[%{$-])""")

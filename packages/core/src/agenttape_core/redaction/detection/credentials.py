@@ -28,6 +28,8 @@ _OPTION = Lazy(
 )
 """Passwords that commands take behind `-p`."""
 _AWS_SECRET = Lazy(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])", re.ASCII)
+_AWS_ID = Lazy(r"[^A]{0,2}A[KS]IA")
+_ID_HEAD = 6
 _NEAR_KEY = 300
 _BEFORE_SIGNATURE = 16
 
@@ -47,14 +49,14 @@ def find_handed_over(view: View) -> Iterator[Finding]:
 
 def find_aws_secrets(view: View) -> Iterator[Finding]:
     """Find secret access keys of AWS near the id of one: forty characters of base64 are no form of their own."""
-    for anchor in (b"AKIA", b"ASIA"):
-        at = view.raw.find(anchor)
-        while at >= 0:
-            for secret in _AWS_SECRET.finditer(view.text[at - min(at, _NEAR_KEY) : at + _NEAR_KEY]):
-                if is_random(secret[0]):
-                    start = at - min(at, _NEAR_KEY) + secret.start()
-                    yield view.finding(start, start + len(secret[0]), SECRET)
-            at = view.raw.find(anchor, at + _NEAR_KEY)
+    done = 0
+    for at in view.long_runs:
+        if at < done or view.raw.find(b"IA", at, at + _ID_HEAD) < 0 or not _AWS_ID.match(view.text, at):
+            continue
+        first, done = max(0, at - _NEAR_KEY), at + _NEAR_KEY
+        for secret in _AWS_SECRET.finditer(view.text[first:done]):
+            if is_random(secret[0]):
+                yield view.finding(first + secret.start(), first + secret.end(), SECRET)
 
 
 def _find_signatures(view: View, anchor: bytes) -> Iterator[Finding]:

@@ -48,18 +48,18 @@ class Detector(NamedTuple):
     check: Callable[[str], bool] | None = None
     near: Near = "head"
 
-    def find(self, view: View) -> Iterator[Finding]:
-        """Find these secrets in a text."""
+    def find(self, view: View, first: int = 0, last: int | None = None) -> Iterator[Finding]:
+        """Find these secrets in a text, or those whose literal stands between two positions of it."""
         for anchor in self.anchors:
-            at = view.raw.find(anchor)
+            at = view.raw.find(anchor, first, last)
             while at >= 0:
                 match = self.pattern.match(view.text, at - self.back) if at >= self.back else None
                 if match is not None and not is_dummy(match[0]) and (self.check is None or self.check(match[0])):
                     start, end = match.span("secret" if "secret" in match.re.groupindex else 0)
                     yield view.finding(start, end, self.kind)
-                    at = view.raw.find(anchor, max(end, at + 1))
+                    at = view.raw.find(anchor, max(end, at + 1), last)
                 else:
-                    at = view.raw.find(anchor, at + 1)
+                    at = view.raw.find(anchor, at + 1, last)
 
 
 def token(

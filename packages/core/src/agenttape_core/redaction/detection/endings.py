@@ -6,7 +6,8 @@ the other way round: all separators in one pass, and at each a look at the lette
 
 from __future__ import annotations
 
-import re
+import itertools
+import operator
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.lazy import Lazy
@@ -28,22 +29,24 @@ _LONG = frozenset(
     b"wort oord enha nhas lave rola nord kode sana ifre eslo se\xf1a lsz\xf3 asse".split()
 )
 """The last four letters of the others."""
-_LONGEST, _SHORTEST = 4, 3
-_WINDOW = 12
+_END, _LAST_THREE, _LAST_FOUR = map(operator.itemgetter, (slice(-12, None), slice(-3, None), slice(-4, None)))
 _NAME_LENGTH = 64
 _LAST_PART = Lazy(r"(?P<name>[^\W\d_][\w-]{0,48}+)[\s\"'`\\\])*_]{0,8}\Z")
 
 
 def last_words(view: View) -> Iterator[int]:
     """Find where a name that ends in one of these words begins, after the last dot in it, in order."""
-    end = -1
-    for chunk in view.low.translate(_SEPARATORS).split(b"="):
-        end += len(chunk) + 1
-        tail = chunk[-_WINDOW:].rstrip(_CLOSING)
-        if tail[-_SHORTEST:] in _SHORT or tail[-_LONGEST:] in _LONG:
-            window = view.text[max(0, end - _NAME_LENGTH) : end]
-            if name := _LAST_PART.search(window):
-                yield end - len(window) + name.start("name")
+    chunks = view.low.translate(_SEPARATORS).split(b"=")
+    tails = [chunk.rstrip(_CLOSING) for chunk in map(_END, chunks)]
+    short, long = map(_SHORT.__contains__, map(_LAST_THREE, tails)), map(_LONG.__contains__, map(_LAST_FOUR, tails))
+    ends = map(operator.add, itertools.accumulate(map(len, chunks)), itertools.count())
+    for end in itertools.compress(ends, map(operator.or_, short, long)):
+        window = view.text[max(0, end - _NAME_LENGTH) : end]
+        if name := _LAST_PART.search(window):
+            yield end - len(window) + name.start("name")
     if not view.text.isascii():
         for word in FOREIGN:
-            yield from (found.start() for found in re.finditer(word, view.text))
+            at = view.text.find(word)
+            while at >= 0:
+                yield at
+                at = view.text.find(word, at + len(word))
