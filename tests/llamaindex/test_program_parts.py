@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +31,7 @@ from agenttape_core import CassetteMissError, UnrecordedConnectionWarning, use_c
 from agenttape_llamaindex import tape
 
 from .acceptance import FRAMEWORK_WARNINGS
-from .scripted import ScriptedLLM, World
+from .scripted import Reversing, ScriptedLLM, World
 
 pytestmark = FRAMEWORK_WARNINGS
 
@@ -360,6 +361,45 @@ def test_only_some_calls_reach_outside(tmp_path: Path) -> None:
     assert [item.request["arguments"]["query_bundle"]["query_str"] for item in replay.interactions] == ["far", "later"]
     with pytest.raises(CassetteMissError, match="no recording for call Engine"), use_cassette(path):
         say("another")
+
+
+class Overlapping(Engine):
+    """An engine whose answers come in the reverse of the order in which they were asked for."""
+
+    def __init__(self, wait: Reversing, asks: str) -> None:
+        super().__init__()
+        self.wait, self.asks = wait, asks
+
+    async def _aquery(self, query_bundle: QueryBundle) -> Response:
+        if self.asks == "model":
+            asked = [ChatMessage(role="user", content=query_bundle.query_str)]
+            return Response(str(await ScriptedLLM(OUTSIDE.world, wait=self.wait).achat(asked)))
+        _, writer = await asyncio.open_connection(*OUTSIDE.address)
+        writer.close()
+        await self.wait()
+        return Response(f"{query_bundle.query_str} {OUTSIDE.world.reach('service')}")
+
+
+@pytest.mark.parametrize("asks", ["service", "model"])
+async def test_parts_that_overlap_answer_in_the_recorded_order(asks: str, tmp_path: Path) -> None:
+    """Awaited calls keep their place among all that the loop waits for, whether they are served or run."""
+
+    async def answers() -> list[str]:
+        engine, answers = Overlapping(Reversing(3), asks), []
+
+        async def ask(question: str) -> None:
+            answers.append(str(await engine.aquery(question)))
+
+        await asyncio.gather(*map(ask, "abc"))
+        return answers
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = await answers()
+    OUTSIDE.world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as replay:
+        assert await answers() == recorded
+    assert "c" in recorded[0]
+    assert {item.kind for item in replay.interactions} == {"call" if asks == "service" else "chat"}
 
 
 class Streaming(Engine):

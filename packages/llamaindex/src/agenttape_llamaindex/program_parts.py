@@ -93,7 +93,7 @@ def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any,
         return Call(met, lambda: real(original_of(self), *args, **kwargs))
 
     async def watched() -> Any:
-        with met.running():
+        with met.awaiting(), met.running():
             value = await real(original_of(self), *args, **kwargs)
         met.returned(value)
         return value

@@ -370,6 +370,10 @@ class ExecutedCrossing(BaseCrossing):
         """True if its code is run in a replay, and that of all calls around it."""
         return not any(crossing.is_real for crossing in self._outwards())
 
+    def ran(self) -> None:
+        """End a call that is not recorded: a replay runs its code, as it did nothing but what a program does."""
+        self.has_ended = self._is_run_again = self.acted.has_ended = True
+
     def _record(self, outcome: Outcome) -> None:
         part = self.settle(outcome) if self.settle is not None else None
         if part is not None:

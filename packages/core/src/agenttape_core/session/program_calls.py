@@ -9,7 +9,7 @@ not is program: nothing of it is recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from agenttape_core.acts import Unseen
@@ -18,6 +18,7 @@ from agenttape_core.session.base_session import Slot
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.executed_crossing import WATCHED, ExecutedCrossing, executing
+from agenttape_core.session.intercept import awaited
 from agenttape_core.session.positions import below
 from agenttape_core.session.report import Crossed
 from agenttape_core.session.session import Session
@@ -65,6 +66,10 @@ class ProgramCall:
         self._calls = calls
         self._keeps_idle = keeps_idle
 
+    def awaiting(self) -> AbstractContextManager[None]:
+        """Await the code inside, at its place among all that its event loop waits for."""
+        return awaited(self._crossing)
+
     @contextmanager
     def running(self) -> Iterator[None]:
         """Run the code of the component inside. Time, ids and the order of calls are those of the program."""
@@ -97,7 +102,7 @@ class ProgramCall:
         crossing, calls = self._crossing, self._calls
         is_idle = self._keeps_idle and not crossing.has_made_calls
         if not (calls.reach_outside or crossing.acted or is_idle):
-            crossing.acted.has_ended = True
+            crossing.ran()
             calls.ran.append(crossing.request.fingerprint)
             return False
         return True
