@@ -20,17 +20,16 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
 from agenttape_core import CassetteFormatError, ConfigurationError, Interaction, Rule, Step
-from agenttape_core.integration import value_codec
 from agenttape_core.integration.cassettes import (
     Cassette,
     Location,
-    Redactor,
     project_settings,
     redactor_for,
     write_cassette,
 )
 from agenttape_core.tools.compare import named_cassette
 from agenttape_langgraph.saver import Database, TapeSaver
+from agenttape_langgraph.saver.redacting import Redacted
 from agenttape_langgraph.time_travel.initial_checkpoints import copy_checkpoint
 from agenttape_langgraph.time_travel.recorded_run import THREAD, RecordedRun
 
@@ -186,7 +185,7 @@ class _Export:
             raise ConfigurationError(f"{self._path} exists already: an export is a new file")
         self._run = RecordedRun(self._cassette, self._thread_id)
         preface = self._cassette.preface
-        self._redacted = _Redacted(redactor_for(self._cassette.path, preface, redact, project_settings()))
+        self._redacted = Redacted(redactor_for(self._cassette.path, preface, redact, project_settings()))
 
     def write(self, checkpoints: Iterable[CheckpointTuple]) -> Path:
         """Write the file, or leave none if that fails."""
@@ -231,18 +230,6 @@ class _Export:
         for record in self._cassette.records():
             if record.address == "" or record.address.partition("/")[0] in roots:
                 yield record
-
-
-class _Redacted:
-    """Replaces secrets in values of any type."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-        self._codec = value_codec(lenient=True)
-
-    def __call__(self, value: Any) -> Any:
-        """Return a copy of a value without secrets."""
-        return self._codec.decode(self._redactor.value(self._codec.encode(value)))
 
 
 async def _alist(saver: BaseCheckpointSaver[Any], config: RunnableConfig) -> AsyncIterator[CheckpointTuple]:

@@ -39,6 +39,7 @@ from agenttape_langgraph.saver.database import Database
 from agenttape_langgraph.saver.history import delta_history
 from agenttape_langgraph.saver.kept import Kept
 from agenttape_langgraph.saver.keys import digest_key
+from agenttape_langgraph.saver.redacting import Redacted
 from agenttape_langgraph.saver.sealing import Seal
 
 _P = ParamSpec("_P")
@@ -54,11 +55,15 @@ class LocalSaver(BaseCheckpointSaver[str]):
     Args:
         database: The file.
         serde: The serialiser of values; LangGraph's default if it is `None`.
+        redacted: Replaces the secrets in values; `None` to store them as they are.
     """
 
-    def __init__(self, database: Database, *, serde: SerializerProtocol | None = None) -> None:
+    def __init__(
+        self, database: Database, *, serde: SerializerProtocol | None = None, redacted: Redacted | None = None
+    ) -> None:
         super().__init__(serde=serde)
         self.database = database
+        self._redacted = redacted
         self._key: tuple[SerializerProtocol, bytes] | None = None
         self._kept = Kept()
 
@@ -159,7 +164,11 @@ class LocalSaver(BaseCheckpointSaver[str]):
         place = config["configurable"]
         thread_id, checkpoint_ns = str(place["thread_id"]), place.get("checkpoint_ns") or ""
         seal = self._seal()
-        own = get_checkpoint_metadata(config, metadata)
+        own: Mapping[str, Any] = get_checkpoint_metadata(config, metadata)
+        if self._redacted is not None:
+            own = self._redacted.values(own)
+            values = self._redacted.values(checkpoint["channel_values"])
+            checkpoint = {**checkpoint, "channel_values": values}
         saved = serialised(seal, checkpoint, own, place.get("checkpoint_id"), self._kept)
         with self.database.writing() as connection:
             namespace = namespace_of(connection, thread_id, checkpoint_ns, make=True)
@@ -177,6 +186,8 @@ class LocalSaver(BaseCheckpointSaver[str]):
         """Store the writes of a task on a checkpoint. A write that is stored already stays as it is."""
         place = config["configurable"]
         seal = self._seal()
+        if self._redacted is not None:
+            writes = [pair for write in writes for pair in self._redacted.values(dict([write])).items()]
         waiting = serialised_writes(seal, writes)
         with self.database.writing() as connection:
             namespace = namespace_of(connection, str(place["thread_id"]), place.get("checkpoint_ns") or "", make=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from agenttape_core import ConfigurationError
+from agenttape_core import ConfigurationError, Rule
 from agenttape_langgraph.saver.database import Database
 from agenttape_langgraph.saver.local import LocalSaver
+from agenttape_langgraph.saver.redacting import redaction_of
 from agenttape_langgraph.saver.wrapping import Copying, wrapping_class
 
 _COPY_PATIENCE = 5.0
@@ -45,6 +47,9 @@ class TapeSaver(LocalSaver):
         inner: The saver that serves; the file is a copy of it.
         serde: The serialiser of values in the file. The default is the inner saver's, or else LangGraph's.
         read_only: Open an existing file for reading. A file without write permission is always opened so.
+        redact: Whether secrets in the file are replaced by pseudonyms, or the user's rules. A thread that goes on from
+            such a file goes on with the pseudonyms. By default values are stored as they are, and a copy that holds
+            secrets warns once.
 
     Raises:
         CassetteNotFoundError: There is no file, with `read_only`.
@@ -73,13 +78,16 @@ class TapeSaver(LocalSaver):
         inner: BaseCheckpointSaver[Any] | None = None,
         serde: SerializerProtocol | None = None,
         read_only: bool = False,
+        redact: bool | Sequence[Rule] | None = None,
     ) -> None:
+        redacted = redaction_of(Path(path), redact, copies=inner is not None)
         if inner is None:
-            super().__init__(Database(path, read_only=read_only), serde=serde)
+            super().__init__(Database(path, read_only=read_only), serde=serde, redacted=redacted)
         else:
             database = Database(path, read_only=read_only, patience=_COPY_PATIENCE)
             self.database = database
-            self.copying = Copying(inner, LocalSaver(database, serde=serde or inner.serde), follows=serde is None)
+            local = LocalSaver(database, serde=serde or inner.serde, redacted=redacted)
+            self.copying = Copying(inner, local, follows=serde is None)
 
     @property
     def inner(self) -> BaseCheckpointSaver[Any] | None:

@@ -52,7 +52,9 @@ def _record(cassette: Cassette, interaction: int | None, step: int | None) -> In
 
 def _print_all(cassette: Cassette) -> None:
     records = [record.model_dump(mode="json", exclude_defaults=True) for record in cassette.records()]
-    print_json({"header": cassette.header.model_dump(mode="json", exclude_defaults=True), "records": records})
+    # With the key of the pseudonyms, anyone could try guesses at the secrets: it stays in the file.
+    header = cassette.header.model_dump(mode="json", exclude_defaults=True, exclude={"redaction": {"key"}})
+    print_json({"header": header, "records": records})
 
 
 def _show_all(cassette: Cassette) -> None:
