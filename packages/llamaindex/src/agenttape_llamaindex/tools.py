@@ -55,8 +55,12 @@ def _name(tool: BaseTool) -> str:
 
 
 def arguments_of(tool: Any, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call by name, without the context that the framework passes."""
-    names = tuple(tool.metadata.get_parameters_dict().get("properties", {})) if args else ()
+    """Return the arguments of a call by name, without the context that the framework passes.
+
+    The framework gives a tool without a schema one of a single `input`, whatever its method calls its parameters.
+    """
+    has_names = method is None or tool.metadata.fn_schema is not None
+    names = tuple(tool.metadata.get_parameters_dict().get("properties", {})) if args and has_names else ()
     arguments = named_arguments(method, names, args, kwargs)
     arguments.pop(getattr(tool, "ctx_param_name", None) or "", None)
     return arguments

@@ -59,7 +59,7 @@ class ObservedFunction(ObservedCall):
         try:
             self.crossing.effected(value)
         except AgentTapeError as error:
-            self.crossing.fidelity_note = f"{UNWRITTEN}: {error}"
+            self.crossing.fidelity_note = f"{UNWRITTEN}: {str(error).partition(chr(10))[0]}"
 
     def returned(self, value: Any) -> Unrecorded | None:
         """Record the value of the function."""

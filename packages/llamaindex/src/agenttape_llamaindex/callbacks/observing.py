@@ -214,7 +214,8 @@ class Observing(Observer[OpenSpan]):
         leaf = leaf_of(cls, method)
         hidden = hidden_leaf_of(cls, method) if leaf is None else None
         if leaf is not None:
-            self._begin_call(span, method, leaf, bound.args, bound.kwargs)
+            by_name = isinstance(span.instance, BaseTool)
+            self._begin_call(span, method, leaf, *(_by_name(bound) if by_name else (bound.args, bound.kwargs)))
         elif hidden is not None and isinstance(span.instance, BaseRetriever):
             query = next(iter(bound.arguments.values()))
             self._begin_call(span, *hidden, (QueryBundle(query) if isinstance(query, str) else query,), {})
@@ -335,6 +336,13 @@ class Observing(Observer[OpenSpan]):
     def event_fired(self, span_id: str | None, name: str, data: Any) -> None:
         """Record an event of the program's own."""
         self.happened(self._span(span_id), "event", name, data)
+
+
+def _by_name(bound: inspect.BoundArguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a tool as an agent passes them: by name, where they have one."""
+    names = [name for name, item in bound.signature.parameters.items() if item.kind is item.POSITIONAL_OR_KEYWORD]
+    named = {name: bound.arguments[name] for name in names if name in bound.arguments}
+    return bound.args[len(named) :], {**named, **bound.kwargs}
 
 
 def _shown(result: Any) -> Any:

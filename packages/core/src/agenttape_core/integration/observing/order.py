@@ -121,8 +121,9 @@ class OrderOfEnds:
             outermost: The address of the run.
 
         Returns:
-            Groups of calls that overlapped, in the order of their ends: where they ended as they began, a replay
-            answers them in that order without being told. And the calls of several tasks that answered at once.
+            Groups of calls in the order of their ends: all calls of event loops, or else those that overlapped. Where
+            they ended as they began, a replay answers them in that order without being told. And the calls of several
+            tasks that answered at once.
         """
         with self._lock:
             calls = self._ended.pop(outermost, [])
@@ -132,7 +133,11 @@ class OrderOfEnds:
         later = [call for call in innermost if not call.is_at_once]
         tasks = {id(call.began_in.task) for call in innermost if call.began_in is not None}  # one reference for each
         groups = [of_at_once([(call.address, call.chunks) for call in at_once])] if at_once and len(tasks) > 1 else []
-        return [order for group in _overlapping(later) if (order := _order(group))], groups
+        turns = [order for group in _overlapping(later) if (order := _order(group))]
+        if turns and all(call.began_in is not None for call in later):
+            # A replay answers when its loop is idle: what ended before something else began may overlap with it there.
+            turns = [[call.address for call in sorted(later, key=lambda call: call.ended)]]
+        return turns, groups
 
 
 def _order(group: list[Ended]) -> list[str]:
