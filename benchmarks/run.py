@@ -17,6 +17,7 @@ import files
 import imports
 import observed
 import peers
+import redaction
 import savers
 import suites
 import verbs
@@ -33,6 +34,8 @@ _OURS = (
     imports.imports,
     suites.suites,
     verbs.verbs,
+    redaction.speed,
+    redaction.quality,
 )
 _THEIRS = (peers.caches, peers.clients, peers.openings)
 

@@ -1,0 +1,58 @@
+"""The detectors: their speed on new text, and recall and precision on names that they were not fitted to."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from measure import FULL, ROUNDS, Row, Scale
+
+from agenttape_core.redaction import Redactor
+
+_ROOT = Path(__file__).parents[1]
+_SIZE = 40_000
+
+
+def _prose(size: int, seed: int) -> str:
+    """Make prose of the words of our own pages."""
+    pages = "".join(path.read_text(encoding="utf-8") for path in sorted((_ROOT / "docs").glob("*.md")))
+    words = [word for word in pages.split() if word.isalpha()]
+    return " ".join(random.Random(seed).choices(words, k=size // 5))[:size]  # noqa: S311 - no secret is made of it
+
+
+def _seconds(redactor: Redactor, text: str) -> float:
+    rounds = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        redactor.spans(text)
+        rounds.append(time.process_time() - began)
+    return min(rounds)
+
+
+def speed(_folder: Path, scale: Scale = FULL) -> Iterator[Row]:
+    """Measure the search of new prose, and whether ten times the text takes ten times as long."""
+    redactor = Redactor("0" * 64)
+    times = max(1, scale.calls // 40)
+    texts = [_prose(_SIZE, seed) for seed in range(times)]
+    redactor.spans("warm up: password=hunter2, alice@example.com")
+    taken = sum(_seconds(redactor, text) for text in texts)
+    yield Row("redact 40 KB of new prose", f"{times * _SIZE / taken / 1e6:.0f} MB/s", ">= 20 MB/s")
+    yield Row(
+        "redact 400 KB, over 40 KB", f"{_seconds(redactor, ''.join(texts * 10)[: 10 * _SIZE]) / taken * times:.1f}x"
+    )
+
+
+def quality(_folder: Path, _scale: Scale = FULL) -> Iterator[Row]:
+    """Measure recall and precision on the held-out half of the corpus of configurations."""
+    sys.path.insert(0, str(_ROOT / "tests" / "core" / "redaction"))
+    import test_quality
+
+    import conftest
+
+    found = test_quality.Quality(*conftest.Maker().configured("configured_held_out"))
+    total = found.planted.total()
+    yield Row("secrets found in configurations, held out", f"{found.caught.total()} of {total}")
+    yield Row("harmless texts changed, held out", f"{found.changed} of {found.negatives}")
