@@ -44,7 +44,11 @@ def installed() -> list[str]:
     """
     names = sorted({point.name for point in entry_points(group=GROUP)})
     if not names:
-        raise ConfigurationError("no importer is installed\n  pip install agenttape-langchain")
+        raise ConfigurationError(
+            "no importer is installed\n"
+            "  pip install agenttape-langchain\n"
+            '  it makes calls of LangChain\'s models; record a program of another framework anew, with mode="once"'
+        )
     return names
 
 
