@@ -167,7 +167,8 @@ def print_tree(tree: Tree) -> None:
     if shown.is_terminal:
         shown.print(tree)
     else:
-        click.echo("\n".join(_drawn(tree)))
+        # As rich writes it. `click.echo` takes ASCII for a mistake, and writes UTF-8.
+        sys.stdout.writelines(f"{line}\n" for line in _drawn(tree))
 
 
 _GUIDES = {True: ("├── ", "│   ", "└── ", "    "), False: ("+-- ", "|   ", "`-- ", "    ")}

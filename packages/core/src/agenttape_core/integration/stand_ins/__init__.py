@@ -7,27 +7,32 @@ model, and recognises tools and response formats in any provider's spelling. `se
 and its asynchronous form.
 """
 
-from agenttape_core.integration.stand_ins.methods import CrossMethod, served_method
-from agenttape_core.integration.stand_ins.recorded import (
-    Options,
-    Recorded,
-    RecordedModel,
-    RecordedPart,
-    settings_of_method,
-)
-from agenttape_core.integration.stand_ins.recorded_settings import (
-    Meaning,
-    Setting,
-    distinct_settings,
-    format_meaning,
-    formats_agree,
-    meaning_of,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from agenttape_core.integration.stand_ins.stand_in import StandIn
-from agenttape_core.lifecycle.cache import Recording
-from agenttape_core.lifecycle.replay import open_replay
-from agenttape_core.matching import Exhausted
-from agenttape_core.settings import Pace
+
+if TYPE_CHECKING:
+    from agenttape_core.integration.stand_ins.methods import CrossMethod, served_method
+    from agenttape_core.integration.stand_ins.recorded import (
+        Options,
+        Recorded,
+        RecordedModel,
+        RecordedPart,
+        settings_of_method,
+    )
+    from agenttape_core.integration.stand_ins.recorded_settings import (
+        Meaning,
+        Setting,
+        distinct_settings,
+        format_meaning,
+        formats_agree,
+        meaning_of,
+    )
+    from agenttape_core.lifecycle.cache import Recording
+    from agenttape_core.lifecycle.replay import open_replay
+    from agenttape_core.matching import Exhausted
+    from agenttape_core.settings import Pace
 
 __all__ = [
     "CrossMethod",
@@ -49,3 +54,36 @@ __all__ = [
     "served_method",
     "settings_of_method",
 ]
+
+_HOMES = {
+    "agenttape_core.integration.stand_ins.methods": ("CrossMethod", "served_method"),
+    "agenttape_core.integration.stand_ins.recorded": (
+        "Options",
+        "Recorded",
+        "RecordedModel",
+        "RecordedPart",
+        "settings_of_method",
+    ),
+    "agenttape_core.integration.stand_ins.recorded_settings": (
+        "Meaning",
+        "Setting",
+        "distinct_settings",
+        "format_meaning",
+        "formats_agree",
+        "meaning_of",
+    ),
+    "agenttape_core.lifecycle.cache": ("Recording",),
+    "agenttape_core.lifecycle.replay": ("open_replay",),
+    "agenttape_core.matching": ("Exhausted",),
+    "agenttape_core.settings": ("Pace",),
+}
+"""The module of each name that is imported late: whoever tapes objects needs to know stand-ins, and makes none."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name late, when it is first used."""
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(home), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
