@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from agenttape_core import ConfigurationError
 from agenttape_core.integration import register_codecs, register_packages
 from agenttape_langchain.codec import CODECS
+from agenttape_langchain.stand_ins.chat_models import ReplayChatModel
 from agenttape_langchain.tape import tape
 
 if TYPE_CHECKING:
     from agenttape_langchain.cache import TapeCache
     from agenttape_langchain.callbacks import TapeCallbackHandler
     from agenttape_langchain.middleware import TapeMiddleware
-    from agenttape_langchain.stand_ins.chat_models import ReplayChatModel
     from agenttape_langchain.stand_ins.compressors import ReplayDocumentCompressor
     from agenttape_langchain.stand_ins.embeddings import ReplayEmbeddings
     from agenttape_langchain.stand_ins.histories import ReplayChatMessageHistory
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _LATE = {
     "ReplayChatMessageHistory": "stand_ins.histories",
-    "ReplayChatModel": "stand_ins.chat_models",
     "ReplayDocumentCompressor": "stand_ins.compressors",
     "ReplayEmbeddings": "stand_ins.embeddings",
     "ReplayLLM": "stand_ins.llms",
