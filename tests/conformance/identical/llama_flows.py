@@ -1,12 +1,9 @@
-"""Programs of LlamaIndex: workflows, and work at once beside them."""
+"""Programs of LlamaIndex: workflows."""
 
 # Annotations are evaluated at once: steps find their context, their resources and their events by them.
 import asyncio
 from typing import Annotated, Any
 
-from llama_index.core.async_utils import run_jobs
-from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.workflow import (
     Context,
     Event,
@@ -17,7 +14,6 @@ from llama_index.core.workflow import (
     Workflow,
     step,
 )
-from llama_index_instrumentation import get_dispatcher
 from pydantic import BaseModel, Field
 from workflows.resource import Resource
 from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
@@ -29,7 +25,6 @@ from .llama import Done, FanOut, Part, body, followed
 from .outside import Outside
 from .rows import LARGE_RACES, ONCE_OR_TWICE
 
-dispatcher = get_dispatcher(__name__)
 LATE = 20.0
 """Seconds after which an answer comes that nobody waits for."""
 
@@ -391,74 +386,3 @@ async def put_away_after_a_fan_out(world: Outside, capture: Capture) -> Any:
         return await followed(again, capture)
 
     return [kept, await asyncio.gather(resumed("yes"), resumed("no"))]
-
-
-@body()
-async def jobs(world: Outside, capture: Capture) -> Any:
-    """Runs jobs by `run_jobs`, two at once, and asks with what they have left behind."""
-    llm, left = model(world), []
-
-    async def job(n: int) -> str:
-        said = (await llm.acomplete(f"job {n}")).text
-        left.append(said)
-        return said
-
-    done = await run_jobs([job(n) for n in range(5)], workers=2, show_progress=False)
-    return [done, left, await llm.acomplete(f"after {left}")]
-
-
-@body()
-async def given_up(world: Outside, capture: Capture) -> Any:
-    """Gives up a model that is late, takes the first of three answers, and cancels the others."""
-    llm = model(world)
-    try:
-        await asyncio.wait_for(late_model(world).acomplete("late"), 0.004)
-    except TimeoutError:
-        capture.add("stream", "late")
-    asked = [asyncio.create_task(llm.acomplete(f"race {n}"), name=f"racer {n}") for n in range(3)]
-    done, rest = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-    for task in rest:
-        task.cancel()
-    ended = await asyncio.gather(*rest, return_exceptions=True)
-    first = [task.get_name() for task in asked if task in done]
-    return [first, [type(each) for each in ended], await llm.acomplete(f"first {first}")]
-
-
-class Noted(BaseEvent):
-    """An event of a program's own."""
-
-    note: str
-
-
-@dispatcher.span
-async def noted(llm: ScriptedLLM, n: int) -> str:
-    """Ask in a span of its own."""
-    said = (await llm.acomplete(f"note {n}")).text
-    dispatcher.event(Noted(note=said))
-    return said
-
-
-@body()
-async def spans_of_its_own(world: Outside, capture: Capture) -> Any:
-    """Has spans, events and tags of its own, four at once."""
-    llm = model(world)
-    return await asyncio.gather(*(noted(llm, n) for n in range(4)))
-
-
-@body()
-async def streams_in_chats(world: Outside, capture: Capture) -> Any:
-    """Reads two streams at once, one of which is left after two parts."""
-    llm = model(world)
-
-    async def read(n: int, parts: int) -> None:
-        stream = await llm.astream_chat([ChatMessage(role="user", content=f"stream {n}")])
-        async for chunk in stream:
-            await asyncio.sleep(0.001)
-            capture.add("stream", [n, chunk])
-            parts -= 1
-            if not parts:
-                break
-        await stream.aclose()
-
-    await asyncio.gather(read(1, 2), read(2, 100))
-    return await llm.acomplete("done")

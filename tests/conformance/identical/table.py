@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from . import chains, graphs, llama, llama_agents, llama_engines, llama_flows, plain  # noqa: F401 - they fill the table
+from . import (  # noqa: F401 - they fill the table
+    chains,
+    graphs,
+    llama,
+    llama_agents,
+    llama_engines,
+    llama_flows,
+    llama_tasks,
+    plain,
+)
 from .rows import NARROW, ROWS, Framework, Row, cells
 
 __all__ = ["NARROW", "ROWS", "Framework", "Row", "cells"]

@@ -91,7 +91,7 @@ def test_other_processes_replay_the_same_run(
 def is_told(row: Row, part: str, verdict: str, text: str) -> bool:
     """Return whether the table says that a part of a program differs in another process, and the replay too."""
     if row.missed:
-        return row.missed in text
+        return row.missed in text or verdict == "order"  # an order that reaches no request by chance
     return part in row.never or (part in row.seeded and (verdict == "order" or part == "saver"))
 
 
