@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
@@ -109,3 +111,29 @@ def test_parallel_work_is_taken_up_as_it_was(program: Callable[[World, Waits], A
             with use_cassette(path) as session:
                 assert asyncio.run(program(world, wait)) == recorded
             assert session.report.disorder == ()
+
+
+def test_synchronous_calls_in_threads_take_turns(tmp_path: Path) -> None:
+    """What threads do between their calls and streams of an LLM comes out as it did, and nothing is told."""
+    world = World()
+    llm = ScriptedLLM(world)
+
+    def program() -> list[str]:
+        out: list[str] = []
+
+        def one(name: str) -> None:
+            out.append(llm.complete(name).text)
+            out.append(str(llm.chat([ChatMessage(name)])))
+            out.extend(part.delta or "" for part in llm.stream_complete(f"{name}?"))
+
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(one, "abcd"))
+        return out
+
+    with use_cassette(tmp_path / "threads.yaml", mode="once"):
+        recorded = program()
+    world.gone = True
+    for _ in range(3):
+        with use_cassette(tmp_path / "threads.yaml") as session:
+            assert program() == recorded
+        assert session.report.disorder == ()

@@ -55,9 +55,13 @@ def plain(real: Callable[..., Any], describe: Describe, leaf: Method) -> Callabl
         running, kept = running_call(crossing, name), KeptIds(args[0])
         if running is None:
             return sort.converted(serve(crossing, kept.apply))
-        with running.calling():
-            response = call.real()
-        running.effected(kept.changed())
+        try:
+            with running.calling():
+                response = call.real()
+            running.effected(kept.changed())
+        finally:
+            if running.run is not None:
+                crossing.session.strands.gate()  # as where it is served
         running.returned(response)
         return response
 
