@@ -23,6 +23,7 @@ from agenttape_core.integration import (
     register_backoff,
     register_seam,
     register_tracer,
+    steps_in_turn,
     task_branch,
     wrapping,
 )
@@ -69,6 +70,7 @@ def integration() -> Iterator[None]:
         for module in MODULES_WITH_STEPS:
             _patch(stack, module, "coro_with_context", _lending)
         _patch(stack, EVENTS, "handle_event", in_turn)
+        _patch(stack, EVENTS, "_ahandle_event_for_handler", steps_in_turn)
         _patch(stack, EVENTS, "handle_event", telling_outside)
         _patch(stack, EVENTS, "ahandle_event", atelling_outside)
         _patch(stack, langsmith, "tracing_is_enabled", tracing.enabling)

@@ -6,7 +6,8 @@
 - Work that a graph submits to its pool besides its tasks, for example to save or to wait for parts of a stream, happens
   as often and as early as the schedule has it. It makes no branch.
 - LangGraph gathers the interrupts of several tasks of a subgraph from a set. They are put in the order of the tasks.
-- Threads put parts on a stream and commit what tasks wrote in turns, which a replay takes in the recorded order.
+- Threads put parts on a stream, commit what tasks wrote, and write into a saver in memory in turns. A replay takes them
+  in the recorded order.
 - Where checkpoints are kept in memory, they are saved at once: in the background, those of a graph and of a subgraph
   would be saved in an order of their own.
 - The writes of a task are saved in the background, while the state gives ids to messages in them that have none. They
@@ -25,6 +26,7 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphInterrupt
 
 from agenttape_core.integration import current_branch, current_session, enter_branch, here, in_turn, register_scope
@@ -63,6 +65,8 @@ def independent_of_schedule() -> Iterator[None]:
         _patch(undo, FuturesDict, "on_done", _commit_in_branch)
         _patch(undo, FuturesDict, "on_done", in_turn)
         _patch(undo, PartsQueue, "put", in_turn)
+        for name in ("put", "put_writes"):
+            _patch(undo, InMemorySaver, name, in_turn)
         _patch(undo, runner, "_panic_or_proceed", _sorting_interrupts)
         for executor in EXECUTORS:
             _patch(undo, executor, "submit", _submit_without_branch)

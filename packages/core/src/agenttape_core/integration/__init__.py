@@ -38,7 +38,8 @@ how the run around it differs. A `Branch` tells concurrent work apart: `current_
 and `forking_pools` for thread pools. `RecordedRuns` finds the recorded run that an outermost run is, by its
 conversation and its input (compared `without_ids`), and an address for one that is added.
 
-**Threads.** `in_turn` and `seen_by_others` are for what a framework lets threads do to each other between calls.
+**Threads.** `in_turn`, `steps_in_turn` and `seen_by_others` are for what a framework lets threads, and the event loop
+beside them, do to each other between calls.
 
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_reader` a reader of its
 recorded chunks in `CallPiece`s, `register_result_attribute` an attribute of its errors. `value_codec`, `plain_value`
@@ -153,6 +154,7 @@ from agenttape_core.session import (
     seen_by_others,
     serve,
     serve_stream,
+    steps_in_turn,
     taking_part,
     told_outside,
     value_codec,
@@ -257,6 +259,7 @@ __all__ = [
     "session_of_call",
     "settings_of",
     "state_of",
+    "steps_in_turn",
     "stream_taking_part",
     "taking_part",
     "taking_part_here",

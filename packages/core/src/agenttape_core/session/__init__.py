@@ -30,6 +30,7 @@ from agenttape_core.session.intercept import (
 from agenttape_core.session.miss import register_address_reader, register_run_reader
 from agenttape_core.session.order.futures_in_order import FuturesInOrder
 from agenttape_core.session.order.loops import following_loops
+from agenttape_core.session.order.steps_in_turn import steps_in_turn
 from agenttape_core.session.order.strand_seams import in_turns
 from agenttape_core.session.order.strands import current_strand, in_turn, seen_by_others
 from agenttape_core.session.origins import executing_of, owning_session, remembering_threads
@@ -118,6 +119,7 @@ __all__ = [
     "serve",
     "serve_stream",
     "served_not_run",
+    "steps_in_turn",
     "taking_part",
     "told_outside",
     "value_codec",

@@ -8,7 +8,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import Context
 from typing import Any, Protocol, TypeVar, cast
 
@@ -39,6 +39,9 @@ class TakingTurns(Protocol):
 
     def leave_turn(self, strand: Strand, state: int) -> None:
         """Let others have the turn."""
+
+    def visiting(self, strand: Strand) -> AbstractContextManager[None]:
+        """Do inside what other threads can see, in a thread in which an event loop runs."""
 
 
 NEW, RUNNING, WAITING, AWAY, BLOCKING, SLEEPING, OVER = range(7)
@@ -214,6 +217,10 @@ def seen_by_others() -> Iterator[None]:
     if strand is None or not strand.strands.is_on:
         yield
         return
+    if in_loop():
+        with strand.strands.visiting(strand):
+            yield
+        return
     strand.strands.gate()
     before, strand.is_held = strand.is_held, True
     try:
@@ -235,6 +242,9 @@ def in_turn(function: F) -> F:
         strand = HERE.strand
         if strand is None or not strand.strands.is_on:
             return function(*args, **kwargs)
+        if in_loop():
+            with strand.strands.visiting(strand):
+                return function(*args, **kwargs)
         strand.strands.gate()
         before, strand.is_held = strand.is_held, True  # as above, for what happens often
         try:

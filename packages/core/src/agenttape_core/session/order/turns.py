@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import _thread
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic, process_time
 from typing import cast
 
@@ -35,6 +37,8 @@ _GRACE = 0.5
 """Seconds that a replay lets pass after the end of a wait that is to end later than it does."""
 _LATE = 0.003
 """Seconds by which a look comes late where another thread had the interpreter, or the machine was busy."""
+_LOOP = zlib.crc32(b"event loop")
+"""The part of a label that stands for what an event loop does in a thread."""
 _QUANTUM = 0.0005
 """Seconds for which a strand may pass gate after gate while others wait, when recording."""
 
@@ -102,7 +106,35 @@ class Turns(ABC):
         if not self._forked:
             return
         strand = self._mine()
-        if strand is None or self._lock._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - nothing public tells
+        if strand is not None:
+            self._pass(strand, is_call=is_call)
+
+    @contextmanager
+    def visiting(self, strand: Strand) -> Iterator[None]:
+        """Do inside what other threads can see, in a thread in which an event loop runs.
+
+        The tasks of a loop have an order of their own, and the loop has no turn. It takes one for this alone.
+
+        Args:
+            strand: The strand of the thread.
+        """
+        label = f"{strand.labels[0]}.{_LOOP}"
+        if not self._forked or label in strand.labels:
+            yield
+            return
+        before = strand.passed, strand.is_held
+        strand.passed, strand.is_held = False, True
+        strand.labels.append(label)
+        try:
+            self._pass(strand, is_call=True)
+            yield
+        finally:
+            strand.labels.remove(label)
+            strand.passed, strand.is_held = before
+            self.leave_turn(strand, AWAY)
+
+    def _pass(self, strand: Strand, *, is_call: bool) -> None:
+        if self._lock._is_owned():  # type: ignore[attr-defined] # noqa: SLF001 - nothing public tells
             return
         with self._lock:
             if is_call:
