@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -44,14 +45,14 @@ class PlainCopy(Redacted):
     def __init__(self, redactor: Redactor, path: Path) -> None:
         super().__init__(redactor)
         self._path = path
-        self._is_told = False
+        self._told = threading.Lock()
 
     def values(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values themselves."""
-        if not self._is_told:
+        if not self._told.locked():
             plain = self._codec.encode(dict(named))
-            if self._redactor.value(plain) != plain:
-                self._is_told = True
+            # LangGraph stores from several threads; the lock is taken once, and kept.
+            if self._redactor.value(plain) != plain and self._told.acquire(blocking=False):
                 warnings.warn(
                     f"{self._path}: secrets of the production run are copied as they are; to keep them out of the file,"
                     " use TapeSaver(..., redact=True), or redact=False to have them there",
