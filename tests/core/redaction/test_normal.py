@@ -34,6 +34,7 @@ def test_each_character_comes_from_where_it_stood(text: str) -> None:
     origins = [normal.origin(at) for at in range(len(normal.text))]
     assert origins == sorted(set(origins))
     same = {"\uff1a": ":", "\xa0": " "}
+    assert [normal.place(at) for at in origins] == list(range(len(normal.text)))
     assert [same.get(text[at], text[at]) for at in origins] == list(normal.text)
 
 
@@ -54,6 +55,17 @@ def test_keys_with_something_unseen_inside(redactor: Redactor, unseen: str) -> N
     text = f"use {KEY[:12]}{unseen}{KEY[12:]} now"
     redacted = redactor.text(text)
     assert PSEUDONYM.sub("{}", redacted) == "use {} now"
+    assert redactor.rehydrate(redacted) == text
+
+
+def test_what_is_unseen_hides_no_name_behind_it(redactor: Redactor) -> None:
+    """However much is unseen before it, each name is come across, in whatever order their words are looked for."""
+    line = "\x1b[38;5;204mDB_PASSWORD\x1b[0m=\x1b[1mhunter{}x\x1b[0m\n"
+    text = "".join(line.format(number) for number in range(20)) + "\u5bc6\u7801\uff1aSh1mm3r9\npin=4821\n"
+    redacted = redactor.text(text)
+    assert "hunter" not in redacted
+    assert "Sh1mm3r9" not in redacted
+    assert "4821" not in redacted
     assert redactor.rehydrate(redacted) == text
 
 

@@ -87,13 +87,13 @@ def find_assignments(view: View, names: Names) -> Iterator[Finding]:
             else:
                 yield from tables.find(at)
             # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
-            at = view.low.find(stem, max(at + len(stem), finding.end if finding else 0))
-    end = 0
+            at = view.low.find(stem, max(at + len(stem), view.end_of(finding) if finding else 0))
+    start = end = 0
     for at in last_words(view):
-        finding = _assigned(view, at, names) if at >= end else None
+        finding = None if start <= at < end else _assigned(view, at, names)
         if finding:
             yield finding
-            end = finding.end
+            start, end = at, view.end_of(finding)
 
 
 def _assigned(view: View, at: int, names: Names) -> Finding | None:

@@ -48,6 +48,14 @@ class Normal(NamedTuple):
         part = bisect_right(self.starts, at) - 1
         return self.origins[part] + at - self.starts[part] if self.starts else at
 
+    def place(self, origin: int) -> int:
+        """Return where what stands at a position of the original begins here, or what follows it if it is unseen."""
+        if not self.starts:
+            return origin
+        part = max(0, bisect_right(self.origins, origin) - 1)
+        at = self.starts[part] + max(0, origin - self.origins[part])
+        return min(at, self.starts[part + 1]) if part + 1 < len(self.starts) else at
+
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the part of the original that a part of this text stands for, with what is unseen inside of it."""
         return (self.origin(start), self.origin(end - 1) + 1) if end > start else (self.origin(start),) * 2

@@ -66,6 +66,10 @@ class View:
             self._long_runs = list(_starts(self.runs))
         return self._long_runs
 
+    def end_of(self, finding: Finding) -> int:
+        """Return where a finding ends in this text; itself, it has the positions of the original."""
+        return self._normal.place(finding.end)
+
     def finding(self, start: int, end: int, kind: str, quote: str = "") -> Finding:
         """Return a finding in this text, by its place in the original."""
         if self._normal.starts:
