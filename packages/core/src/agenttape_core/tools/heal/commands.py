@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import open_cassette
-from agenttape_core.tools.heal.plan import PLANNING, Departed, Plan, planned
+from agenttape_core.tools.heal.plans import PLANNING, Departed, Plan, planned
 from agenttape_core.tools.processes.report import Outcome
 from agenttape_core.tools.processes.run import run
 from agenttape_core.tools.reading.prices import load_prices

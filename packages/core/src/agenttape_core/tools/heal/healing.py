@@ -12,7 +12,7 @@ from typing import Any
 from agenttape_core.errors import AgentTapeHalt, ConfigurationError
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.lifecycle.use_cassette import use_cassette
-from agenttape_core.tools.heal.plan import PLANNING, Plan, plan_of
+from agenttape_core.tools.heal.plans import PLANNING, Plan, plan_of
 from agenttape_core.tools.reading.prices import INSTALL, load_prices
 
 
