@@ -177,8 +177,8 @@ def test_bound_tools_are_recognised_in_any_spelling(chat: ChatOpenAI, path: Path
 @pytest.mark.parametrize(
     ("changed", "differs"),
     [
-        ({"description": "Get the weather on Mars."}, r"tools\[0\].function.description"),
-        ({"name": "get_climate"}, r"tools\[0\].function.name"),
+        ({"description": "Get the weather on Mars."}, r"tools\[get_weather\].function.description"),
+        ({"name": "get_climate"}, r"tools\[get_weather\].function.name"),
         ({"parameters": {"type": "object", "properties": {"town": {"type": "string"}}}}, r"parameters.properties"),
     ],
 )

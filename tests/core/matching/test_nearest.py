@@ -203,6 +203,11 @@ CLOSE = {"type": "function", "function": {"name": "close_ticket", "description":
             ["tools[close_ticket].function.description"],
         ),
         ([OPEN], [OPEN, CLOSE], ["tools[close_ticket]"]),
+        (
+            [OPEN],
+            [{"name": "open"}],
+            ["tools[open_ticket].name", "tools[open_ticket].type", "tools[open_ticket].function"],
+        ),
         ([{"name": "a.b", "x": [1]}], [{"name": "a.b", "x": [2]}], ["tools[a.b].x[0]"]),
         ([OPEN, OPEN], [OPEN], ["tools[1]"]),
         ([{"kind": "web"}], [{"kind": "code"}], ["tools[0].kind"]),

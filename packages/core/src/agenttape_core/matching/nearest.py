@@ -106,6 +106,7 @@ def _by_tools(recorded: Plain, asked: Plain) -> Iterator[Difference]:
     if old is None or new is None:
         yield from differences(recorded, asked)
         return
+    new = _renamed(old, new)
     for part in differences({**recorded, _TOOLS: old}, {**asked, _TOOLS: new}):
         yield replace(part, path=_named(part.path, (*old, *new)))
     if list(old) != list(new) and set(old) == set(new):
@@ -118,6 +119,13 @@ def _tools(offered: Plain) -> dict[str, Plain] | None:
         return None
     names = [_name(tool) for tool in offered]
     return dict(zip(map(str, names), offered, strict=True)) if None not in names and _unique(names) else None
+
+
+def _renamed(old: dict[str, Plain], new: dict[str, Plain]) -> dict[str, Plain]:
+    """Return the tools that are asked for; where as many went as came, these have the names of those."""
+    gone, came = ([name for name in one if name not in other] for one, other in ((old, new), (new, old)))
+    names = dict(zip(came, gone, strict=True)) if len(gone) == len(came) else {}
+    return {names.get(name, name): tool for name, tool in new.items()}
 
 
 def _unique(names: Sequence[object]) -> bool:

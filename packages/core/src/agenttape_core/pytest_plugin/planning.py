@@ -12,7 +12,8 @@ import pytest
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.session import Session
-from agenttape_core.tools.heal import Budget, Plan, plan_of, total_of
+from agenttape_core.tools.heal.budget import Budget
+from agenttape_core.tools.heal.plans import Plan, plan_of, total_of
 from agenttape_core.tools.reading.prices import load_prices
 
 _PLAN = "agenttape.plan"

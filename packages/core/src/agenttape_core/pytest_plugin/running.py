@@ -51,7 +51,7 @@ from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.session import Report
 from agenttape_core.settings import Prove, prove_of
 from agenttape_core.storage.asset_files import assets_of
-from agenttape_core.tools.heal import PLANNING
+from agenttape_core.tools.heal.plans import PLANNING
 
 Result = TypeVar("Result")
 

@@ -16,7 +16,8 @@ from agenttape_core.cli.output import print_json, print_text, printable, verb
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.matching import Ignored
 from agenttape_core.storage import Cassette, open_cassette
-from agenttape_core.tools.heal import Plan, refuse_dear, total_of
+from agenttape_core.tools.heal.healing import refuse_dear
+from agenttape_core.tools.heal.plans import Plan, total_of
 
 _NO_TESTS = 5
 """The exit code of pytest if it has found no tests."""
