@@ -155,13 +155,13 @@ class SaysHowItIsAsked(TapedClient):
 class ServesTheSameObject(TapedClient):
     """What was served once is served again."""
 
-    served: ClassVar[dict[tuple[str, int], Answer]] = {}
+    served: ClassVar[dict[tuple[str, str], Answer]] = {}
 
     def ask(self, question: str) -> Answer:
         answer, session = super().ask(question), current_session()
         if session is None or not replaying():
             return answer
-        return self.served.setdefault((str(session.path), session.report.served[-1].number), answer)
+        return self.served.setdefault((str(session.path), answer.id), answer)
 
 
 @breaks("test_what_the_caller_changes_is_not_recorded")

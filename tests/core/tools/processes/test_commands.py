@@ -144,7 +144,7 @@ def test_miss(program: Program, agenttape: Agenttape) -> None:
         "recorded  [-Paris-]",
         "asked     {+Oslo+}",
         "agenttape record --cassette ask -- python ask.py Oslo",
-        "agenttape record --mode new_episodes --cassette ask -- python ask.py Oslo",
+        "agenttape record --mode update --cassette ask -- python ask.py Oslo",
     ):
         assert missed.err.count(part) == 1
     assert "the program was stopped at ask.py:5\n" in missed.err
