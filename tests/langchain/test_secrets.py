@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import re
 import secrets
 import string
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import StructuredTool, ToolException
 
-from agenttape_core import CassetteMissError, Rule, use_cassette
+from agenttape_core import CassetteMissError, Rule, open_cassette, use_cassette
 from agenttape_core.redaction import PSEUDONYM
 
 from .fakes import NativeChat, StreamingChat, World, calling
@@ -254,3 +255,56 @@ def test_another_secret_serves_the_same(world: World, tmp_path: Path) -> None:
         model.invoke(said(second))
     assert first not in str(miss.value)
     assert second not in str(miss.value)
+
+
+class SpellingChat(SecretChat):
+    """Gives the log probabilities of each character of its answer, as OpenAI does of its tokens."""
+
+    def said(self, messages: Any) -> AIMessage:
+        """The answer of `_generate`."""
+        message = super().said(messages)
+        message.response_metadata["logprobs"] = probabilities(str(message.content))
+        return message
+
+    def chunks(self, messages: Any) -> Any:
+        """The chunks of `_stream`."""
+        for chunk in super().chunks(messages):
+            chunk.message.response_metadata["logprobs"] = probabilities(chunk.text)
+            yield chunk
+
+
+def probabilities(text: str) -> dict[str, Any]:
+    """Return the log probabilities of an answer whose tokens are its characters."""
+    entries = [{"token": each, "bytes": list(each.encode()), "logprob": -0.1} for each in text]
+    return {"content": [{**entry, "top_logprobs": [entry]} for entry in entries]}
+
+
+def spelled(value: Any, key: str) -> str:
+    """Return all that stands under a key anywhere in a value, joined."""
+    if isinstance(value, dict):
+        own = value.get(key, "")
+        own = bytes(own).decode() if isinstance(own, list) else own
+        return own + "".join(spelled(item, key) for name, item in value.items() if name != "top_logprobs")
+    return "".join(spelled(item, key) for item in value) if isinstance(value, list) else ""
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_log_probabilities_spell_no_secret(world: World, tmp_path: Path, *, streamed: bool) -> None:
+    """The log probabilities of an answer spell a pseudonym in the cassette, and in a replay what the recording did."""
+    secret = make_secrets()["openai"]
+    model = SpellingChat(world=world, reply=echoing)
+
+    def run() -> list[Any]:
+        return list(model.stream(said(secret))) if streamed else [model.invoke(said(secret))]
+
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        recorded = run()
+    assert secret in spelled([chunk.response_metadata for chunk in recorded], "token")
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml"):
+        served = run()
+    plain = [interaction.model_dump() for interaction in open_cassette(tmp_path / "c.yaml").interactions()]
+    for key in ("token", "bytes"):
+        expected = spelled([chunk.response_metadata for chunk in recorded], key)
+        assert spelled([chunk.response_metadata for chunk in served], key) == expected
+        assert re.sub(PSEUDONYM.pattern, secret, spelled(plain, key)) == expected

@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 from llama_index.core import Settings
-from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRole, TextBlock, ToolCallBlock
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    ImageBlock,
+    LogProb,
+    MessageRole,
+    TextBlock,
+    ToolCallBlock,
+)
 from llama_index.core.llms import MockLLM
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.llms.utils import resolve_llm
@@ -21,6 +29,7 @@ from llama_index.core.rate_limiter import TokenBucketRateLimiter
 from pydantic import BaseModel, PrivateAttr
 
 from agenttape_core import CassetteMissError, ConfigurationError, open_cassette, use_cassette
+from agenttape_core.redaction import PSEUDONYM
 from agenttape_llamaindex import tape
 
 from .fakes import (
@@ -38,6 +47,7 @@ from .fakes import (
 )
 from .scripted import World
 
+KEY = "sk-" + "proj-" + "c4n4ryC4N4RYc4n4ry0123456789"
 CLASSES: list[Callable[[World], Any]] = [LeafLLM, DelegatingLLM, PromptingLLM, PromptLLM, CallingLLM]
 
 
@@ -349,3 +359,36 @@ def test_the_id_of_the_response_before_is_kept(name: str, tmp_path: Path, *, tap
     assert ids[0] is not None
     assert ids == ids[:1] * 3
     assert llm._sent == ids[:1]
+
+
+class SpellingLLM(LeafLLM):
+    """Gives a row of candidates for each character of its answer."""
+
+    def _chat(self, what: str) -> ChatResponse:
+        response = super()._chat(what)
+        rows = [[LogProb(token=each, logprob=-0.1, bytes=list(each.encode()))] for each in f"it is {KEY}."]
+        return response.model_copy(update={"logprobs": rows})
+
+
+def test_log_probabilities_spell_no_secret(tmp_path: Path, world: World) -> None:
+    """The log probabilities of an answer spell a pseudonym in the cassette, and in a replay what the recording did."""
+    llm = SpellingLLM(world)
+    asked = [ChatMessage(content=f"repeat {KEY}")]
+    with use_cassette(tmp_path / "c.yaml", mode="all"):
+        llm.chat(asked)
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml"):
+        served = llm.chat(asked)
+    (interaction,) = open_cassette(tmp_path / "c.yaml").interactions()
+    assert "".join(row[0].token for row in served.logprobs or []) == f"it is {KEY}."
+    rows = find(interaction.model_dump(), "logprobs")
+    assert PSEUDONYM.sub(KEY, "".join(row[0]["token"] for row in rows)) == f"it is {KEY}."
+    assert PSEUDONYM.sub(KEY, bytes(n for row in rows for n in row[0]["bytes"]).decode()) == f"it is {KEY}."
+    assert PSEUDONYM.search("".join(row[0]["token"] for row in rows))
+
+
+def find(plain: Any, key: str) -> Any:
+    """Return what stands under a key, wherever that is."""
+    if isinstance(plain, dict):
+        return plain[key] if key in plain else next(filter(None, (find(item, key) for item in plain.values())), None)
+    return next(filter(None, (find(item, key) for item in plain)), None) if isinstance(plain, list) else None

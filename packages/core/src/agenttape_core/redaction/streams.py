@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.detection.data import BYTES, Data
 from agenttape_core.redaction.detection.spans import Span, render
-from agenttape_core.redaction.walk import denied_kind, redact_denied, redact_value
+from agenttape_core.redaction.tokens import are_tokens, cut, token_of
+from agenttape_core.redaction.walk import denied_kind, redact_denied, redact_value, with_tokens
 from agenttape_core.schema.plain import Path, place_below_tag, place_in_list
 
 if TYPE_CHECKING:
@@ -65,10 +66,7 @@ def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Re
     if isinstance(plain, str):
         return on_text(path, kind, plain)
     if isinstance(plain, list):
-        return [
-            _walk(item, (*path, place_in_list(item, number)), kind, on_text, redactor)
-            for number, item in enumerate(plain)
-        ]
+        return _walk_list(plain, path, kind, on_text, redactor)
     if not isinstance(plain, dict):
         return redact_denied(plain, kind, redactor) if kind else redact_value(plain, redactor)
     if len(plain) == 1:
@@ -84,6 +82,14 @@ def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Re
     }
 
 
+def _walk_list(plain: list[Any], path: Path, kind: str | None, on_text: Any, redactor: Replacer) -> list[Any]:
+    if are_tokens(plain):  # pieces of one text, however many of them a chunk has
+        return with_tokens(plain, [on_text((*path, "token"), None, token_of(place)) for place in plain], redactor)
+    return [
+        _walk(item, (*path, place_in_list(item, number)), kind, on_text, redactor) for number, item in enumerate(plain)
+    ]
+
+
 def _redact_pieces(pieces: list[str], kind: str | None, redactor: Replacer) -> list[str]:
     if kind == _BYTES:
         return _redact_bytes(pieces, redactor)
@@ -96,7 +102,7 @@ def _redact_pieces(pieces: list[str], kind: str | None, redactor: Replacer) -> l
         return [render(pieces[-1], spans, 0, len(piece)) for piece in pieces]
     whole = "".join(pieces)
     spans = redactor.spans(whole)
-    return list(_cut(whole, spans, pieces)) if spans else pieces
+    return list(cut(whole, spans, pieces)) if spans else pieces
 
 
 def _redact_bytes(pieces: list[str], redactor: Replacer) -> list[str]:
@@ -107,18 +113,11 @@ def _redact_bytes(pieces: list[str], redactor: Replacer) -> list[str]:
     if data.is_text:
         at = [(len(data.text[: span.start].encode()), len(data.text[: span.end].encode())) for span in spans]
         spans = [Span(start, end, span.replacement) for (start, end), span in zip(at, spans, strict=True)]
-    return list(_cut(whole, spans, pieces)) if spans else pieces
+    return list(cut(whole, spans, pieces)) if spans else pieces
 
 
 def _base64(text: str) -> str:
     return base64.b64encode(text.encode("latin-1")).decode("ascii")
-
-
-def _cut(whole: str, spans: list[Span], pieces: list[str]) -> Iterator[str]:
-    start = 0
-    for piece in pieces:
-        yield render(whole, spans, start, start + len(piece))
-        start += len(piece)
 
 
 def _redact_denied_pieces(pieces: list[str], kind: str, redactor: Replacer) -> list[str]:

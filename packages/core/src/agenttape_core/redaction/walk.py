@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agenttape_core.redaction.detection.data import BYTES, Data
@@ -11,6 +13,7 @@ from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, demand_of, words_of
 from agenttape_core.redaction.detection.values import satisfies
 from agenttape_core.redaction.pseudonyms import PSEUDONYM
+from agenttape_core.redaction.tokens import are_tokens, cut, token_of, with_token
 
 if TYPE_CHECKING:
     from agenttape_core.redaction.detection.spans import Span
@@ -141,6 +144,8 @@ def _changed(plain: dict[str, Any], changes: dict[str, Any], redactor: Replacer)
 def _redact_list(plain: list[Any], redactor: Replacer) -> list[Any]:
     if plain and type(plain[0]) is str and len(plain) > 1:
         plain = _redact_arguments(plain, redactor)
+    elif are_tokens(plain):
+        return _redact_tokens(plain, redactor)
     redact = _redact_pair if plain and all(map(_pair, plain)) else redact_value
     result: list[Any] | None = None
     for number, item in enumerate(plain):
@@ -149,6 +154,26 @@ def _redact_list(plain: list[Any], redactor: Replacer) -> list[Any]:
             result = list(plain) if result is None else result
             result[number] = redacted
     return plain if result is None else result
+
+
+def _redact_tokens(plain: list[Any], redactor: Replacer) -> list[Any]:
+    """Redact what the tokens of log probabilities spell out: what replaces it is in the first, the others are empty."""
+    tokens = [token_of(place) for place in plain]
+    whole = "".join(tokens)
+    spans = redactor.spans(whole)
+    return with_tokens(plain, [_text(redactor, token) for token in cut(whole, spans, tokens)], redactor)
+
+
+def with_tokens(plain: list[Any], tokens: list[str], redactor: Replacer) -> list[Any]:
+    """Return a list of tokens and their probabilities with redacted tokens, and all else in it redacted."""
+    alone, rest = partial(_text, redactor), partial(redact_value, redactor=redactor)
+    result = [with_token(place, token, alone, rest) for place, token in zip(plain, tokens, strict=True)]
+    return plain if all(map(is_, result, plain)) else result
+
+
+def _text(redactor: Replacer, token: str) -> str:
+    """Return a token with replacements, which is a text also where it is the pseudonym of a number."""
+    return str(redactor.text(token))
 
 
 def _redact_arguments(plain: list[Any], redactor: Replacer) -> list[Any]:
