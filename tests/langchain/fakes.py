@@ -151,3 +151,9 @@ def _part(name: str | None, args: str, call_id: str | None, index: int) -> Any:
 
 def _chunk(**fields: Any) -> ChatGenerationChunk:
     return ChatGenerationChunk(message=AIMessageChunk(**{"content": "", **fields}))
+
+
+def by_key(streamed: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return the chunks of each key: a map streams its branches in the order of their threads."""
+    keys = sorted({key for chunk in streamed for key in chunk})
+    return {key: [chunk[key] for chunk in streamed if key in chunk] for key in keys}

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from agenttape_core import open_cassette, use_cassette
 
-from .fakes import FakeChat, NativeChat, StreamingChat, World, calling
+from .fakes import FakeChat, NativeChat, StreamingChat, World, by_key, calling
 from .masking import masked
 
 if TYPE_CHECKING:
@@ -233,7 +233,8 @@ async def test_structured_output(schema: Any, include_raw: bool, world: World, t
         return StreamingChat(world=world, reply=verdict).with_structured_output(schema, include_raw=include_raw)
 
     async def read(model: Any) -> list[Any]:
-        return [model.invoke("hi"), await model.ainvoke("hi"), list(model.stream("hi"))]
+        chunks = list(model.stream("hi"))
+        return [model.invoke("hi"), await model.ainvoke("hi"), by_key(chunks) if include_raw else chunks]
 
     path = tmp_path / "run.yaml"
     plain_run = masked(await read(structured(World())))

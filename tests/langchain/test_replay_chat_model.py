@@ -27,7 +27,7 @@ from pydantic import BaseModel
 from agenttape_core import CassetteMissError, CassetteNotFoundError, ConfigurationError, open_cassette, use_cassette
 from agenttape_langchain import ReplayChatModel, tape
 
-from .fakes import PlainChat, StreamingChat, World, calling, numbered
+from .fakes import PlainChat, StreamingChat, World, by_key, calling, numbered
 
 if TYPE_CHECKING:
     from examples.weather_agent.server import OpenAILoopback
@@ -191,12 +191,6 @@ def test_another_tool_is_a_miss(chat: ChatOpenAI, path: Path, changed: dict[str,
     other["function"].update(changed)
     with pytest.raises(CassetteMissError, match=differs):
         ReplayChatModel(path).bind_tools([other]).invoke("Paris?")
-
-
-def by_key(streamed: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Return the chunks of each key: a map streams its branches in the order of their threads."""
-    keys = sorted({key for chunk in streamed for key in chunk})
-    return {key: [chunk[key] for chunk in streamed if key in chunk] for key in keys}
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # of the real client, when it streams a model
