@@ -520,3 +520,15 @@ def test_redaction_leaves_vectors_alone(world: World, tmp_path: Path) -> None:
         served = Fixed(world).embed_documents(["a"])
     assert served == vectors
     assert not any(math.isnan(number) for vector in served for number in vector)
+
+
+def test_methods_that_a_test_replaces_and_puts_back(world: World, tmp_path: Path) -> None:
+    """What a test replaced in a session, and puts back after it, does not pile up on the class."""
+    real = PlainEmbeddings.embed_query
+    for number in range(3):
+        with pytest.MonkeyPatch.context() as replacing, use_cassette(tmp_path / f"{number}.yaml", mode="all"):
+            replacing.setattr(PlainEmbeddings, "embed_query", lambda self, text: [0.0])
+        with use_cassette(tmp_path / "after.yaml", mode="all") as session:
+            PlainEmbeddings(world).embed_query("a")
+        assert [item.name for item in session.interactions] == ["PlainEmbeddings"]
+        assert PlainEmbeddings.embed_query is real

@@ -107,6 +107,15 @@ class _Found(NamedTuple):
 
 _Method: TypeAlias = tuple[type, str, Any]
 _found: WeakKeyDictionary[Family, _Found] = WeakKeyDictionary()
+_left: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""Methods of ours that could not be taken away, with what stood in their place."""
+
+
+def _below_ours(method: Any) -> Any:
+    """Return a method without those of ours that were left around it."""
+    while isinstance(method, FunctionType) and method in _left:
+        method = _left[method]
+    return method
 
 
 class _Wrapped:
@@ -166,10 +175,15 @@ class _Wrapped:
         self._put(base, "__init_subclass__", classmethod(__init_subclass__), before)
 
     def restore(self) -> None:
-        """Put every method back, the last one first, unless someone else has replaced ours and will restore it."""
+        """Put every method back, the last one first, unless someone else has replaced ours and will restore it.
+
+        Then ours comes back when nobody follows it any more, as after the `monkeypatch` of a test. The next session
+        wraps what stood below it.
+        """
         while self._before:
             cls, name, ours, before = self._before.pop()
             if vars(cls).get(name) is not ours:
+                _left[ours] = before
                 continue
             if before is _MISSING:
                 delattr(cls, name)
@@ -202,7 +216,10 @@ class _Wrapped:
         return not is_alias_class(cls) and cls not in self._family.delegating and self._family.is_boundary(cls)
 
     def _wrap(self, cls: type, name: str, real: Any) -> None:
-        self._put(cls, name, self._family.ambient(cls, name, real), vars(cls).get(name, _MISSING))
+        before = vars(cls).get(name, _MISSING)
+        if _left:
+            real, before = _below_ours(real), _below_ours(before)
+        self._put(cls, name, self._family.ambient(cls, name, real), before)
 
     def _put(self, cls: type, name: str, ours: Any, before: Any) -> None:
         setattr(cls, name, ours)
