@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 PENDING: dict[str, str] = {
-    "functional/stream_events v3": "the order of threads",
     "interrupt_in_a_tool/astream_events v3": "threads beside an event loop",
     "supervisor/astream_events v3": "threads beside an event loop",
     "timeouts/ainvoke": "a timer of milliseconds fires early on a busy machine",
     "timeouts/astream": "a timer of milliseconds fires early on a busy machine",
     "custom_streams/stream": "the order of threads",
-    "functional/invoke": "ids of tasks",
-    "functional/stream": "ids of tasks",
     "agents_as_parallel_tools/asyncio": "the order of what parallel tools do besides returning",
     "agents_over_indexes/asyncio": "the order of what parallel tools do besides returning",
     "conversations_at_once/asyncio": "the order in which threads of aiosqlite answer a loop",

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, as_completed, wait
+from contextvars import copy_context
 from multiprocessing.pool import ThreadPool
 from typing import Any
 
 import pytest
 
 from agenttape_core import CassetteFormatError, open_cassette, use_cassette
+from agenttape_core.freeze import backoff
 from agenttape_core.integration import seen_by_others
 
 from .world import CASSETTE, call, stream
@@ -327,6 +329,32 @@ def test_a_race_ends_as_it_did(program: Callable[[Slow], object]) -> None:
         with use_cassette("c", mode="none") as session:
             assert program(Slow(seed)) == recorded
         assert session.report.disorder == ()
+
+
+def back_off() -> None:
+    """Sleep as a framework does between two attempts."""
+    time.sleep(0.002)
+
+
+def test_attempts_let_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A back-off that is skipped in a replay lets other threads go on, as it did when it was recorded."""
+    monkeypatch.setattr(backoff, "_places", {})
+    backoff.register_backoff(__name__, ["back_off"])
+
+    def program(world: Slow) -> list[str]:
+        out: list[str] = []
+        contexts = [copy_context() for _ in "abc"]  # a thread without one has the real clock
+
+        def one(name: str) -> None:
+            for number in range(4):
+                out.append(world.ask(f"{name}{number}"))
+                if name == "b":
+                    back_off()
+
+        in_threads(lambda name: contexts.pop().run(one, name), "abc")
+        return out
+
+    test_a_race_ends_as_it_did(program)
 
 
 def in_foreign_pool(world: Slow) -> list[str]:
