@@ -1,0 +1,110 @@
+"""No verb prints the key that the pseudonyms of a cassette were made with, nor writes it where no cassette is."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import open_cassette
+from agenttape_core.cli.app import VERBS
+
+from .conftest import record
+
+WEATHER, SNOW = "cassettes/weather.yaml", "cassettes/snow.yaml"
+JOURNAL = "cassettes/.cut.yaml.4711-0a1b2c3d.journal"
+TABLE = [
+    ["show", WEATHER],
+    ["show", WEATHER, "--interaction", "1"],
+    ["diff", WEATHER, SNOW],
+    ["export", WEATHER],
+    ["export", WEATHER, "--format", "otel"],
+    ["ls"],
+    ["stats"],
+    ["stale"],
+    ["timeline", WEATHER],
+    ["validate"],
+    ["scan"],
+    ["gc"],
+    ["init"],
+    ["report"],
+    ["report", "--markdown"],
+    ["redact", "--value-from-env", "ASKED", WEATHER],
+    ["migrate"],
+    ["convert", WEATHER, "once.jsonl"],
+    ["recover", JOURNAL],
+    ["view", WEATHER, "-o", "page.html"],
+    ["view", WEATHER, SNOW, "-o", "page.html"],
+    ["import", WEATHER],
+    ["show", "cassettes/damaged0.yaml"],
+    ["show", "cassettes/damaged1.yaml"],
+]
+ELSEWHERE = {"heal", "record", "replay", "verify"}
+"""Verbs that run programs: `test_programs_keep_the_key` has them."""
+
+
+@pytest.fixture
+def keys(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys of two cassettes, one of them changed since the last commit, and of a journal; two are damaged."""
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    monkeypatch.setenv("ASKED", "Rain?")
+    found = [_key(folder / WEATHER), _key(record(folder / SNOW, "Snow?"))]
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    subprocess.run(["git", "add", "-A"], check=True)
+    subprocess.run(["git", *who, "commit", "-qm", "first"], check=True)
+    found.append(_key(record(folder / SNOW, "Hail?")))
+    shutil.copy(folder / SNOW, folder / JOURNAL)
+    text = (folder / WEATHER).read_text()
+    for number, damaged in enumerate(
+        [text.replace(found[0], f"[{found[0]}]"), text.replace(found[0], found[0] + ": x")]
+    ):
+        (folder / "cassettes" / f"damaged{number}.yaml").write_text(damaged)
+    return found
+
+
+def _key(path: Path) -> str:
+    key = open_cassette(path).header.redaction.key
+    assert key
+    return key
+
+
+def test_every_verb_is_in_the_table() -> None:
+    """A verb that is new comes into this table, or runs programs."""
+    assert {words[0] for words in TABLE} | ELSEWHERE == set(VERBS)
+
+
+@pytest.mark.parametrize("words", TABLE, ids=" ".join)
+def test_no_verb_prints_the_key(command: Any, folder: Path, keys: list[str], words: list[str]) -> None:
+    """Whatever a verb prints or complains of, and each file that it writes beside cassettes, is without the key."""
+    before = set(folder.rglob("*"))
+    ended = [command(*words), command(*words, "--json")]
+    assert 2 not in {one.code for one in ended} or words[0] == "import"
+    written = [path for path in folder.rglob("*") if path.is_file() and path not in before and not _has_key(path)]
+    texts = [text for one in ended for text in (one.out, one.err)] + [path.read_text("utf-8") for path in written]
+    assert any(texts)
+    assert not [text for text in texts for key in keys if key in text]
+
+
+def _has_key(path: Path) -> bool:
+    """Return True for a cassette, which has its key in it, and for what git keeps of one."""
+    return path.suffix in (".yaml", ".jsonl") or ".git" in path.parts
+
+
+@pytest.mark.process
+def test_programs_keep_the_key(command: Any, folder: Path) -> None:
+    """Nor does a verb that runs a program print the key, nor the session of the program, also where it fails."""
+    (folder / "app.py").write_text(
+        "from agenttape_core import boundary\n\n@boundary('tool')\ndef ask(question):\n    return 'yes'\n\n"
+        "def main():\n    ask('mail ann@nordwind-mail.com')\n\nif __name__ == '__main__':\n    main()\n"
+    )
+    session = ["--json", "--cassette", "run.yaml"]
+    told = [command("record", *session, "app.py:main")]
+    key = _key(folder / "run.yaml")
+    told.append(command("verify", "app.py:main", "run.yaml", "--json", "--times", "2", "--vary", "hash_seed"))
+    (folder / "app.py").write_text((folder / "app.py").read_text().replace("mail ann", "write to ann"))
+    told += [command("replay", *session, "app.py:main"), command("heal", "--plan", *session, "app.py:main")]
+    assert [one.code for one in told] == [0, 0, 1, 1]
+    assert not [text for one in told for text in (one.out, one.err) if key in text or "nordwind" in text]
