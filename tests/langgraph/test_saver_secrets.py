@@ -8,8 +8,10 @@ from typing import Any, TypedDict
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.graph import END, START, StateGraph
 
+from agenttape_core.cli.app import run as cli
 from agenttape_langgraph import TapeSaver
 
 KEY = "sk-" + "proj-" + "a1B2c3D4" * 5
@@ -64,3 +66,53 @@ def test_copy_of_secrets_warns_once(tmp_path: Path) -> None:
             assert run(saver)["password"] == "hunter2-plain"
         with TapeSaver(tmp_path / "own.sqlite") as saver:
             assert run(saver)["password"] == "hunter2-plain"
+
+
+def scanned(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Scan paths, and return the exit code with all that is printed."""
+    code = cli(["scan", *words])
+    printed = capsys.readouterr()
+    return code, printed.out + printed.err
+
+
+@pytest.mark.parametrize("words", [[], ["runs"], ["runs/thread.sqlite"], ["runs", "--json"]], ids=" ".join)
+def test_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """`scan` finds what is secret in the file of a saver, each place once, and tells where but not what."""
+    monkeypatch.chdir(tmp_path)
+    with TapeSaver("runs/thread.sqlite", redact=False) as saver:
+        run(saver)
+    code, printed = scanned(*words, capsys=capsys)
+    assert code == 1
+    for kind, place in [("openai", "mail"), ("email", "mail"), ("secret", "password"), ("number", "passcode")]:
+        assert kind in printed
+        assert printed.count(f"channel_values.{place}") == (2 if place == "mail" else 1)
+    assert not [secret for secret in (KEY, "hunter2", "acme-mail", "471147") if secret in printed]
+
+
+def test_scan_of_redacted_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is found in a file that has pseudonyms; a file of another program is none of its business."""
+    monkeypatch.chdir(tmp_path)
+    with TapeSaver("thread.sqlite", redact=True) as saver:
+        run(saver)
+    (tmp_path / "other.db").write_bytes(b"SQLite format 3\0" + bytes(100) + KEY.encode())
+    assert scanned(capsys=capsys) == (0, "no secrets found\n")
+
+
+def test_scan_of_what_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A damaged file is told with its name, and so is an encrypted one; the command ends with 3."""
+    monkeypatch.chdir(tmp_path)
+    with TapeSaver("sealed.sqlite", serde=EncryptedSerializer.from_pycryptodome_aes(key=b"0" * 16)) as saver:
+        run(saver)
+    whole = (tmp_path / "sealed.sqlite").read_bytes()
+    (tmp_path / "damaged.sqlite").write_bytes(whole[:3000])
+    code, printed = scanned("sealed.sqlite", "damaged.sqlite", capsys=capsys)
+    assert code == 3
+    assert "sealed.sqlite" in printed
+    assert "encrypted with aes" in printed
+    assert "damaged.sqlite" in printed

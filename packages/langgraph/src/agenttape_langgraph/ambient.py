@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agenttape_core.integration import holding_in_memory, wrapping
+from agenttape_core.integration import Stored, holding_in_memory, register_thread_files, wrapping
 from agenttape_langgraph._compat import searching_in_context
 from agenttape_langgraph.node_steps import tracking_tasks
 from agenttape_langgraph.scheduling import independent_of_schedule
@@ -28,3 +29,12 @@ def integration() -> Iterator[None]:
         holding_in_memory(InMemorySaver),
     ):
         yield
+
+
+def _stored(path: Path) -> Iterator[Stored]:
+    from agenttape_langgraph.saver.stored import stored_values  # the saver is loaded where it is used
+
+    return stored_values(path)
+
+
+register_thread_files(_stored)

@@ -50,7 +50,8 @@ and `record_error` encode; `class_name` and `loaded_class` name classes without 
 texts among them. A `Slot` is a typed place for state that belongs to a session.
 
 **The world.** `register_seam` names functions that make ids or tell the time, `register_backoff` functions that sleep
-before a retry, `register_tracer` hosts that a tracer reports to, `register_packages` the packages whose versions a
+before a retry, `register_tracer` hosts that a tracer reports to, `register_thread_files` what yields each
+`Stored` part of the files in which it keeps threads, `register_packages` the packages whose versions a
 cassette names.
 
 Other parts of an integration have modules of their own: `codecs` (building blocks of codecs), `observing` (callback
@@ -110,6 +111,7 @@ from agenttape_core.integration.shapes import (
 )
 from agenttape_core.lifecycle.entry_points import load_integration
 from agenttape_core.lifecycle.packages import register_packages
+from agenttape_core.lifecycle.thread_files import Stored, register_thread_files
 from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, task_branch
 from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
 from agenttape_core.schema.readers import CallPiece, register_reader
@@ -194,6 +196,7 @@ __all__ = [
     "Shape",
     "Slot",
     "StepEvent",
+    "Stored",
     "TypeCodec",
     "Usage",
     "achunks_of",
@@ -251,6 +254,7 @@ __all__ = [
     "register_run_reader",
     "register_scope",
     "register_seam",
+    "register_thread_files",
     "register_tracer",
     "request_value",
     "seen_by_others",

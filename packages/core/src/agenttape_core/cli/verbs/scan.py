@@ -10,10 +10,18 @@ from agenttape_core.cli.app import CASSETTE, FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, unread, verb
 from agenttape_core.cli.redacting import redacting_settings, redaction_off_option
-from agenttape_core.errors import CassetteError, counted
+from agenttape_core.errors import AgentTapeError, CassetteError, CassetteNotFoundError, counted
+from agenttape_core.lifecycle.thread_files import stored_in
 from agenttape_core.redaction import Redactor, new_key
 from agenttape_core.settings import Settings
-from agenttape_core.tools.rewrite.scanning import Leak, Scan, journals_in, read_leftover
+from agenttape_core.tools.rewrite.scanning import (
+    Leak,
+    Scan,
+    journals_in,
+    leaks_of_threads,
+    read_leftover,
+    thread_files_in,
+)
 
 
 class _Scanned(NamedTuple):
@@ -26,13 +34,17 @@ class _Scanned(NamedTuple):
 @paths_argument
 @redaction_off_option
 def scan(paths: tuple[str, ...], *, off: tuple[str, ...], as_json: bool) -> int:
-    """Look for secrets in cassettes, their assets, and the journals of interrupted recordings.
+    """Look for secrets in cassettes, their assets, journals of interrupted recordings, and files of TapeSaver.
 
     Prints the place and the kind of each secret, never the secret itself, and exits with 1 if there are any. The
     detectors that redact recordings and the rules of the project ([tool.agenttape] redaction_rules) find them.
     """
     settings = redacting_settings(off)
-    scanned = [*_cassettes(paths, settings), *_journals(paths, settings)]
+    threads = thread_files_in(paths)
+    others = [path for path in paths or (".",) if Path(path) not in threads]
+    with_cassettes = [path for path in others if not _holds_only_threads(path, threads)]
+    cassettes = _cassettes(with_cassettes, settings) if with_cassettes else ()
+    scanned = [*cassettes, *_journals(others, settings), *(_threads(path, settings) for path in threads)]
     if as_json:
         print_json([row for each in scanned for row in _rows(each)])
     else:
@@ -40,6 +52,17 @@ def scan(paths: tuple[str, ...], *, off: tuple[str, ...], as_json: bool) -> int:
     if any(each.problem for each in scanned):
         return CASSETTE
     return FINDINGS if any(each.leaks for each in scanned) else OK
+
+
+def _holds_only_threads(path: str, threads: Sequence[Path]) -> bool:
+    """Return True for a folder in which there are files of threads and no cassette."""
+    if not any(Path(path) in file.parents for file in threads):
+        return False
+    try:
+        found_in([path])
+    except CassetteNotFoundError:
+        return True
+    return False
 
 
 def _cassettes(paths: Sequence[str], settings: Settings) -> Iterator[_Scanned]:
@@ -54,7 +77,7 @@ def _cassettes(paths: Sequence[str], settings: Settings) -> Iterator[_Scanned]:
 
 
 def _journals(paths: Sequence[str], settings: Settings) -> Iterator[_Scanned]:
-    local = [Path(path) for path in paths or (".",) if path != STDIN and "://" not in path]
+    local = [Path(path) for path in paths if path != STDIN and "://" not in path]
     for journal in dict.fromkeys(journal for path in local for journal in journals_in(path)):
         try:
             header, records = read_leftover(journal)
@@ -64,8 +87,20 @@ def _journals(paths: Sequence[str], settings: Settings) -> Iterator[_Scanned]:
             yield _Scanned(str(journal), list(_scan(settings).leaks(header, records)))
 
 
+def _threads(path: Path, settings: Settings) -> _Scanned:
+    redactor = _redactor(settings)
+    try:
+        return _Scanned(str(path), list(leaks_of_threads(stored_in(path), redactor)))
+    except AgentTapeError as error:
+        return _Scanned(str(path), [], f"{path}: {error}" if str(path) not in str(error) else str(error))
+
+
 def _scan(settings: Settings) -> Scan:
-    return Scan(Redactor(new_key(), rules=settings.redaction_rules, off=settings.redaction_off))
+    return Scan(_redactor(settings))
+
+
+def _redactor(settings: Settings) -> Redactor:
+    return Redactor(new_key(), rules=settings.redaction_rules, off=settings.redaction_off)
 
 
 def _rows(scanned: _Scanned) -> Iterator[dict[str, str]]:

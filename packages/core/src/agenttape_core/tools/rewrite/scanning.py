@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from agenttape_core.errors import CassetteFormatError
 from agenttape_core.format.continuation import MESSAGES
 from agenttape_core.format.journal_text import read_journal
+from agenttape_core.lifecycle.thread_files import Stored, is_thread_file
 from agenttape_core.matching import Ignored
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, Interaction
@@ -19,6 +20,7 @@ from agenttape_core.tools.rewrite.replacing import Record, Replacing
 from agenttape_core.tools.rewrite.values import SHORTEST_BASE64, Values, binary_redacted
 
 _JOURNALS = ".*.journal"
+_THREADS = (".sqlite", ".sqlite3", ".db")
 _OF_NAMES = ("kind", "name", "address")
 _RANDOM = {"ids", "fingerprint"}
 """Kinds of values that look like secrets and are none by nature."""
@@ -82,6 +84,26 @@ class Scan:
 def journals_in(path: Path) -> list[Path]:
     """Return what recordings that were cut off have left below a folder, or of the cassette at a path."""
     return sorted(path.rglob(_JOURNALS)) if path.is_dir() else leftover_journals(path)
+
+
+def thread_files_in(paths: Iterable[str]) -> list[Path]:
+    """Return the files of threads that paths mean: named ones, and those below a folder; by default below this one."""
+    found: dict[Path, None] = {}
+    for path in map(Path, tuple(paths) or (".",)):
+        files = (file for file in path.rglob("*") if file.name.endswith(_THREADS)) if path.is_dir() else (path,)
+        found.update((file, None) for file in sorted(files) if file.is_file() and is_thread_file(file))
+    return list(found)
+
+
+def leaks_of_threads(stored: Iterable[Stored], redactor: Redactor) -> Iterator[Leak]:
+    """Yield the secrets of threads, each place of a thread once: its next checkpoint repeats what the last one had."""
+    seen: set[tuple[str, str, str]] = set()
+    for record, plain in stored:
+        for place in differing(plain, redactor.value(plain)):
+            key = (record.partition(", checkpoint ")[0], *place)
+            if key not in seen:
+                seen.add(key)
+                yield Leak(redactor.text(record), *place)
 
 
 def read_leftover(journal: Path) -> tuple[Header, list[Record]]:
