@@ -7,7 +7,6 @@ PENDING: dict[str, str] = {
     "supervisor/astream_events v3": "threads beside an event loop",
     "timeouts/ainvoke": "a timer of milliseconds fires early on a busy machine",
     "timeouts/astream": "a timer of milliseconds fires early on a busy machine",
-    "custom_streams/stream": "the order of threads",
     "agents_as_parallel_tools/asyncio": "the order of what parallel tools do besides returning",
     "agents_over_indexes/asyncio": "the order of what parallel tools do besides returning",
     "conversations_at_once/asyncio": "the order in which threads of aiosqlite answer a loop",

@@ -18,9 +18,9 @@ import pytest
 
 from agenttape_core import CassetteFormatError, open_cassette, use_cassette
 from agenttape_core.freeze import backoff
-from agenttape_core.integration import seen_by_others
+from agenttape_core.integration import ExecutedCrossing, current_session, intercept, seen_by_others
 
-from .world import CASSETTE, call, stream
+from .world import CASSETTE, call, crossing_for, stream
 
 REPLAYS = 10
 
@@ -355,6 +355,39 @@ def test_attempts_let_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
         return out
 
     test_a_race_ends_as_it_did(program)
+
+
+def shown(world: Slow) -> list[str]:
+    """Three calls at once show what they have found so far, and rest between two such effects."""
+    out: list[str] = []
+
+    def show(found: Any) -> None:
+        with seen_by_others():
+            out.append(found)
+
+    def one(name: str) -> None:
+        session = current_session()
+        assert session is not None
+        crossing = crossing_for(session, name, {}, "tool")
+
+        def real() -> str:
+            assert isinstance(crossing, ExecutedCrossing)
+            for number in range(3):
+                crossing.effected(f"{name}{number}")
+                show(f"{name}{number}")
+                time.sleep(world.random.random() * 0.002)
+            return name
+
+        intercept(crossing, real, show)
+
+    contexts = [copy_context() for _ in "abc"]
+    in_threads(lambda name: contexts.pop().run(one, name), "abc")
+    return out
+
+
+def test_effects_of_calls_in_threads_come_as_they_did() -> None:
+    """A replay that serves calls has their effects again in the recorded order, whatever else they waited for."""
+    test_a_race_ends_as_it_did(shown)
 
 
 def in_foreign_pool(world: Slow) -> list[str]:

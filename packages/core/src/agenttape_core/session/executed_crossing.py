@@ -271,6 +271,7 @@ class ExecutedCrossing(BaseCrossing):
         Raises:
             UnrecordableValueError: If the value has no codec.
         """
+        self.session.strands.effect(self.inside)
         with self.session.latching():
             effect = Effect.model_construct(value=self.session.codec.encode(value), after=len(self._offsets))
         self._effects.append(effect)

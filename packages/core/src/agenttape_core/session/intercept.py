@@ -40,6 +40,7 @@ def serve(crossing: Crossing, apply: Apply | None = None) -> Any:
                 paced.wait()
             if apply is not None:
                 for effect in crossing.effects():
+                    strands.effect(crossing.inside)
                     apply(effect)
             crossing.wait_to_be_given_up()
             return crossing.replay()
@@ -115,6 +116,7 @@ def serve_stream(
                     paced.wait(number)
                 if apply is not None:
                     for effect in crossing.effects(number):
+                        strands.effect(crossing.inside)
                         apply(effect)
                 crossing.wait_to_be_given_up(number)
                 chunk = next(chunks, _DONE)

@@ -2,17 +2,20 @@
 
 The text is a list of labels, each with the number of gates passed in a row: `0*3 0.1 0.2*2 0`. A label says where a
 strand comes from: `0` is that of the session, `0.2` the second thread or piece of work that `0` began, `0.2:1` what
-happened inside the first call of `0.2`.
+happened inside the first call of `0.2`. Below it, effects of that call have a label of their own: a replay that serves
+the call has them again, and comes to no other gate of its inside.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 
 ROOT = "0"
 _NESTS = re.compile(r"(?::\d+)+$")
+_EFFECT = f".{zlib.crc32(b'effect')}"
 
 
 def parsed(text: str) -> list[tuple[str, int]]:
@@ -32,6 +35,16 @@ def strand_of(label: str) -> str:
 def creator_of(label: str) -> str:
     """Return the label under which a strand was begun; empty for that of the session."""
     return label.rpartition(".")[0]
+
+
+def effect_of(call: str) -> str:
+    """Return the label of the effects of a call."""
+    return call + _EFFECT
+
+
+def call_of_effect(label: str) -> str:
+    """Return the label of the call whose effects a label stands for; empty if it is any other label."""
+    return label.removesuffix(_EFFECT) if label.endswith(_EFFECT) else ""
 
 
 class Notes:

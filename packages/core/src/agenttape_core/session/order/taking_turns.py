@@ -22,7 +22,7 @@ from typing import Any
 
 from agenttape_core.session.order.holder import is_waiting
 from agenttape_core.session.order.imposing import Imposed
-from agenttape_core.session.order.interleaving import ROOT, Notes, Script, outwards, strand_of
+from agenttape_core.session.order.interleaving import ROOT, Notes, Script, effect_of, outwards, strand_of
 from agenttape_core.session.order.locks import take_no_turns, take_turns
 from agenttape_core.session.order.loose import STRANGER, Loose
 from agenttape_core.session.order.strands import AWAY, BLOCKING, HERE, NEW, OVER, RUNNING, WAITING, Strand, in_loop
@@ -226,6 +226,28 @@ class Strands(Turns):
         finally:
             strand.is_out, strand.is_real = was_out, was_real
             strand.labels.pop()
+
+    def effect(self, call: str | None) -> None:
+        """Pass the gate of an effect of a call, such as a part that a tool puts on a stream.
+
+        A replay that serves the call passes no other gate of its inside, so this one has a label of its own.
+
+        Args:
+            call: The label for what happens inside of the call.
+        """
+        strand = self._mine() if self._forked and call is not None else None
+        if strand is None or call not in strand.labels:
+            return
+        label = effect_of(call)
+        if self._imposed is not None and not self._imposed.script.has(label):
+            return  # the recording is older than these gates, or the program was another one
+        before, strand.labels[-1] = strand.label, label
+        try:
+            self._pass(strand, is_call=False)
+        finally:
+            strand.labels[-1] = before
+        if strand.is_out:
+            self.leave_turn(strand, AWAY)
 
     def acts(self, call: str | None) -> None:
         """Let others have the turn: the call of this label acts outside, so a replay serves it, and runs no code."""
