@@ -1,4 +1,7 @@
-"""The cells of the table that are not equal yet: each is taken away as it becomes equal."""
+"""The cells of the table that are not equal yet: each is taken away as it becomes equal.
+
+A replay of each may also differ without a word in `report.disorder`: none of them is sure to be told yet.
+"""
 
 from __future__ import annotations
 
