@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -24,6 +25,13 @@ class State(TypedDict):
     mail: str
     password: str
     passcode: int
+
+
+@dataclass
+class Account:
+    """A value of a class of the program's own."""
+
+    password: str
 
 
 def fill(_: State) -> State:
@@ -89,6 +97,22 @@ def test_scan(
         assert kind in printed
         assert printed.count(f"channel_values.{place}") == (2 if place == "mail" else 1)
     assert not [secret for secret in (KEY, "hunter2", "acme-mail", "471147") if secret in printed]
+
+
+def test_scan_of_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """No object of a class that a file names is made; what it would be made of is looked into, and so is the thread."""
+    monkeypatch.chdir(tmp_path)
+    with TapeSaver("thread.sqlite") as saver:
+        graph = StateGraph(State).add_node("fill", lambda _: {"mail": Account("hunter2-plain")})  # type: ignore[arg-type]
+        thread: Any = {"configurable": {"thread_id": "ann.lee@acme-mail.com"}}
+        graph.add_edge(START, "fill").add_edge("fill", END).compile(saver).invoke({"mail": ""}, thread)
+    monkeypatch.setattr(Account, "__init__", lambda *_, **__: pytest.fail("an object was made"))
+    code, printed = scanned(capsys=capsys)
+    assert code == 1
+    assert "secret at channel_values.mail.password" in printed
+    assert "email at thread_id" in printed
+    assert "acme-mail" not in printed
+    assert "allowed_msgpack_modules" not in printed
 
 
 def test_scan_of_redacted_files(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde import jsonplus
 
 from agenttape_core.integration import Stored, value_codec
 from agenttape_langgraph.saver.tape_saver import TapeSaver
@@ -24,8 +26,8 @@ def stored_values(path: Path) -> Iterator[Stored]:
         CassetteError: It cannot be read.
         UnreadableValueError: It is encrypted.
     """
-    codec = value_codec(lenient=True)
-    with TapeSaver(path, serde=JsonPlusSerializer(allowed_msgpack_modules=None), read_only=True) as saver:
+    codec, serde = value_codec(lenient=True), jsonplus.JsonPlusSerializer(allowed_msgpack_modules=None)
+    with TapeSaver(path, serde=serde, read_only=True) as saver, _quiet():
         for found in saver.list(None):
             at = found.config["configurable"]
             values = {
@@ -35,3 +37,18 @@ def stored_values(path: Path) -> Iterator[Stored]:
                 "writes": [{channel: value} for _, channel, value in found.pending_writes or ()],
             }
             yield Stored(f"thread {at['thread_id']}, checkpoint {at['checkpoint_id']}", codec.encode(values))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the serialiser from advising to allow the classes of which it makes no objects: none is wanted."""
+    logger = logging.getLogger(jsonplus.__name__)
+    logger.addFilter(_is_no_advice)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_is_no_advice)
+
+
+def _is_no_advice(record: logging.LogRecord) -> bool:
+    return "allowed_msgpack_modules" not in str(record.msg)
