@@ -60,8 +60,9 @@ class Volatile(Record):
     """The order of all that event loops waited for, where a replay would have another one without it."""
     readings: dict[str, Annotated[str, Field(pattern=_READINGS)]] = Field(default_factory=dict)
     """The moments at which interleaved strands read the frozen clock, by strand and package."""
-    threads: str = Field(default="", pattern=r"^(?:0(?:[.:][1-9]\d*)*(?:\*[1-9]\d*)?(?: |$))*$")
-    """The order in which threads came to what others could see: labels of strands, each with the times in a row."""
+    threads: str = Field(default="", pattern=r"^(?:0(?:[.:][1-9]\d*)*(?:\*[1-9]\d*|!)?(?: |$))*$")
+    """The order in which threads came to what others could see: labels of strands, each with the times in a row, or
+    with `!` where the time of a wait had passed."""
     loose: str = Field(default="", pattern=r"^(?:(?:-|0(?:[.:][1-9]\d*)*)(?: |$))*$")
     """The labels of strands that did something in no order; `-` for threads that are no strands."""
     steps: dict[int, StepTiming] = Field(default_factory=dict)

@@ -63,7 +63,7 @@ class Imposed:
         head = self.head()
         strand = self._live.get(strand_of(head)) if head is not None else None
         is_next = strand is not None and strand.state == SLEEPING and strand.wait is not None and strand.label == head
-        return strand if is_next else None
+        return strand if is_next and self.script.is_late else None
 
     def out_of_order(self, why: str) -> Strand | None:
         """Return the strand that is to go on although it is not its turn."""

@@ -3,7 +3,8 @@
 The text is a list of labels, each with the number of gates passed in a row: `0*3 0.1 0.2*2 0`. A label says where a
 strand comes from: `0` is that of the session, `0.2` the second thread or piece of work that `0` began, `0.2:1` what
 happened inside the first call of `0.2`. Below it, effects of that call have a label of their own: a replay that serves
-the call has them again, and comes to no other gate of its inside.
+the call has them again, and comes to no other gate of its inside. `0.2!` is a gate that was passed because the time of a
+wait had passed.
 """
 
 from __future__ import annotations
@@ -12,18 +13,36 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 ROOT = "0"
 _NESTS = re.compile(r"(?::\d+)+$")
 _EFFECT = f".{zlib.crc32(b'effect')}"
 
 
-def parsed(text: str) -> list[tuple[str, int]]:
-    """Return what a text says, as labels with the gates passed in a row. `Volatile` has checked its form."""
+class Passed(NamedTuple):
+    """Gates that a strand passed in a row.
+
+    Args:
+        label: Its label.
+        times: Their number.
+        is_late: Whether it passed the gate, one, because the time had passed for which it waited.
+    """
+
+    label: str
+    times: int
+    is_late: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.label}!" if self.is_late else self.label if self.times == 1 else f"{self.label}*{self.times}"
+
+
+def parsed(text: str) -> list[Passed]:
+    """Return what a text says. `Volatile` has checked its form."""
     runs = []
     for word in text.split():
-        label, _, times = word.partition("*")
-        runs.append((label, int(times or 1)))
+        label, _, times = word.removesuffix("!").partition("*")
+        runs.append(Passed(label, int(times or 1), word.endswith("!")))
     return runs
 
 
@@ -51,25 +70,29 @@ class Notes:
     """The gates that were passed in this run."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[str, int]] = []
+        self._runs: list[Passed] = []
         self._label = ""
         self._times = 0
 
-    def passed(self, label: str) -> None:
-        """Note that a gate was passed."""
-        if label == self._label:
+    def passed(self, label: str, *, is_late: bool = False) -> None:
+        """Note that a gate was passed, because the time of a wait had passed if that is late."""
+        if is_late:
+            self._flush()
+            self._label = ""
+            self._runs.append(Passed(label, 1, is_late=True))
+        elif label == self._label:
             self._times += 1
-            return
-        self._flush()
-        self._label, self._times = label, 1
+        else:
+            self._flush()
+            self._label, self._times = label, 1
 
     def labels(self) -> set[str]:
         """Return the labels whose gates were passed."""
-        return {label for label, _ in self._runs} | {self._label}
+        return {run.label for run in self._runs} | {self._label}
 
     def _flush(self) -> None:
         if self._times:
-            self._runs.append((self._label, self._times))
+            self._runs.append(Passed(self._label, self._times))
         self._times = 0
 
     def text(self, left_out: set[str]) -> str:
@@ -80,14 +103,14 @@ class Notes:
         """
         self._flush()
         self._label = ""
-        words: list[tuple[str, int]] = []
-        for label, times in self._runs:
-            if not left_out.isdisjoint(outwards(label)):
+        words: list[Passed] = []
+        for run in self._runs:
+            if not left_out.isdisjoint(outwards(run.label)):
                 continue
-            if words and words[-1][0] == label:
-                times += words.pop()[1]  # noqa: PLW2901 - both in a row now
-            words.append((label, times))
-        return " ".join(label if times == 1 else f"{label}*{times}" for label, times in words)
+            if words and words[-1].label == run.label and not (run.is_late or words[-1].is_late):
+                run = run._replace(times=run.times + words.pop().times)  # noqa: PLW2901 - both in a row now
+            words.append(run)
+        return " ".join(map(str, words))
 
 
 def outwards(label: str) -> Iterator[str]:
@@ -106,17 +129,23 @@ class Script:
     """
 
     def __init__(self, text: str) -> None:
-        self._labels, self._times = [label for label, _ in parsed(text)], [times for _, times in parsed(text)]
+        self._runs = parsed(text)
+        self._labels, self._times = [run.label for run in self._runs], [run.times for run in self._runs]
         self._head = 0
         self._left: Counter[str] = Counter()
-        for label, times in parsed(text):
-            self._left[label] += times
+        for run in self._runs:
+            self._left[run.label] += run.times
         self._strands = {strand for label in self._left for strand in outwards(label)}
 
     @property
     def head(self) -> str | None:
         """The label that is next; `None` at the end."""
         return self._labels[self._head] if self._head < len(self._labels) else None
+
+    @property
+    def is_late(self) -> bool:
+        """True if what is next was passed because the time of a wait had passed."""
+        return self._head < len(self._runs) and self._runs[self._head].is_late
 
     def knows(self, label: str) -> bool:
         """True if a strand, or something that it began, passed a gate at all."""

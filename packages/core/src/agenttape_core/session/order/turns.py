@@ -285,7 +285,7 @@ class Turns(ABC):
         if self._imposed is not None and self._imposed.script.has(strand.label):
             self._imposed.script.take(strand.label)
         if self._notes is not None:
-            self._notes.passed(strand.label)
+            self._notes.passed(strand.label, is_late=strand.wait is not None and strand.wait.is_over)
 
     def _is_seen(self, strand: Strand) -> None:
         """Note a gate that others could see, and whether two strands with such gates were under way at once."""
