@@ -103,6 +103,7 @@ def test_what_does_not(world: World, function: Callable[[World], object], cause:
         assert called(prove=False)
 
 
+@pytest.mark.usefixtures("project")
 def test_a_block_is_refused() -> None:
     """A block cannot be run again, and says what to do instead."""
     with pytest.raises(ConfigurationError, match=r"(?s)cannot be run again.*decorate.*agenttape record --prove"):

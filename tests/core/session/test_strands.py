@@ -453,6 +453,30 @@ def test_calls_of_such_a_thread_that_others_wait_for_are_not_told(old_thread: qu
     assert session.report.disorder == ()
 
 
+def test_a_wait_that_such_a_thread_ends_has_not_timed_out(old_thread: queue.Queue[Any]) -> None:
+    """A wait with a timeout that got what it waited for does so in a replay, whoever gave it."""
+
+    def program(world: Slow) -> list[Any]:
+        out: list[Any] = []
+        beside = [threading.Thread(target=lambda name=name: out.append(world.ask(name))) for name in "ab"]
+        for thread in beside:
+            thread.start()
+        for thread in beside:
+            thread.join()
+        told = threading.Event()
+        old_thread.put(lambda: old_thread.put(told.set))
+        waiting = threading.Thread(target=lambda: out.append(told.wait(20)))
+        waiting.start()
+        waiting.join()
+        return out
+
+    with use_cassette("c", mode="all"):
+        recorded = program(Slow())
+    with use_cassette("c", mode="none"):
+        assert program(Slow()) == recorded
+    assert recorded[-1] is True
+
+
 def test_threads_that_take_work_in_no_order_are_told() -> None:
     """What `multiprocessing.pool.ThreadPool` does is named by each replay."""
     with use_cassette("c", mode="all"):

@@ -3,8 +3,8 @@
 The text is a list of labels, each with the number of gates passed in a row: `0*3 0.1 0.2*2 0`. A label says where a
 strand comes from: `0` is that of the session, `0.2` the second thread or piece of work that `0` began, `0.2:1` what
 happened inside the first call of `0.2`. Below it, effects of that call have a label of their own: a replay that serves
-the call has them again, and comes to no other gate of its inside. `0.2!` is a gate that was passed because the time of a
-wait had passed.
+the call has them again, and comes to no other gate of its inside. `0.2!` is a gate that was passed because the time of
+a wait had passed.
 """
 
 from __future__ import annotations
