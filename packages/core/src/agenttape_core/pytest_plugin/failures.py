@@ -66,10 +66,10 @@ def not_run_in(reports: Sequence[Report]) -> list[str]:
 
 
 def _named_shortly(shown: Any, kind: type[BaseException]) -> TerminalRepr:
-    """Leave the module of an error out of what is shown: the one line of the summary has no room for it."""
+    """Leave the module of an error out of what is shown: the summary has one line for it, also in CI."""
     whole = f"{kind.__module__}.{kind.__qualname__}: "
     short = f"{kind.__qualname__}: "
-    shown.reprcrash.message = shown.reprcrash.message.replace(whole, short, 1)
+    shown.reprcrash.message = shown.reprcrash.message.replace(whole, short, 1).partition("\n")[0]
     last = shown.reprtraceback.reprentries[-1]
     last.lines[:] = [line.replace(whole, short, 1) for line in last.lines]
     representation: TerminalRepr = shown
