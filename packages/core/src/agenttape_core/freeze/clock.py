@@ -57,11 +57,16 @@ def _of_clock(frozen: Frozen, real: Real) -> Callable[[int], Any]:
     return of_clock
 
 
+def _no_time(_: float) -> None:
+    pass
+
+
 def _sleep(frozen: Frozen, real: Real) -> Callable[[float], None]:
     def sleep(seconds: float, /) -> None:
         begun = frozen.begin_wait()
         is_skipped = frozen.skips_backoff and is_backing_off()
-        really_sleep(real, 0 if is_skipped else seconds)  # others may go on meanwhile, as they did in the recording
+        # One that is skipped takes no time, but others may go on meanwhile, as they did in the recording.
+        really_sleep(_no_time if is_skipped else real, 0 if is_skipped else seconds)
         if calling_module(_PASSING) != "subprocess":  # which polls, as often as the machine is slow: see `waiting`
             frozen.end_wait(begun, seconds)
 
