@@ -415,7 +415,7 @@ def old_thread() -> Iterator[queue.Queue[Any]]:
 
 
 def test_calls_of_a_thread_that_is_older_than_the_session_are_told(old_thread: queue.Queue[Any]) -> None:
-    """Calls beside others, in a thread without an order, are named by each replay."""
+    """Calls beside others, in a thread without an order, are named by each replay in which they meet."""
 
     def program(world: Slow) -> list[str]:
         out: list[str] = []
@@ -432,10 +432,14 @@ def test_calls_of_a_thread_that_is_older_than_the_session_are_told(old_thread: q
 
     with use_cassette("c", mode="all"):
         recorded = program(Slow())
-    with use_cassette("c", mode="none") as session:
-        assert sorted(program(Slow())) == sorted(recorded)
-
-    assert session.report.disorder == ("calls in threads that the session did not begin",)
+    told = set()
+    for _ in range(50):  # until they meet
+        with use_cassette("c", mode="none") as session:
+            assert sorted(program(Slow())) == sorted(recorded)
+        told.update(session.report.disorder)
+        if told:
+            break
+    assert told == {"calls in threads that the session did not begin"}
 
 
 def test_calls_of_such_a_thread_that_others_wait_for_are_not_told(old_thread: queue.Queue[Any]) -> None:
