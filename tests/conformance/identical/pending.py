@@ -15,4 +15,5 @@ PENDING: dict[str, str] = {
     "agents_as_parallel_tools/asyncio": "the order of what parallel tools do besides returning",
     "agents_over_indexes/asyncio": "the order of what parallel tools do besides returning",
     "conversations_at_once/asyncio": "the order in which threads of aiosqlite answer a loop",
+    "contexts_over_turns/asyncio": "the order in which threads of aiosqlite answer a loop",
 }
