@@ -157,6 +157,19 @@ def test_a_limit_while_running(agent: Agent, monkeypatch: pytest.MonkeyPatch) ->
     assert (agent.asked, CASSETTE.read_bytes(), budget.spent) == (["B"], before, pytest.approx(0.03))
 
 
+def test_a_limit_over_several_sessions(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last call of a session counts as well, when the next one begins."""
+    monkeypatch.setattr("agenttape_core.session.crossing._watchers", [])
+    Budget(0.05, PriceTable({"m": Price(10, 20)})).watch()
+    agent.questions[:] = ["a", "B"]
+    with use_cassette("c", mode="update"):
+        agent()
+    agent.questions[:] = ["a", "C"]
+    with pytest.raises(BudgetExceededError, match=r"\$0.0300 of \$0.05 is spent"), use_cassette("c", mode="update"):
+        agent()
+    assert agent.asked == ["B"]
+
+
 @pytest.mark.parametrize("limit", [-1.0, float("nan"), float("inf")])
 def test_a_limit_that_is_none(limit: float) -> None:
     """A limit is an amount."""

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import click
 
@@ -105,19 +105,17 @@ def _changes(before: Mapping[str, Cassette]) -> dict[str, Any]:
     return {path: comparison for path, comparison in compared.items() if comparison}
 
 
-class _Healing:
+class _Healing(Protocol):
     """Tests that are healed, or a command."""
 
     def plans(self) -> dict[str, Plan]:
         """Return what it would take, by the id of the test or the path of the cassette."""
-        raise NotImplementedError
 
     def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
         """Execute what has changed, and replay; return the exit code."""
-        raise NotImplementedError
 
 
-class _Tests(_Healing):
+class _Tests:
     def __init__(self, words: Sequence[str], *, apart: bool) -> None:
         self._words = words
         self._apart = apart
@@ -139,7 +137,7 @@ class _Tests(_Healing):
         return FINDINGS if updated.returncode or _pytest(list(dirty), quietly=self._apart).returncode else OK
 
 
-class _Command(_Healing):
+class _Command:
     def __init__(self, words: Sequence[str], cassette: str | None, *, apart: bool) -> None:
         self._words = words
         self._cassette = cassette

@@ -33,7 +33,8 @@ class Budget:
         self._prices = prices
         self._spent = 0.0
         self._dearest = 0.0
-        self._counted: dict[int, int] = {}
+        self._counted: dict[Session, int] = {}
+        """The sessions that may still have calls to count, with how many were counted."""
         self._lock = Lock()
 
     def watch(self) -> Budget:
@@ -45,6 +46,7 @@ class Budget:
     def spent(self) -> float:
         """The cost in US dollars of what was executed so far, as far as its models have a known price."""
         with self._lock:
+            self._count()
             return self._spent
 
     def _begins(self, crossing: Crossing) -> None:
@@ -55,7 +57,8 @@ class Budget:
         if not isinstance(session, Session):
             return
         with self._lock:
-            self._count(session)
+            self._counted.setdefault(session, 0)
+            self._count()
             expected = max(self._recorded(session, crossing.position.address), self._dearest)
             spent = self._spent
         if spent + expected > self._dollars or self._dollars == 0:
@@ -65,13 +68,16 @@ class Budget:
             session.latch(error)
             raise error
 
-    def _count(self, session: Session) -> None:
-        kept = session.executed()
-        for item in kept[self._counted.get(id(session), 0) :]:
-            cost = cost_of(item, self._prices) or 0.0 if item.kind in MODELS else 0.0
-            self._spent += cost
-            self._dearest = max(self._dearest, cost)
-        self._counted[id(session)] = len(kept)
+    def _count(self) -> None:
+        for session, counted in list(self._counted.items()):
+            kept = session.executed()
+            for item in kept[counted:]:
+                cost = cost_of(item, self._prices) or 0.0 if item.kind in MODELS else 0.0
+                self._spent += cost
+                self._dearest = max(self._dearest, cost)
+            self._counted[session] = len(kept)
+            if session.closed:
+                del self._counted[session]
 
     def _recorded(self, session: Session, address: str) -> float:
         """Return what the recording at a place cost; 0 if there is none, or its cost is not known."""
