@@ -30,7 +30,7 @@ OF := tests/core
 INSTALL_IN := $(BIN)/python -m pip --quiet --disable-pip-version-check --python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick oldest newest openai identical imports servers suites check lint types docs site bench build viewer clean
+.PHONY: help demo test again quick oldest newest openai identical imports servers suites check lint types docs site bench build viewer clean
 
 help: ## Show this help.
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -47,8 +47,13 @@ demo: $(READY) ## Record an agent, stop its server, replay it, break it: the pro
 	@PYTHONPATH=examples $(BIN)/python -m weather_agent.demo
 
 test: $(READY) ## Run the tests, the snippets of the docs among them.
-	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ALONE)
-	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ALONE:%=--ignore=%) tests
+	@status=0; set -x; \
+	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ALONE) || status=1; \
+	$(BIN)/python -m pytest -q -n auto --dist worksteal $(ALONE:%=--ignore=%) tests || status=1; \
+	exit $$status
+
+again: $(READY) ## Run the tests that failed last once more, one after another: what passes here is flaky.
+	$(BIN)/python -m pytest -v --exitfirst --last-failed --last-failed-no-failures=none tests
 
 quick: $(READY) ## Run the tests of core that start no processes: the inner loop. OF=tests/langgraph runs others.
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not process" $(OF)
