@@ -26,6 +26,7 @@ MODULES = sorted(
 )
 CORE_FACES = [
     "agenttape_core",
+    "agenttape_core.checks",
     "agenttape_core.integration",
     "agenttape_core.integration.cassettes",
     "agenttape_core.integration.codecs",

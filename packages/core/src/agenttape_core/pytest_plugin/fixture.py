@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError
@@ -16,6 +16,9 @@ from agenttape_core.schema import Interaction
 from agenttape_core.session import Report, Session
 from agenttape_core.tools.reading.answer import last_answer
 from agenttape_core.tools.reading.summary import MODELS
+
+if TYPE_CHECKING:  # imported by the first test that checks
+    from agenttape_core.checks import AnyCheck, Checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,7 @@ class TestCassette:
     def interactions(self) -> list[Interaction]:
         """The calls of the run so far, redacted as in the file; temporary folders are those of this run."""
         happened = self._happened if self._happened is not None else self.session.happened()
-        redactor = self.session.redactor
-        return [_in_places(item, redactor) for item in happened] if redactor.places else happened
+        return list(map(self.in_places, happened))
 
     @property
     def served(self) -> list[Interaction]:
@@ -108,6 +110,25 @@ class TestCassette:
     def final_output(self) -> str:
         """The text of the last answer of a model in the run."""
         return last_answer(self.interactions)
+
+    def check(self, *checks: AnyCheck) -> Checked:
+        """Check the run so far, and fail if it does not pass.
+
+        Args:
+            checks: What must be true of it; see `agenttape_core.checks`.
+
+        Returns:
+            The result, with warnings and scores.
+        """
+        __tracebackhide__ = True
+        from agenttape_core.checks import check
+
+        return check(self, *checks)
+
+    def in_places(self, item: Interaction) -> Interaction:
+        """Return a call with the temporary folders of this run, as `interactions` do."""
+        redactor = self.session.redactor
+        return _in_places(item, redactor) if redactor.places else item
 
     def assert_tool_calls(self, expected: Sequence[str], *, any_order: bool = False) -> None:
         """Assert which tools were called, how often and in which order.

@@ -38,7 +38,7 @@ class Ledger:
         self._sink = sink
         self._revise = revise
         self._numbers = itertools.count(1)
-        self._kept: list[tuple[Order, Interaction]] = []
+        self._kept: list[tuple[Order, Interaction, Timing]] = []
         self._watched: list[tuple[Order, Step]] | None = None
         self._lock = Lock()
 
@@ -78,10 +78,10 @@ class Ledger:
         with self._lock:
             if not self.is_closed:
                 self._sink.append(interaction, timing, order)
-                self._kept.append((order, interaction))
+                self._kept.append((order, interaction, timing))
 
-    def kept(self) -> list[tuple[Order, Interaction]]:
-        """Return the interactions that were kept, each with its place, in the order in which they ended."""
+    def kept(self) -> list[tuple[Order, Interaction, Timing]]:
+        """Return the interactions that were kept, each with its place and times, in the order in which they ended."""
         with self._lock:
             return list(self._kept)
 
@@ -128,6 +128,10 @@ class Ledger:
 
     def steps_taken(self, kind: str) -> list[Step]:
         """Return the watched steps of a kind, in the order of the run."""
+        return [step for _, step in self.watched() if step.kind == kind]
+
+    def watched(self) -> list[tuple[Order, Step]]:
+        """Return the watched steps, each with its place, in the order of the run."""
         with self._lock:
-            taken = [(order, step) for order, step in self._watched or () if step.kind == kind]
-        return [step for _, step in sorted(taken, key=lambda item: item[0])]
+            taken = list(self._watched or ())
+        return sorted(taken, key=lambda item: item[0])

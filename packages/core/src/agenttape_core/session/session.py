@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from weakref import ref
 
 from agenttape_core.engine import Decision, Execute, Policy, Refuse, RunThrough, Serve, decide
@@ -33,7 +34,7 @@ from agenttape_core.matching import (
     new_branch,
     task_branch,
 )
-from agenttape_core.schema import KINDS, IndexRow, Interaction, Outcome
+from agenttape_core.schema import KINDS, IndexRow, Interaction, Outcome, Step, Timing
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import Boundary, RefusedCrossing
 from agenttape_core.session.crossing import Crossing, begun
@@ -50,6 +51,22 @@ from agenttape_core.session.served_writes import ServedWrite, note_served_write,
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import spare
 from agenttape_core.session.under_way import under_way
+
+
+class Taken(NamedTuple):
+    """An interaction or a step of a run.
+
+    Args:
+        order: Its place.
+        record: The interaction or the step.
+        timing: The times of an interaction, as far as they are known.
+        is_served: Whether its number is that of a recording.
+    """
+
+    order: Order
+    record: Interaction | Step
+    timing: Timing | None = None
+    is_served: bool = False
 
 
 class Session(BaseSession):
@@ -398,9 +415,33 @@ class Session(BaseSession):
 
     def happened(self) -> list[Interaction]:
         """Return the interactions of this run so far, served and executed ones, in its order."""
-        served = list(self.ledger.served_at.items())
-        ran = [*self.ledger.kept(), *((order, self.interaction_now(number)) for number, order in served)]
-        return [interaction for _, interaction in sorted(ran, key=_place)]
+        return [taken.record for taken in self.taken() if isinstance(taken.record, Interaction)]
+
+    def taken(self) -> list[Taken]:
+        """Return the interactions of this run so far, and its watched steps, in its order."""
+        served = [
+            Taken(order, self.interaction_now(number), self.timing_of(number), is_served=True)
+            for number, order in list(self.ledger.served_at.items())
+        ]
+        kept = [Taken(*each) for each in self.ledger.kept()]
+        steps = [Taken(*each) for each in self.ledger.watched()]
+        return sorted([*kept, *served, *steps], key=_place)
+
+    def check(self, *checks: Callable[[Any], Any]) -> Any:
+        """Check this run so far, and fail if it does not pass; see `agenttape_core.checks`.
+
+        Args:
+            checks: What must be true of it.
+
+        Returns:
+            The result, with warnings and scores.
+
+        Raises:
+            AssertionError: If a check fails.
+        """
+        __tracebackhide__ = True
+        # Checks stand over finished cassettes, several floors above, and are imported by those who use them.
+        return import_module("agenttape_core.checks").check(self, *checks)
 
     def interaction_now(self, number: int) -> Interaction:
         """Return a recorded interaction; if it was run through and came out otherwise, as it came out in this run."""
@@ -408,11 +449,11 @@ class Session(BaseSession):
 
     def executed(self) -> list[Interaction]:
         """Return the interactions that were executed in this run and have ended, in its order."""
-        return [interaction for _, interaction in sorted(self.ledger.kept(), key=_place)]
+        return [interaction for _, interaction, _ in sorted(self.ledger.kept(), key=_place)]
 
     def executed_live(self) -> set[str]:
         """Return the fingerprints of what was executed because it is live, and has ended."""
-        kept = [interaction for _, interaction in self.ledger.kept()]
+        kept = [interaction for _, interaction, _ in self.ledger.kept()]
         return {item.fingerprint for item in kept if self.policy.is_live(item.kind, item.name)}
 
     def used_numbers(self) -> list[int]:
@@ -478,8 +519,9 @@ SCOPES: Scopes[Session] = _SCOPES
 """The sessions of this process."""
 
 
-def _place(kept: tuple[Order, Interaction]) -> Order:
-    return kept[0]
+def _place(kept: tuple[Any, ...]) -> Order:
+    order: Order = kept[0]
+    return order
 
 
 def _crossed(row: IndexRow) -> Crossed:

@@ -202,6 +202,19 @@ class Cassette:
         span = self._spans[self._positions[number]]
         return self._data[self._layout.after_head(self._data, span) : span[1]]
 
+    def line_of(self, number: int) -> int:
+        """Return the line of the unpacked file, 1-based, where the record of an interaction begins."""
+        return self._line_at(self._spans[self._positions[number]])
+
+    def line_of_step(self, number: int) -> int:
+        """Return the line where a step begins. Raises as `step` does."""
+        return self._line_at(self._step_places[number])
+
+    def _line_at(self, span: Span) -> int:
+        before = self._data[: span[0]]
+        begins = span[0] + (4 if self._data.startswith(b"---\n", span[0]) else 0)  # the key, not the line above it
+        return before.count(b"\n") + (begins > span[0]) + 1
+
     def fidelity_note(self, number: int) -> str:
         """Return the reason why an interaction is not exact; empty for an exact one. Raises as `outcome` does."""
         if not self._layout.may_be_marked(self._data, self._spans[self._positions[number]]):

@@ -1,0 +1,209 @@
+"""Checks of what a run called: how often, with which arguments, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agenttape_core.checks.checking import Check
+from agenttape_core.checks.json_schemas import problems_of, validator
+from agenttape_core.checks.run import Call, Run
+from agenttape_core.checks.values import differing_arguments, shown
+from agenttape_core.errors import ConfigurationError, counted
+from agenttape_core.tools.reporting import Finding
+
+STEPS = frozenset({"node"})
+"""The kinds that are steps, and no interactions."""
+
+
+def called(
+    name: str,
+    /,
+    *,
+    times: int | None = None,
+    kind: str = "tool",
+    arguments: Mapping[str, Any] | None = None,
+    **further: Any,
+) -> Check:
+    """Return the check that something is called.
+
+    Args:
+        name: The tool.
+        times: How often; by default once or more.
+        kind: What it is, if it is no tool: `node`, `chat`, `retrieval`, ….
+        arguments: The arguments of the calls that count; those that are not named may be anything. A value may be a
+            regular expression.
+        further: Arguments by their names.
+
+    Raises:
+        ConfigurationError: If an option is malformed.
+    """
+    wanted = {**(arguments or {}), **further}
+    _refuse_no_name("called", name)
+    if times is not None and (not isinstance(times, int) or isinstance(times, bool) or times < 1):
+        raise ConfigurationError(f"called: times is a number of calls from 1 on, found {times!r}; see never")
+
+    def judge(run: Run) -> Iterator[Finding]:
+        made = [call for call in run.of_kind(kind) if call.name == name]
+        fitting = [call for call in made if not differing_arguments(wanted, call.arguments)]
+        if (times is None and fitting) or len(fitting) == times:
+            return
+        said = (
+            f"{name} was called {counted(len(fitting), 'time')}, and not {times},"
+            if fitting
+            else f"{name} was not called"
+        )
+        nearest = made[0] if wanted and made and not fitting else None
+        differences = tuple(differing_arguments(wanted, nearest.arguments)) if nearest is not None else ()
+        yield run.finding(
+            f"{said}{' with these arguments' if wanted else ''}".removesuffix(","),
+            nearest or (fitting[-1] if fitting else None),
+            found="" if differences else _listed(run.of_kind(kind)),
+            differences=differences,
+        )
+
+    often = f" {counted(times, 'time')}" if times is not None else ""
+    return Check("called", f"called {_said(name, kind, wanted)}{often}", judge, _needs(kind))
+
+
+def never(name: str, /, *, kind: str = "tool", arguments: Mapping[str, Any] | None = None, **further: Any) -> Check:
+    """Return the check that something is not called. A tool must not even be asked for by a model.
+
+    Args:
+        name: The tool.
+        kind: What it is, if it is no tool.
+        arguments: The arguments of the calls that count, as in `called`.
+        further: Arguments by their names.
+    """
+    wanted = {**(arguments or {}), **further}
+    _refuse_no_name("never", name)
+
+    def judge(run: Run) -> Iterator[Finding]:
+        def fits(call: Call) -> bool:
+            return call.name == name and not differing_arguments(wanted, call.arguments)
+
+        made = [call for call in run.of_kind(kind) if fits(call)]
+        for call in made:
+            yield run.finding(f"{name} was called", call, found=str(call))
+        if kind == "tool" and not made:
+            for call in filter(fits, run.asked):
+                yield run.finding(f"a model asked for {name}, which was not called", call, found=str(call))
+
+    return Check("never", f"never {_said(name, kind, wanted)}", judge, _needs(kind))
+
+
+def before(first: str, then: str, /, *, kind: str = "tool") -> Check:
+    """Return the check that one thing is called before another: no call of that may come without one of this.
+
+    Calls of one superstep of a graph run beside each other: neither is before the other.
+
+    Args:
+        first: The tool that must come first.
+        then: The tool that must not come without it.
+        kind: What they are, if they are no tools.
+    """
+    _refuse_no_name("before", first, then)
+
+    def judge(run: Run) -> Iterator[Finding]:
+        made = run.of_kind(kind)
+        late = next((at for at, call in enumerate(made) if call.name == then), None)
+        if late is None:
+            return
+        earlier = [call for call in made[:late] if call.name == first]
+        if any(not _beside(call, made[late]) for call in earlier):
+            return
+        why = f"beside {first}, not after it" if earlier else f"without {first} before it"
+        yield run.finding(f"{then} was called {why}", made[late], found=_listed(made))
+
+    return Check("before", f"{first} before {then}", judge, _needs(kind))
+
+
+def after(first: str, then: str, /, *, within: int | None = None, kind: str = "tool") -> Check:
+    """Return the check that one thing is followed by another, whenever it is called.
+
+    Args:
+        first: The tool that needs something after it.
+        then: The tool that must follow.
+        within: The number of calls, of the same kind, after which it must have come; by default any.
+        kind: What they are, if they are no tools.
+
+    Raises:
+        ConfigurationError: If `within` is no number of calls.
+    """
+    _refuse_no_name("after", first, then)
+    if within is not None and (not isinstance(within, int) or isinstance(within, bool) or within < 1):
+        raise ConfigurationError(f"after: within is a number of calls from 1 on, found {within!r}")
+
+    def judge(run: Run) -> Iterator[Finding]:
+        made = run.of_kind(kind)
+        for at, call in enumerate(made):
+            following = made[at + 1 :] if within is None else made[at + 1 : at + 1 + within]
+            if call.name == first and not any(other.name == then for other in following):
+                limit = f" within {counted(within, 'call')}" if within is not None else ""
+                yield run.finding(f"{first} was not followed by {then}{limit}", call, found=_listed(made))
+
+    limit = f" within {counted(within, 'call')}" if within is not None else ""
+    return Check("after", f"after {first}, {then}{limit}", judge, _needs(kind))
+
+
+def arguments(name: str, /, *, json_schema: Mapping[str, Any] | None = None, **expected: Any) -> Check:
+    """Return the check of the arguments of a tool, in every call of it.
+
+    Args:
+        name: The tool.
+        json_schema: The JSON Schema that they must fit; needs the extra `checks`.
+        expected: The values that they must have; those that are not named may be anything. A value may be a regular
+            expression.
+
+    Raises:
+        ConfigurationError: If there is nothing to compare with, or the schema is none.
+    """
+    _refuse_no_name("arguments", name)
+    if json_schema is None and not expected:
+        raise ConfigurationError("arguments: expected values, or a json_schema")
+    schema = validator(json_schema, "arguments") if json_schema is not None else None
+
+    def judge(run: Run) -> Iterator[Finding]:
+        for call in run.of_kind("tool"):
+            if call.name != name:
+                continue
+            found = differing_arguments(expected, call.arguments)
+            if schema is not None:
+                found += problems_of(schema, call.arguments)
+            if found:
+                yield run.finding(f"the arguments of {name} are not the expected ones", call, differences=tuple(found))
+
+    said = [
+        *(["fit a schema"] if schema is not None else []),
+        *(f"{key}={shown(item)}" for key, item in expected.items()),
+    ]
+    return Check("arguments", f"arguments of {name}: {', '.join(said)}", judge, ("calls",))
+
+
+def _beside(call: Call, other: Call) -> bool:
+    """Return True if two calls belong to tasks of one superstep, `…@3[0]` and `…@3[1]`."""
+    ours, theirs = call.address.split("/"), other.address.split("/")
+    parting = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), None)
+    if parting is None:
+        return False
+    (first, _, own), (second, _, another) = (each.partition("[") for each in parting)
+    return first == second and "@" in first and bool(own) and bool(another)
+
+
+def _listed(calls: Sequence[Call]) -> str:
+    return ", ".join(map(str, calls)) or "no calls"
+
+
+def _said(name: str, kind: str, wanted: Mapping[str, Any]) -> str:
+    given = f"({', '.join(f'{key}={shown(value)}' for key, value in wanted.items())})" if wanted else ""
+    return f"{'' if kind == 'tool' else f'{kind} '}{name}{given}"
+
+
+def _needs(kind: str) -> tuple[str, ...]:
+    return ("steps",) if kind in STEPS else ("calls",)
+
+
+def _refuse_no_name(rule: str, *names: Any) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(f"{rule}: expected the name of a tool, found {name!r}")

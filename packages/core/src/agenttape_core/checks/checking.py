@@ -1,0 +1,98 @@
+"""A check, and what it does with runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agenttape_core.checks.run import Run
+from agenttape_core.checks.sources import run_of
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.tools.reporting import Checked, Finding, Judged
+
+Scores = tuple[tuple[str, float | bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that must be true of a run: a pure function of it.
+
+    Args:
+        rule: Its word, such as `never`.
+        text: The whole check in words, such as `never delete_user`.
+        judge: Yields what is wrong with a run.
+        needs: What must be known of a run: names of `Run.lacking`.
+    """
+
+    rule: str
+    text: str
+    judge: Callable[[Run], Iterable[Finding]]
+    needs: tuple[str, ...] = ()
+
+    def __call__(self, run: Run) -> tuple[Finding, ...]:
+        """Return what is wrong with a run. What cannot be judged is wrong, too: it must not pass unseen."""
+        unknown = [run.lacking[fact] for fact in self.needs if fact in run.lacking]
+        found = [run.finding(f"cannot be judged: {unknown[0]}")] if unknown else self.judge(run)
+        return tuple(replace(finding, rule=self.rule) for finding in found)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+AnyCheck = Callable[[Run], Iterable[Finding]]
+"""A check, or a function of one's own from a run to findings."""
+
+
+def check_run(run: Run, checks: Iterable[AnyCheck]) -> Checked:
+    """Return what checks say about a run.
+
+    Args:
+        run: The run.
+        checks: The checks; a function of one's own has its name as its word.
+    """
+    return Checked(run.name, run.path, run.prompt, tuple(_judged(run, check) for check in checks))
+
+
+def _judged(run: Run, check: AnyCheck) -> Judged:
+    if not callable(check):
+        raise ConfigurationError(
+            f"{check!r} is no check\n  expected one such as never('delete_user'), or a function from a run to findings"
+        )
+    rule = check.rule if isinstance(check, Check) else getattr(check, "__name__", type(check).__name__)
+    found = check(run)
+    scores: Scores = getattr(found, "scores", ())
+    findings = tuple(each if each.rule else replace(each, rule=rule) for each in found or ())
+    return Judged(rule, str(check) if isinstance(check, Check) else rule, findings, scores)
+
+
+def check(source: Any, *checks: AnyCheck) -> Checked:
+    """Check a run, and fail if it does not pass.
+
+    Args:
+        source: A session, the fixture `cassette`, an opened cassette, a path or a name of one, or a run.
+        checks: What must be true of it.
+
+    Returns:
+        The result, with warnings and scores.
+
+    Raises:
+        AssertionError: If a check fails: where, what was expected, what was found.
+        ConfigurationError: If there is nothing to check, or no check.
+    """
+    __tracebackhide__ = True
+    if not checks:
+        raise ConfigurationError(
+            "check: no checks were given, so that nothing can fail\n  give some, such as no_errors()"
+        )
+    result = check_run(run_of(source), checks)
+    if result.has_failed:
+        raise AssertionError(told(result))
+    return result
+
+
+def told(result: Checked) -> str:
+    """Return what failed of a run as text, for people."""
+    errors = [each for each in result.findings if each.level == "error"]
+    failing = [str(each) for each in errors]
+    return "\n".join([f"{result.name}: {len(errors)} of its checks' findings fail", *failing])

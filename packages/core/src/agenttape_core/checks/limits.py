@@ -1,0 +1,116 @@
+"""Checks of what a run took, and of what went wrong in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from agenttape_core.checks.checking import Check
+from agenttape_core.checks.run import Run
+from agenttape_core.errors import ConfigurationError, counted
+from agenttape_core.tools.reporting import Finding
+
+
+def at_most(
+    *,
+    calls: int | None = None,
+    tokens: int | None = None,
+    seconds: float | None = None,
+    dollars: float | None = None,
+    steps: int | None = None,
+) -> Check:
+    """Return the check that a run takes no more than it may.
+
+    Args:
+        calls: The number of its recorded calls, as `agenttape ls` counts them.
+        tokens: The tokens that its models read and write.
+        seconds: The recorded time of its calls; that of parallel ones adds up.
+        dollars: Their cost in US dollars, by the prices of the project.
+        steps: The number of nodes of graphs, or steps of workflows, that ran.
+
+    Raises:
+        ConfigurationError: If no limit is given, or one is no number.
+    """
+    given = {"calls": calls, "tokens": tokens, "seconds": seconds, "dollars": dollars, "steps": steps}
+    limits = {what: limit for what, limit in given.items() if limit is not None}
+    if not limits:
+        raise ConfigurationError(f"at_most: expected a limit: {', '.join(given)}")
+    for what, limit in limits.items():
+        _refuse_no_number(what, limit)
+
+    def judge(run: Run) -> Iterator[Finding]:
+        for what, limit in limits.items():
+            if what in run.lacking:
+                yield run.finding(f"{what} cannot be judged: {run.lacking[what]}")
+                continue
+            found = measured(run, what)
+            if found > limit:
+                yield run.finding(f"{shown(what, found)}, and at most {shown(what, limit)}")
+            elif (unknown := {"tokens": run.uncounted, "dollars": run.unpriced}.get(what, 0)) and run.models:
+                known = "counted" if what == "tokens" else "priced"
+                yield run.finding(
+                    f"{unknown} of {counted(run.models, 'call')} of models were not {known}: {what} are a lower bound",
+                    level="warning",
+                )
+
+    text = ", ".join(shown(what, limit) for what, limit in limits.items())
+    return Check("at_most", f"at most {text}", judge)
+
+
+def measured(run: Run, what: str) -> float:
+    """Return what a run took.
+
+    Args:
+        run: The run.
+        what: `calls`, `tokens`, `seconds`, `dollars` or `steps`.
+    """
+    return {
+        "calls": run.interactions,
+        "tokens": run.tokens,
+        "seconds": run.seconds,
+        "dollars": run.dollars,
+        "steps": len(run.of_kind("node")),
+    }[what]
+
+
+def shown(what: str, value: float) -> str:
+    """Return a measure with its unit: `6 calls`, `$0.0102`."""
+    if what == "dollars":
+        return f"${value:.4f}"
+    if what == "seconds":
+        return f"{value:.3f} seconds"
+    return counted(round(value), what.removesuffix("s")) if value < 1000 else f"{value:,.0f} {what}"  # noqa: PLR2004
+
+
+def no_errors(*, allow: Collection[str] = ()) -> Check:
+    """Return the check that no call and no node failed, and that no tool returned an error.
+
+    Args:
+        allow: The names of those that may.
+    """
+    if isinstance(allow, str):
+        raise ConfigurationError(f"no_errors: allow is a list of names, found {allow!r}")
+
+    def judge(run: Run) -> Iterator[Finding]:
+        failed = [call for call in run.happened if call.error and call.kind != "interrupt"]
+        inside = [call.address for call in failed if not call.is_step]
+        for call in failed:
+            is_cause = not call.is_step or not any(at.startswith(f"{call.address}/") for at in inside)
+            if is_cause and call.name not in allow and not is_interrupt(call.error):
+                yield run.finding(f"{call.kind} {call.name} failed", call, found=call.error)
+
+    but = f" but of {', '.join(allow)}" if allow else ""
+    return Check("no_errors", f"no errors{but}", judge, ("calls",))
+
+
+def is_interrupt(error: str) -> bool:
+    """Return True for the error by which a graph stops to wait for an answer."""
+    return error.partition(":")[0].endswith("Interrupt")
+
+
+def _refuse_no_number(what: str, limit: Any) -> None:
+    whole = what in {"calls", "tokens", "steps"}
+    kinds: Any = int if whole else int | float
+    if isinstance(limit, bool) or not isinstance(limit, kinds) or not 0 <= limit < math.inf:
+        raise ConfigurationError(f"at_most: {what} is a {'whole ' if whole else ''}number from 0 on, found {limit!r}")

@@ -1,0 +1,105 @@
+"""A run as checks see it, whatever it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agenttape_core.tools.reporting import Finding
+
+
+def _nowhere(_: Call) -> int | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Something that a run did: a call of a model, a tool or anything else, or a node of a graph.
+
+    Args:
+        kind: Its kind: `chat`, `tool`, `node`, …; `interrupt` where the run waited for an answer.
+        name: Its name.
+        arguments: The arguments of a tool by name, or the bare value of one that takes no names.
+        error: The type and the message of the error that it raised; empty if it did not.
+        number: The number of the interaction, or of the step for a node; `None` if it was not recorded itself.
+        address: Its place in the run.
+        is_step: Whether it is a step, and no interaction.
+        data: What an interrupt asked, as plain data.
+    """
+
+    kind: str
+    name: str
+    arguments: Any = None
+    error: str = ""
+    number: int | None = None
+    address: str = ""
+    is_step: bool = False
+    data: Any = None
+
+    def __str__(self) -> str:
+        if not isinstance(self.arguments, Mapping):
+            return self.name if self.arguments is None else f"{self.name}({self.arguments!r})"
+        return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run: a session, a fixture, an opened cassette, an observed file or a line of a JSONL trace.
+
+    Args:
+        name: Its name.
+        path: Its file as messages show it; empty if it has none.
+        prompt: What it was asked: the first message of a user.
+        answer: The text of its last answer.
+        happened: All that it did, in its order: calls, nodes, interrupts.
+        asked: The tools that its models asked for, in order, whether or not they were called.
+        interactions: The number of its recorded calls.
+        tokens: The tokens that its models have read and written, as far as they were counted.
+        uncounted: The number of calls of models whose tokens were not counted.
+        dollars: What its calls cost in US dollars, as far as their models have a known price.
+        unpriced: The number of calls of models without a known price or counted tokens.
+        models: The number of calls of models.
+        seconds: The time that its calls took; that of parallel ones adds up.
+        conversation: Returns its messages up to its end, in OpenAI's form.
+        meta: Facts about it that its maker wrote down.
+        lacking: What is not known of it, with the reason: `calls`, `steps`, `tokens`, `seconds`, `dollars`.
+        line: Returns the line of a call in the file.
+        whole_line: The line where the run begins in the file.
+    """
+
+    name: str
+    path: str = ""
+    prompt: str = ""
+    answer: str = ""
+    happened: Sequence[Call] = ()
+    asked: Sequence[Call] = ()
+    interactions: int = 0
+    tokens: int = 0
+    uncounted: int = 0
+    dollars: float = 0.0
+    unpriced: int = 0
+    models: int = 0
+    seconds: float = 0.0
+    conversation: Callable[[], list[dict[str, Any]]] = list
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    line: Callable[[Call], int | None] = _nowhere
+    whole_line: int | None = None
+
+    def of_kind(self, kind: str) -> list[Call]:
+        """Return its calls of a kind, in its order."""
+        return [call for call in self.happened if call.kind == kind]
+
+    def finding(self, message: str, call: Call | None = None, **facts: Any) -> Finding:
+        """Return a finding about the run, or about one of its calls.
+
+        Args:
+            message: What is wrong, in names and numbers.
+            call: The call that it is about.
+            facts: Further fields of the finding.
+        """
+        if call is None or call.number is None:
+            return Finding(message, path=self.path, line=self.whole_line, **facts)
+        number = None if call.is_step else call.number
+        return Finding(message, path=self.path, line=self.line(call), interaction=number, address=call.address, **facts)

@@ -1,0 +1,227 @@
+"""Runs made of what there is of them: sessions, fixtures, cassettes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.checks.run import Call, Run
+from agenttape_core.errors import ConfigurationError, shown_path
+from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.schema import Interaction, Step, Timing
+from agenttape_core.session import Session
+from agenttape_core.storage import Cassette
+from agenttape_core.tools.compare.opening import named_cassette
+from agenttape_core.tools.reading.answer import ANSWERING, Answer, bare
+from agenttape_core.tools.reading.conversation import conversation_of
+from agenttape_core.tools.reading.messages import input_messages
+from agenttape_core.tools.reading.prices import Prices, load_prices
+from agenttape_core.tools.reading.summary import MODELS, cost_of
+from agenttape_core.tools.reading.turns import is_answer_of_run, turns_of
+
+_UNPRICED = "none of its models has a known price: install agenttape-core[prices], or name a table as `prices`"
+_UNCOUNTED = "none of its models counted tokens"
+_UNTIMED = "no times were recorded"
+_NO_STEPS = "the steps of a run are known under pytest, and when its recording has ended: check the cassette then"
+
+Record = tuple[Interaction | Step, Timing | None]
+
+
+def run_of(source: Any, *, prices: Prices | None = None, shown: str | None = None) -> Run:
+    """Return the run of a source.
+
+    Args:
+        source: A run, a session, the fixture `cassette`, an opened cassette, its path or its name.
+        prices: The prices of tokens; by default those of the project.
+        shown: The file as messages show it.
+
+    Raises:
+        CassetteError: If the cassette cannot be read.
+        ConfigurationError: If it is none of these.
+    """
+    if isinstance(source, Run):
+        return source
+    prices = prices or load_prices(project_settings().prices)
+    session = getattr(source, "session", source)
+    if isinstance(session, Session):
+        return _of_session(session, prices, getattr(source, "in_places", None))
+    if isinstance(source, Cassette | str | Path):
+        cassette = named_cassette(source)
+        return run_of_cassette(cassette, prices, shown)
+    raise ConfigurationError(
+        f"{type(source).__name__} is no run\n  expected a session, the fixture cassette, an opened cassette, or a path"
+    )
+
+
+def run_of_cassette(cassette: Cassette, prices: Prices, shown: str | None = None) -> Run:
+    """Return the run that a cassette holds.
+
+    Args:
+        cassette: The cassette.
+        prices: The prices of tokens.
+        shown: The file as messages show it.
+
+    Raises:
+        CassetteFormatError: If a record is malformed.
+    """
+    timings = cassette.header.volatile.timings
+    records: list[Record] = [
+        (record, timings.get(record.number) if isinstance(record, Interaction) else None)
+        for record in cassette.records()
+    ]
+
+    def line(call: Call) -> int | None:
+        assert call.number is not None
+        return cassette.line_of_step(call.number) if call.is_step else cassette.line_of(call.number)
+
+    path = shown if shown is not None else shown_path(cassette.path)
+    return _made((cassette.preface.name or path, path), records, prices, line=line, lacking={})
+
+
+def _of_session(session: Session, prices: Prices, in_places: Callable[[Interaction], Interaction] | None) -> Run:
+    """Return the run of a session so far; when a recording has ended, of what it wrote."""
+    source = session.source
+    if isinstance(source, Cassette) and session.closed and not session.report.served and in_places is None:
+        return run_of_cassette(source, prices)
+    taken = session.taken()
+    served = [each.record for each in taken if each.is_served and isinstance(each.record, Interaction)]
+    numbers = {item.number for item in served if isinstance(source, Cassette)}
+    records: list[Record] = [
+        (
+            in_places(one.record) if in_places is not None and isinstance(one.record, Interaction) else one.record,
+            one.timing,
+        )
+        for one in taken
+    ]
+
+    def line(call: Call) -> int | None:
+        assert isinstance(source, Cassette)
+        return source.line_of(call.number) if call.number is not None else None
+
+    def line_if_served(call: Call) -> int | None:
+        return line(call) if not call.is_step and call.number in numbers else None
+
+    path = shown_path(session.path)
+    lacking = {} if session.ledger.watches_steps else {"steps": _NO_STEPS}
+    names = (Path(path).name.partition(".")[0] or path, path)
+    return _made(names, records, prices, line=line_if_served, lacking=lacking)
+
+
+def _made(
+    names: tuple[str, str],
+    records: Sequence[Record],
+    prices: Prices,
+    *,
+    line: Callable[[Call], int | None],
+    lacking: Mapping[str, str],
+) -> Run:
+    """Return a run, made of its records.
+
+    Args:
+        names: Its name and its file.
+        records: Its calls and steps in its order, each call with its times.
+        prices: The prices of tokens.
+        line: Returns the line of a call.
+        lacking: What is not known of it.
+    """
+    calls = [(record, timing) for record, timing in records if isinstance(record, Interaction)]
+    items = [item for item, _ in calls]
+    models = [item for item in items if item.kind in MODELS]
+    costs = [cost_of(item, prices) for item in models]
+    usages = [item.outcome.usage for item in models]
+    counts = [(one.input_tokens or 0) + (one.output_tokens or 0) for one in usages if one is not None]
+    outermost = [timing for item, timing in calls if item.parent is None]
+    took = [timing.duration_ms for timing in outermost if timing is not None]
+    known = sum(cost is not None for cost in costs)
+    unknown = {
+        _UNCOUNTED: ("tokens", models and not counts),
+        _UNPRICED: ("dollars", models and not known),
+        _UNTIMED: ("seconds", outermost and not took),
+    }
+    turns = turns_of(items)
+    last = next(filter(is_answer_of_run, reversed(items)), None)
+    asked = list(_asked(items))
+    name, path = names
+    return Run(
+        name=name,
+        path=path,
+        prompt=turns[0].prompt if turns else "",
+        answer=Answer(last.outcome).text if last is not None else "",
+        happened=[*_happened(records, asked)],
+        asked=[call for call, _ in asked],
+        interactions=len(items),
+        tokens=sum(counts),
+        uncounted=len(models) - len(counts),
+        dollars=sum(cost for cost in costs if cost is not None),
+        unpriced=len(models) - known,
+        models=len(models),
+        seconds=sum(took) / 1000,
+        conversation=lambda: conversation_of(last),
+        lacking={**{fact: reason for reason, (fact, is_missing) in unknown.items() if is_missing}, **lacking},
+        line=line,
+    )
+
+
+def _happened(records: Sequence[Record], asked: Sequence[tuple[Call, str]]) -> Iterable[Call]:
+    """Yield what a run did. A tool that was run without being recorded itself stands where its model asked for it."""
+    made = {record.name for record, _ in records if record.kind == "tool"}
+    answered = _answered(records) if any(call.name not in made for call, _ in asked) else set()
+    unrecorded: dict[int | None, list[Call]] = {}
+    for call, call_id in asked:
+        if call.name not in made and call_id in answered:
+            unrecorded.setdefault(call.number, []).append(call)
+    for record, _ in records:
+        if isinstance(record, Interaction):
+            yield _call(record)
+            yield from unrecorded.get(record.number, ())
+        elif record.kind in {"node", "tool", "interrupt"}:
+            yield Call(record.kind, record.name, number=record.number, address=record.address, is_step=True,
+                       error=_said(record), data=_asked_at(record))  # fmt: skip
+
+
+def _asked_at(step: Step) -> Any:
+    """Return what an interrupt asks: LangGraph's is an error of its node."""
+    return step.data if step.kind == "interrupt" else step.error.args if step.error is not None else None
+
+
+def _call(item: Interaction) -> Call:
+    arguments = item.request.get("arguments", item.request) if item.kind == "tool" else None
+    return Call(item.kind, item.name, arguments, _error_of(item), item.number, item.address)
+
+
+def _said(step: Step) -> str:
+    return f"{step.error.type.rpartition(':')[2]}: {step.error.message}" if step.error is not None else ""
+
+
+def _error_of(item: Interaction) -> str:
+    error = item.outcome.error
+    if error is not None:
+        return f"{error.type.rpartition(':')[2]}: {error.message}"
+    message = bare(item.outcome.value) if item.kind == "tool" else None
+    if isinstance(message, dict) and (message.get("status") == "error" or message.get("is_error") is True):
+        return f"returned an error: {message.get('content', '')}"
+    return ""
+
+
+def _asked(items: Iterable[Interaction]) -> Iterable[tuple[Call, str]]:
+    """Yield the tools that models asked for, each with the id of the request."""
+    for item in items:
+        if item.kind in ANSWERING:
+            for message in Answer(item.outcome).messages:
+                for part in message["parts"]:
+                    if part["type"] == "tool_call" and part["name"]:
+                        call = Call("tool", part["name"], part["arguments"], "", item.number, item.address)
+                        yield call, str(part.get("id") or "")
+
+
+def _answered(records: Iterable[Record]) -> set[str]:
+    """Return the ids of the requests for tools whose results a model has read."""
+    return {
+        str(part.get("id") or "")
+        for record, _ in records
+        if isinstance(record, Interaction) and record.kind in ANSWERING
+        for message in input_messages(record.request)
+        for part in message["parts"]
+        if part["type"] == "tool_call_response"
+    }

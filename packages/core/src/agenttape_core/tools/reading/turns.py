@@ -1,0 +1,89 @@
+"""The turns of a conversation: what was asked, the calls that followed, and what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agenttape_core.schema import Interaction
+from agenttape_core.tools.reading.answer import ANSWERING, Answer
+from agenttape_core.tools.reading.messages import input_messages
+
+
+@dataclass(slots=True)
+class Turn:
+    """One turn: a prompt and what the run made of it.
+
+    Args:
+        prompt: What was asked: the last message of a user before the first answer; empty if there is none.
+        calls: The calls of the turn, in the order of the run.
+    """
+
+    prompt: str
+    calls: list[Interaction] = field(default_factory=list)
+
+    @property
+    def last(self) -> Interaction | None:
+        """The call of a model that gave the answer: the last one that no other call made."""
+        return next((item for item in reversed(self.calls) if is_answer_of_run(item)), None)
+
+    @property
+    def answer(self) -> str:
+        """The text of the answer; empty if there is none."""
+        return Answer(self.last.outcome).text if self.last is not None else ""
+
+
+def is_answer_of_run(item: Interaction) -> bool:
+    """Return True for a call of a model that no other call made: its answer is one to the run."""
+    return item.kind in ANSWERING and item.parent is None
+
+
+def turns_of(interactions: Iterable[Interaction]) -> list[Turn]:
+    """Return the turns of a run.
+
+    A turn begins with each outermost run (`agent`, `agent#2`, …). Calls of models that stand in no run, as those of a
+    loop of one's own, belong to one turn for as long as they go on from the same message of a user.
+
+    Args:
+        interactions: The calls, in the order of the run.
+    """
+    turns: list[Turn] = []
+    inside = ""
+    waiting: list[Interaction] = []
+    for item in interactions:
+        outermost = item.address.partition("/")[0]
+        if not is_answer_of_run(item):
+            (turns[-1].calls if turns and outermost == inside else waiting).append(item)
+            continue
+        messages = input_messages(item.request)
+        asked = _last_of_user(messages)
+        goes_on = bool(turns) and (outermost == inside or _continues(messages, asked, turns[-1].prompt))
+        if not goes_on:
+            turns.append(Turn(text_of(messages[asked]) if asked is not None else ""))
+        turns[-1].calls += [*waiting, item]
+        waiting.clear()
+        inside = outermost
+    if waiting:
+        (turns[-1] if turns else _added(turns)).calls.extend(waiting)
+    return turns
+
+
+def text_of(message: dict[str, Any]) -> str:
+    """Return the text of a message, as `message_of` returns it."""
+    texts = [part.get("content") for part in message["parts"] if part["type"] == "text"]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _added(turns: list[Turn]) -> Turn:
+    turns.append(Turn(""))
+    return turns[-1]
+
+
+def _last_of_user(messages: list[dict[str, Any]]) -> int | None:
+    return next((at for at in reversed(range(len(messages))) if messages[at]["role"] == "user"), None)
+
+
+def _continues(messages: list[dict[str, Any]], asked: int | None, prompt: str) -> bool:
+    """Return True if a request goes on from a message of a user that was answered before."""
+    return asked is not None and asked < len(messages) - 1 and text_of(messages[asked]) == prompt

@@ -1,0 +1,156 @@
+"""Findings: what reports are made of. They know neither sessions nor cassettes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agenttape_core.matching import Difference
+
+Level = Literal["error", "warning"]
+"""`error` fails a gate; `warning` is only told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in a run that a check does not allow.
+
+    Texts that may quote a run stand apart from the message, so that a report can leave them out.
+
+    Args:
+        message: What is wrong, in names and numbers.
+        expected: What the check expects.
+        found: What the run has instead.
+        differences: The places where they differ, with texts cut down to the words that differ: `recorded` is what
+            is expected, `asked` what was found.
+        level: Whether it fails a gate.
+        rule: The word of the check.
+        path: The file of the run; empty if it has none.
+        line: The line in the file, 1-based, of the record that it is about.
+        interaction: The number of that interaction.
+        address: Its address.
+    """
+
+    message: str
+    expected: str = ""
+    found: str = ""
+    differences: tuple[Difference, ...] = ()
+    level: Level = "error"
+    rule: str = ""
+    path: str = ""
+    line: int | None = None
+    interaction: int | None = None
+    address: str = ""
+
+    @property
+    def place(self) -> str:
+        """The file and the line, as editors open them."""
+        return f"{self.path}:{self.line}" if self.line is not None else self.path
+
+    def lines(self) -> Iterator[str]:
+        """Yield the finding as text: where, what is wrong, what was expected against what was found."""
+        where = f"{self.place}: " if self.path else ""
+        number = f" (interaction {self.interaction} at {self.address})" if self.interaction is not None else ""
+        yield f"{where}{self.rule}: {self.message}{number}"
+        if self.expected:
+            yield f"  expected  {self.expected}"
+        if self.found:
+            yield f"  found     {self.found}"
+        for each in self.differences:
+            place = f"{each.path}: " if each.path else ""
+            yield f"  {place}expected  {each.recorded}"
+            yield f"  {' ' * len(place)}found     {each.asked}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "rule": self.rule,
+            "level": self.level,
+            "message": self.message,
+            "expected": self.expected,
+            "found": self.found,
+            "differences": [
+                {"path": each.path, "expected": each.recorded, "found": each.asked} for each in self.differences
+            ],
+            "path": self.path,
+            "line": self.line,
+            "interaction": self.interaction,
+            "address": self.address,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One check over one run.
+
+    Args:
+        rule: The word of the check.
+        text: The check in words.
+        findings: What it found; none if the run passes.
+        scores: The scores that an evaluator gave, by their names.
+    """
+
+    rule: str
+    text: str
+    findings: tuple[Finding, ...] = ()
+    scores: tuple[tuple[str, float | bool], ...] = ()
+
+    @property
+    def has_failed(self) -> bool:
+        """True if a finding fails a gate."""
+        return any(each.level == "error" for each in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One run, and what checks say about it.
+
+    Args:
+        name: Its name.
+        path: Its file; empty if it has none.
+        prompt: What it was asked.
+        judged: The checks.
+    """
+
+    name: str
+    path: str
+    prompt: str
+    judged: tuple[Judged, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings."""
+        return tuple(finding for each in self.judged for finding in each.findings)
+
+    @property
+    def has_failed(self) -> bool:
+        """True if a check failed."""
+        return any(each.has_failed for each in self.judged)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "run": self.name,
+            "path": self.path,
+            "prompt": self.prompt,
+            "passed": not self.has_failed,
+            "checks": [
+                {
+                    "rule": each.rule,
+                    "check": each.text,
+                    "passed": not each.has_failed,
+                    **({"scores": dict(each.scores)} if each.scores else {}),
+                    "findings": [finding.to_dict() for finding in each.findings],
+                }
+                for each in self.judged
+            ],
+        }
+
+
+def failed(checked: Iterable[Checked]) -> list[Checked]:
+    """Return the runs that failed."""
+    return [each for each in checked if each.has_failed]
