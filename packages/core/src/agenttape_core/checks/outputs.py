@@ -53,7 +53,7 @@ def output(
 
 
 _Expectation = tuple[str, Callable[[Run, Call | None], Iterator[Finding]]]
-"""What is expected, in words, and what finds that it is not so."""
+"""An expectation in words, and the function that finds where it is not met."""
 
 
 def _equals(text: Any) -> _Expectation:
