@@ -35,6 +35,7 @@ VERBS = (
     "replay",
     "report",
     "scan",
+    "serve",
     "show",
     "stale",
     "stats",

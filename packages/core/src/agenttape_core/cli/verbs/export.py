@@ -17,6 +17,7 @@ from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteWriteError, counted
 from agenttape_core.storage import is_cassette
 from agenttape_core.tools.export import Collector, otlp_lines, rows_of, spans_of
+from agenttape_core.tools.oracle import entries_of, lines_of
 
 
 @verb("agenttape export cassettes --format otel --endpoint http://localhost:4318")
@@ -24,10 +25,10 @@ from agenttape_core.tools.export import Collector, otlp_lines, rows_of, spans_of
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["json", "jsonl", "otel"]),
+    type=click.Choice(["json", "jsonl", "otel", "oracle"]),
     default="json",
     show_default=True,
-    help="json: one document. jsonl: a line for each record. otel: OpenTelemetry spans.",
+    help="json: one document. jsonl: a line for each record. otel: OpenTelemetry spans. oracle: the answers of tools.",
 )
 @click.option("-o", "--output", default=STDIN, metavar="FILE", help="Write to a file; by default to standard output.")
 @click.option(
@@ -39,22 +40,25 @@ from agenttape_core.tools.export import Collector, otlp_lines, rows_of, spans_of
 def export(
     paths: tuple[str, ...], *, form: str, output: str, endpoint: str | None, content: bool, as_json: bool
 ) -> None:
-    """Export cassettes for other tools, as JSON or as OpenTelemetry spans.
+    """Export cassettes for other tools, as JSON, as OpenTelemetry spans or as a tool oracle.
 
     JSON holds all that is recorded, redacted as in the cassette. Spans hold no content unless you add --content.
-    Nothing is sent anywhere without --endpoint.
+    Nothing is sent anywhere without --endpoint. An oracle is an array of the answers of tools by the hash of their
+    arguments, for agents in any language; agenttape serve answers them over HTTP.
     """
     if form != "otel" and (endpoint is not None or content):
         raise click.UsageError("--endpoint and --content are for --format otel")
     if endpoint is not None and output != STDIN:
         raise click.UsageError("--endpoint and --output cannot be combined")
     found = found_in(paths)
+    if form == "oracle" and len(found) > 1:
+        raise click.UsageError(f"an oracle is of one run: name one of these {len(found)} cassettes")
     if endpoint is not None:
         _report(as_json=as_json, **_sent(found, endpoint, content=content))
         return
     count = _write(output, _text(found, form, content=content))
     if output != STDIN:
-        counts = {} if form == "json" else {"lines": count}
+        counts = {"json": {}, "oracle": {"answers": max(count - 2, 0)}}.get(form, {"lines": count})
         _report(as_json=as_json, to=output, cassettes=len(found), **counts)
 
 
@@ -77,6 +81,9 @@ def _text(found: Sequence[Found], form: str, *, content: bool) -> Iterator[str]:
             {"cassette": each.shown, "records": list(rows_of(each.open()))} for each in progress(found, "reading")
         ]
         yield json.dumps({"cassettes": cassettes}, indent=2)
+        return
+    if form == "oracle":
+        yield from lines_of(entries_of(found[0].open()))
         return
     for each in progress(found, "reading"):
         if form == "otel":

@@ -1,0 +1,124 @@
+"""A tool oracle over HTTP, on this machine alone.
+
+`POST /tool` with `{"tool_name": ..., "args": ...}`, and `occurrence` where the caller counts, answers 200 with an entry
+as in an oracle file, or 404 with what is nearest. `GET /drift` counts what was answered, and lists what was not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, Self, cast
+
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.tools.oracle.lookup import ToolOracle, Unknown
+
+HOST = "127.0.0.1"
+_MAX_BYTES = 16 * 1024 * 1024
+_SECONDS = 30
+"""Seconds that a client has to send its request."""
+
+
+class OracleServer(ThreadingHTTPServer):
+    """Serves an oracle on the loopback interface.
+
+    As a context manager it answers in a thread of its own until the end of the block.
+
+    Args:
+        oracle: The oracle.
+        port: The port; 0 for any that is free.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, oracle: ToolOracle, port: int = 0) -> None:
+        self.oracle = oracle
+        try:
+            super().__init__((HOST, port), _Handler)
+        except OSError as error:
+            raise ConfigurationError(
+                f"port {port} cannot be used: {error.strerror or error}\n  name another one with --port, or 0 for any"
+            ) from None
+        self._thread = Thread(target=self.serve_forever, args=(0.05,), name="agenttape-oracle", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://{HOST}:{self.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _SECONDS
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if self.path.rstrip("/") == "/drift":
+            drift = [unknown.plain() for unknown in self._oracle.drift]
+            self._answer(HTTPStatus.OK, {"answered": self._oracle.answered, "drift": drift})
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND, f"{self.path} is nothing; ask POST /tool, or GET /drift")
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > _MAX_BYTES:
+            self.close_connection = True
+            self._refuse(HTTPStatus.BAD_REQUEST, f"expected a Content-Length of at most {_MAX_BYTES} bytes")
+            return
+        body = self.rfile.read(int(length))
+        if self.path.rstrip("/") != "/tool":
+            self._refuse(HTTPStatus.NOT_FOUND, f"{self.path} is nothing; ask POST /tool")
+            return
+        try:
+            asked = _asked(body)
+            found = self._oracle.look_up(**asked)
+        except (ValueError, RecursionError, ConfigurationError) as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+            return
+        if isinstance(found, Unknown):
+            self._answer(HTTPStatus.NOT_FOUND, {"error": str(found), **found.plain()})
+        else:
+            self._answer(HTTPStatus.OK, found.plain())
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name for it
+        """Print nothing: standard error is the verb's."""
+
+    @property
+    def _oracle(self) -> ToolOracle:
+        return cast("OracleServer", self.server).oracle
+
+    def _refuse(self, status: HTTPStatus, problem: str) -> None:
+        self._answer(status, {"error": problem})
+
+    def _answer(self, status: HTTPStatus, plain: Mapping[str, Any]) -> None:
+        body = json.dumps(plain).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _asked(body: bytes) -> dict[str, Any]:
+    """Return the arguments of `look_up` in the body of a request.
+
+    Raises:
+        ValueError: If it is not what the module docstring says.
+    """
+    asked = json.loads(body)
+    if not isinstance(asked, dict) or not isinstance(asked.get("tool_name"), str) or "args" not in asked:
+        raise ValueError('expected {"tool_name": "...", "args": {...}}')
+    occurrence = asked.get("occurrence")
+    if occurrence is not None and (type(occurrence) is not int or occurrence < 1):
+        raise ValueError(f"expected an occurrence of 1 or more, found {occurrence!r}")
+    return {"tool_name": asked["tool_name"], "args": asked["args"], "occurrence": occurrence}
