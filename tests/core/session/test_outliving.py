@@ -14,7 +14,7 @@ import pytest
 from agenttape_core import AgentTapeHalt, CassetteMissError, NetworkBlockedError, OutlivedReplayWarning, use_cassette
 from agenttape_core.guard import process
 
-from .world import World, record
+from .world import World, astream, record
 
 Program = Callable[[Callable[[], Any]], Callable[[], Any]]
 """Starts what it is given, and returns how to let it go on and to wait for it."""
@@ -261,3 +261,27 @@ def test_nothing_stays_when_nothing_outlives(world: World) -> None:
         with use_cassette("alone"):
             pool.submit(world.tool, "a", tool="a").result()
     assert not [opened for opened in process._guards.all if "alone" in opened.guard.name]
+
+
+@pytest.mark.parametrize("is_left_in_a_thread", [False, True])
+def test_a_stream_that_is_read_on_after_its_replay(world: World, *, is_left_in_a_thread: bool) -> None:
+    """Its rest comes from the recording, at once, and nobody waits for a turn that nothing gives any more."""
+
+    async def read(mode: str) -> list[str]:
+        block = use_cassette("c", mode=mode)
+        block.__enter__()
+        chunks = astream("model", lambda: world.apieces("model", "abc"))
+        if mode == "all":
+            got = [chunk async for chunk in chunks]
+            block.__exit__(None, None, None)
+            return got
+        got = [await anext(chunks)]
+        if is_left_in_a_thread:
+            await asyncio.to_thread(block.__exit__, None, None, None)
+        else:
+            block.__exit__(None, None, None)
+        return got + [chunk async for chunk in chunks]
+
+    recorded = asyncio.run(read("all"))
+    assert asyncio.run(asyncio.wait_for(read("none"), 30)) == recorded
+    assert world.reached == ["model"]

@@ -6,12 +6,13 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agenttape_core import CassetteFormatError, boundary, open_cassette, use_cassette
+from agenttape_core import CassetteFormatError, CassetteMissError, boundary, open_cassette, use_cassette
 from agenttape_core.integration import Boundary, aintercept, current_session, executing
 from agenttape_core.schema import Delivery, Scheduled, of_ends, written
 from agenttape_core.schema.schedule import parsed
@@ -409,6 +410,54 @@ def test_a_program_that_polls_is_answered(tmp_path: Path) -> None:
     service.gone = True
     with use_cassette(tmp_path / "c.yaml"):
         assert asyncio.run(program(service)) == recorded
+
+
+def test_a_loop_that_is_never_idle_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others do in the loop without end, outside of the session, holds no answer up."""
+    from agenttape_core.session.order import line
+
+    monkeypatch.setattr(line, "_MOST_CALLBACKS", 50)
+
+    async def program(service: Service) -> str:
+        async def spin() -> None:
+            while True:  # noqa: ASYNC110 - nothing is waited for
+                await asyncio.sleep(0)
+
+        spinning = asyncio.create_task(spin())
+        with use_cassette(tmp_path / "c.yaml", mode="none" if service.gone else "once"):
+            answer = await asyncio.wait_for(service.ask("a"), 30)
+        spinning.cancel()
+        return answer
+
+    service = Service(5)
+    recorded = asyncio.run(program(service))
+    service.gone = True
+    assert asyncio.run(program(service)) == recorded
+
+
+def test_a_loop_that_is_never_idle_cancels_or_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that was cancelled is a miss where the program makes steps for long, and does not cancel it."""
+    from agenttape_core.session.order import cancellation
+
+    monkeypatch.setattr(cancellation, "_RESTLESS", 0.01)
+
+    @boundary
+    async def ask() -> None:
+        await asyncio.sleep(60)
+
+    async def program(*, cancels: bool) -> None:
+        task = asyncio.ensure_future(ask())
+        while not task.done():
+            await asyncio.sleep(0)
+            if cancels:
+                task.cancel()
+        with suppress(asyncio.CancelledError):
+            task.result()
+
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        asyncio.run(program(cancels=True))
+    with pytest.raises(CassetteMissError, match="was cancelled by the program"), use_cassette(tmp_path / "c.yaml"):
+        asyncio.run(asyncio.wait_for(program(cancels=False), 30))
 
 
 def test_a_session_may_begin_and_end_in_a_running_loop(tmp_path: Path) -> None:

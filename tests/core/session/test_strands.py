@@ -497,14 +497,18 @@ def test_what_computes_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None
 
     def program(world: Slow, *, is_slow: bool) -> list[str]:
         out: list[str] = []
+        computes = threading.Event()
 
         def compute(name: str) -> None:
             world.ask(name)
-            while is_slow and not out:
+            computes.set()
+            until = time.monotonic() + 30
+            while is_slow and not out and time.monotonic() < until:
                 pass
             out.append(name)
 
         def other() -> None:
+            computes.wait(30)
             out.append(world.ask("other"))
             out.append(world.ask("more"))
 
@@ -621,7 +625,8 @@ def test_a_thread_that_spins_until_another_one_has_come_is_not_waited_for(monkey
 
         thread = threading.Thread(target=other)
         thread.start()
-        while spins and not out:
+        until = time.monotonic() + 30
+        while spins and not out and time.monotonic() < until:
             pass
         last = world.ask("last")
         may_go_on.set()
@@ -647,8 +652,10 @@ def test_a_signal_handler_may_make_a_call_while_its_thread_waits_for_the_turn() 
 
     def other() -> None:
         world.ask("other")
-        signal.raise_signal(signal.SIGUSR1)
-        while not out:
+        # To the main thread: it may be inside of `join` by now, where nothing else would wake it.
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        until = time.monotonic() + 30
+        while not out and time.monotonic() < until:
             pass
 
     before = signal.signal(signal.SIGUSR1, handle)

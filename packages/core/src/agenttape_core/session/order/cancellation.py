@@ -21,6 +21,8 @@ from agenttape_core.session.order.handles import ACTIVE, Looking, timers_of_ours
 
 _GRACE = 1.0
 """Seconds for which a call waits to be cancelled beyond those of the recording: a slower machine."""
+_RESTLESS = 10.0
+"""The same in a loop that calls callbacks all the time, which may yet cancel it."""
 _QUIET = 0.02
 """Seconds for which a loop has nothing to do before its clock passes to the next timer, where other threads live."""
 _BUSY = 0.5
@@ -199,6 +201,7 @@ class LoopClock(Looking):
         # No public name tells whether anything is ready.
         if self._loop._ready or any(line.is_conducting for line in ACTIVE.get(self._loop, ())):  # noqa: SLF001
             self._active_at = self._quiet_since = now
+            self._gives_up(at_once=False, grace=_RESTLESS)
         elif not is_alone and now - self._active_at < _BUSY and self._is_busy():
             self._quiet_since = now
             pause = _POLL
@@ -231,13 +234,13 @@ class LoopClock(Looking):
         """Pass to a moment, if it has not come yet."""
         self._ahead += max(0.0, moment - self())
 
-    def _gives_up(self, *, at_once: bool) -> bool:
+    def _gives_up(self, *, at_once: bool, grace: float = _GRACE) -> bool:
         """End the waits that last too long; true if there are others.
 
         What compares another clock with its deadline goes on after a timer only when it has really waited.
         """
         for waiter in self._waiters:
-            if waiter.given_up is not None and (at_once or monotonic() - waiter.since > waiter.patience.took + _GRACE):
+            if waiter.given_up is not None and (at_once or monotonic() - waiter.since > waiter.patience.took + grace):
                 _resolve(waiter.given_up)
         return not all(waiter.is_done for waiter in self._waiters)
 

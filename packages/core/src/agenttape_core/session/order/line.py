@@ -34,6 +34,8 @@ _GRACE = 1.0
 _real_post = asyncio.BaseEventLoop.call_soon_threadsafe
 _MOST_STEPS = 100_000
 """Steps after which a program counts as idle that makes steps for as long as an answer does not come."""
+_MOST_CALLBACKS = 300_000
+"""Callbacks, of whomever, after which a loop counts as idle that calls some for as long."""
 _ROUNDS = 40
 """Rounds after which a loop counts as idle that does not tell."""
 _NOWHERE = Context()
@@ -64,10 +66,13 @@ class Line:
         self._follows = runs_handles(loop)
         self._is_running = False
         self._pending = 0
+        self._is_closed = False
         self._is_open = False
         """True while something is awaited from outside: see `_close_if_over`."""
         self._has_calls = False
         self._steps = 0
+        self._came_at = 0
+        """The number of callbacks that the loop had called when something was last awaited, or delivered."""
         self._delivered = 0
         """The deliveries of timers and threads since something was awaited from outside."""
         self._looked_at = _NOTHING
@@ -171,10 +176,9 @@ class Line:
         log, self._log = self._log, None
         if log is not None:
             self.schedule.keep(log.close(self._began_with))
-        if self._waiting or self._held or self._stash:
-            call_in(self.loop, self._end)
-        elif self._is_open:
-            self._leave()
+        self._is_closed = True
+        if self._waiting or self._held or self._stash or self._is_open:
+            call_in(self.loop, self._end)  # in its thread, where nobody begins to wait meanwhile
 
     def _end(self) -> None:
         self._leave()
@@ -319,8 +323,11 @@ class Line:
         return self._script is not None and self._script.knows_end_of(call.address)
 
     async def comes(self, call: Logged, sender: Sender) -> None:
-        """Wait for the turn of a call."""
+        """Wait for the turn of a call; once the line is closed there are none, as for a stream that outlives it."""
+        if self._is_closed:
+            return
         wait = Wait(call, sender, self.loop.create_future())
+        self._came_at = self.serial
         self._waiting.add(wait)
         if not self._is_running:
             self._look_soon()
@@ -361,13 +368,17 @@ class Line:
             is_due = following.after is not None and self._steps >= following.after
             if is_due and following.after != self._steps:
                 self.schedule.note("the program made other steps between two answers than in the recording")
-            idle = idle or self._steps > _MOST_STEPS
+            idle = idle or self._spins()
             if not is_due and not (idle and (self._waiting or self._held)):
                 break
             if self._goes_on_with(following, is_due=is_due) or not (idle or self._stalled):
                 return
             self.schedule.note("something was not awaited that was awaited in the recording")
             self._pass_over()
+
+    def _spins(self) -> bool:
+        """Return True if the loop will hardly become idle: the program makes steps without end, or something else."""
+        return self._steps > _MOST_STEPS or self.serial - self._came_at > _MOST_CALLBACKS
 
     def _goes_on_with(self, following: Delivery, *, is_due: bool) -> bool:
         """Return True if what is next has been delivered, or can still come."""
@@ -394,7 +405,7 @@ class Line:
     def _advance_without(self, *, is_idle: bool) -> None:
         """Deliver what has waited longest, where no order was recorded, or all of it has been kept."""
         if self._waiting:
-            if is_idle or self._steps > _MOST_STEPS:
+            if is_idle or self._spins():
                 self._release(self._waiting.first())
             return
         for handle in self._held.take_all():
@@ -478,4 +489,5 @@ class Line:
         """Let a call go on, next of all that are ready."""
         self._waiting.discard(wait)
         self._steps = 0
+        self._came_at = self.serial
         wait.release()

@@ -36,6 +36,8 @@ _GRACE = 0.5
 """Seconds for which a replay waits for a strand that does not go on."""
 _ENDLESS = 3.0
 """Seconds of processor time after which code that goes on, while all others wait for it, counts as spinning."""
+_LONGEST = 30.0
+"""Seconds of any kind for which a replay waits for code that goes on, but hardly computes, as it polls."""
 
 
 class Strands(Turns):
@@ -286,7 +288,7 @@ class Strands(Turns):
             if strand.state != WAITING and not imposed.cannot_begin(strand) and imposed.script.knows(strand.label)
         )
         limit = _SETTLED if all(strand.state == BLOCKING for strand in others) else _GRACE
-        is_endless = process_time() - self._spent_since > _ENDLESS
+        is_endless = process_time() - self._spent_since > _ENDLESS or now - self._granted > _LONGEST
         if self._progress.is_made(strand for strand in others if strand.thread) and not is_endless:
             self._since = now
         if now - self._since <= limit:
