@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttape_core import CassetteFormatError
+from agenttape_core.integration.importing import NotImportableError
 from agenttape_langchain.importers import (
     anthropic_messages,
     import_agenttape01,
@@ -21,7 +22,7 @@ from agenttape_langchain.importers import (
     openai_completions,
     openai_responses,
 )
-from agenttape_langchain.importers.requests import History, ModelCall, NotImportableError
+from agenttape_langchain.importers.requests import History, ModelCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -113,6 +113,31 @@ def static(cls: type, name: str) -> Any:
     return inspect.getattr_static(cls, name, None)
 
 
+def undecorated(llm: Any, name: str) -> Callable[..., Any]:
+    """Return a method of an LLM without the framework's decorators: calls of it begin no spans and fire no events."""
+    found: list[Any] = []
+
+    def keep(function: Any) -> Any:
+        found.append(function)
+        return function
+
+    within_decorators(static(type(llm), name), keep)
+    method: Callable[..., Any] = types.MethodType(found[0], llm)
+    return method
+
+
+def answered_by(cls: Any, settings: dict[str, Any], http_client: Any) -> Any:
+    """Return a provider's model that sends with the given HTTP client.
+
+    OpenAI's classes take one. `Anthropic` does not: it makes its SDK's client when it is constructed, as `_client`.
+    """
+    if "http_client" in inspect.signature(cls.__init__).parameters:
+        return cls(**settings, http_client=http_client)
+    model = cls(**settings)
+    model._client = model._client.with_options(http_client=http_client)
+    return model
+
+
 # -- tools ------------------------------------------------------------------------------------------------------------
 
 

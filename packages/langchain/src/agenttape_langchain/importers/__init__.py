@@ -1,8 +1,7 @@
 """Importers: they make cassettes of the recordings of other tools, and grade each interaction by its fidelity."""
 
 from agenttape_core.integration.importing import Graded, ImportReport
-from agenttape_langchain.importers.agenttape01 import import_agenttape01
 from agenttape_langchain.importers.langsmith import import_langsmith
-from agenttape_langchain.importers.vcr import import_vcr
+from agenttape_langchain.importers.traffic import import_agenttape01, import_vcr
 
 __all__ = ["Graded", "ImportReport", "import_agenttape01", "import_langsmith", "import_vcr"]

@@ -12,13 +12,13 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from agenttape_core import UnrecordableValueError
 from agenttape_core.integration import ExecutedCrossing, value_codec
+from agenttape_core.integration.importing import Exchange, NotImportableError, Options, provider_class
 from agenttape_langchain._compat import invocation_params
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.codec import join_chunks
-from agenttape_langchain.importers.clients import as_constructed, model_on_wire, provider_class
-from agenttape_langchain.importers.http_exchanges import Exchange
-from agenttape_langchain.importers.requests import ModelCall, NotImportableError
-from agenttape_langchain.importers.services import Options, Service
+from agenttape_langchain.importers.clients import as_constructed, model_on_wire
+from agenttape_langchain.importers.requests import ModelCall
+from agenttape_langchain.importers.services import Service
 
 _BLOCKS = "v1"
 """The `output_version` for which the framework turns the content of messages into blocks."""

@@ -11,7 +11,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from agenttape_langchain.importers.requests import History, ModelCall, NotImportableError, expect, items, tool_names
+from agenttape_core.integration.importing import NotImportableError, expect, items
+from agenttape_langchain.importers.requests import History, ModelCall, tool_names
 
 _OF_THE_MODEL = ("model", "max_tokens", "temperature", "top_k", "top_p", "thinking", "stop_sequences")
 """Fields that a program sets when it constructs its model; the others go with the call."""

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from agenttape_core import UnrecordableValueError
-from agenttape_core.integration.importing import CallFacts, Importing
+from agenttape_core.integration.importing import CallFacts, Exchange, Importing, NotImportableError, Options
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.importers.answers import Answer, answer_of
-from agenttape_langchain.importers.http_exchanges import Exchange
-from agenttape_langchain.importers.requests import History, ModelCall, NotImportableError
-from agenttape_langchain.importers.services import Options, Service
+from agenttape_langchain.importers.requests import History, ModelCall
+from agenttape_langchain.importers.services import Service, service_of
 from agenttape_langchain.requests import chat_body
 
-_RESULTS = (b'"tool_call_id"', b'"tool_use_id"', b'_call_output"')
 
-
-def import_chat(importing: Importing, exchange: Exchange, service: Service, options: Options, history: History) -> str:
+def import_chat(importing: Importing, exchange: Exchange, options: Options, history: History) -> str:
     """Record an exchange with a chat model.
 
     Args:
         importing: The cassette.
         exchange: The recording.
-        service: The service that it is of.
         options: The user's knowledge of the program.
         history: The answers before it; this one is added.
 
@@ -33,6 +27,7 @@ def import_chat(importing: Importing, exchange: Exchange, service: Service, opti
     Raises:
         NotImportableError: If no interaction can be made of it.
     """
+    service = service_of(exchange)
     try:
         call, answer = _call_and_answer(exchange, service, options, history)
         body = chat_body(as_provider_sees(call.messages, traced=False), answer.params)
@@ -70,8 +65,3 @@ def _call_and_answer(
         assert failure is not None
         raise failure
     return lossy
-
-
-def sends_results(exchanges: Sequence[Exchange]) -> bool:
-    """Return whether results of tools were sent: their names in LangChain, and whether they are errors, were not."""
-    return any(mark in exchange.request_body for exchange in exchanges for mark in _RESULTS)

@@ -2,81 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
-import json
-import sys
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
-from agenttape_core.integration.cassettes import differences
-from agenttape_core.integration.stand_ins import StandIn
+from agenttape_core.integration.importing import Exchange, Wire, apart_class, wire_of
 from agenttape_langchain._compat import answered_by
-from agenttape_langchain.importers.http_exchanges import Exchange, response_headers
-from agenttape_langchain.importers.requests import NotImportableError
-
-_CLIENTS = ("httpx2", "httpx")
-_RENAMED = {"max_tokens": "max_completion_tokens"}
-_TEXTS = frozenset({"arguments"})
-"""Fields that hold JSON as text; its spacing is of no account."""
-_WHOLE = "the whole body"
-
-
-@dataclass(slots=True)
-class Wire:
-    """A client that gets a recorded response, and the requests that it sent.
-
-    Args:
-        http_client: The client, to be given to an SDK.
-        sent: The bodies of its requests.
-    """
-
-    http_client: Any = None
-    sent: list[bytes] = field(default_factory=list)
-
-    def difference(
-        self, recorded: Mapping[str, Any], *, renamed: bool = False, apart_from: Collection[str] = ()
-    ) -> str:
-        """Return the first place where the request that was sent differs from the recorded one; empty if none does.
-
-        `null`, an empty text and an empty list mean the same to a service as an absent field.
-
-        Args:
-            recorded: The body of the recorded request.
-            renamed: Whether `max_tokens` is the older name of `max_completion_tokens`.
-            apart_from: Fields of the body that are not compared.
-        """
-        try:
-            mine = json.loads(self.sent[0])
-        except (ValueError, IndexError):
-            return _WHOLE
-        if not isinstance(mine, dict):
-            return _WHOLE
-        theirs = dict(recorded)
-        if renamed:
-            mine, theirs = _with_new_names(mine), _with_new_names(theirs)
-        if not mine.get("stream") and not theirs.get("stream"):  # `false` in one, absent in the other
-            apart_from = {*apart_from, "stream"}
-        both = [{key: value for key, value in body.items() if key not in apart_from} for body in (theirs, mine)]
-        found = next(differences(*map(_comparable, both)), None)
-        return found.path if found is not None else ""
-
-
-def provider_class(package: str, name: str) -> Any:
-    """Return a class of a provider's package.
-
-    Raises:
-        NotImportableError: If the package is not installed, or does not have the class.
-    """
-    try:
-        return getattr(importlib.import_module(package), name)
-    except (ImportError, AttributeError):
-        distribution = package.replace("_", "-")
-        raise NotImportableError(
-            f"{name} of {distribution}, which reads its answer, is not installed here\n"
-            f"        pip install {distribution}, and import it again"
-        ) from None
 
 
 def model_on_wire(
@@ -91,57 +21,11 @@ def model_on_wire(
         settings: Arguments of the class.
         options: Further arguments, given by the user.
     """
-    wire = _wire(sdk, exchange)
-    return answered_by(_apart(cls), {**settings, **options, "max_retries": 0}, wire.http_client), wire
-
-
-@functools.cache
-def _apart(cls: Any) -> Any:
-    """Return a subclass whose objects take no part in a session: an import may run while one is open."""
-    return type(cls.__name__, (StandIn, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+    wire = wire_of(sdk, exchange)
+    return answered_by(apart_class(cls), {**settings, **options, "max_retries": 0}, wire.http_client), wire
 
 
 def as_constructed(model: Any, options: Mapping[str, Any]) -> Any:
     """Return the model as a program has it: with the retries of the options, or those of the class."""
     retries = options.get("max_retries", type(model).model_fields["max_retries"].default)
     return model.model_copy(update={"max_retries": retries})
-
-
-def _wire(sdk: str, exchange: Exchange) -> Wire:
-    library = _http_library(importlib.import_module(sdk))
-    wire = Wire()
-
-    def respond(request: Any) -> Any:
-        wire.sent.append(request.read())
-        pairs = response_headers(exchange.headers, exchange.body)
-        headers = [(name.encode("utf-8", "replace"), value.encode("utf-8", "replace")) for name, value in pairs]
-        return library.Response(exchange.status, headers=headers, content=exchange.body)
-
-    wire.http_client = library.Client(transport=library.MockTransport(respond))
-    return wire
-
-
-def _http_library(sdk: Any) -> Any:
-    """Return the HTTP library below the default client of an SDK: OpenAI's has moved from httpx to httpx2."""
-    roots = (cls.__module__.partition(".")[0] for cls in sdk.DefaultHttpxClient.__mro__)
-    return sys.modules[next(root for root in roots if root in _CLIENTS)]
-
-
-def _with_new_names(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {_RENAMED.get(key, key): value for key, value in body.items()}
-
-
-def _comparable(value: Any) -> Any:
-    if isinstance(value, dict):
-        pairs = ((key, _parsed(item) if key in _TEXTS else _comparable(item)) for key, item in value.items())
-        return {key: item for key, item in pairs if item not in (None, "", [])}
-    if isinstance(value, list):
-        return [_comparable(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _parsed(text: Any) -> Any:
-    try:
-        return json.loads(text) if isinstance(text, str) else text
-    except (ValueError, RecursionError):
-        return text

@@ -1,115 +1,17 @@
-"""Detection of the tool that wrote a file, by the outline of its content; no more is read than that takes."""
+"""The importers of this package, for the command `agenttape import`."""
 
-from __future__ import annotations
-
-import itertools
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
-
-import yaml
-
-from agenttape_core import CassetteError
-from agenttape_core.integration.importing import Importer
-from agenttape_langchain.importers.agenttape01 import import_agenttape01
-from agenttape_langchain.importers.foreign_files import parse_json, read_source
-from agenttape_langchain.importers.foreign_yaml import events_of
+from agenttape_core.integration.importing import (
+    Importer,
+    is_of_agenttape01,
+    is_of_langsmith,
+    is_of_vcrpy,
+    outline_of,
+)
 from agenttape_langchain.importers.langsmith import import_langsmith
-from agenttape_langchain.importers.vcr import import_vcr
+from agenttape_langchain.importers.traffic import import_agenttape01, import_vcr
 
-_MOST_EVENTS = 50_000
-"""The number of YAML events to read at most; the first interaction is enough to know the tool."""
-_LISTS = ("interactions", "runs")
+__all__ = ["agenttape01", "langsmith", "outline_of", "vcrpy"]
 
-
-class Outline(NamedTuple):
-    """The outline of a file of another tool.
-
-    Args:
-        top: The keys at its top.
-        item: The keys of the first of its interactions or runs.
-    """
-
-    top: frozenset[str]
-    item: frozenset[str]
-
-
-_UNKNOWN = Outline(frozenset(), frozenset())
-
-
-def outline_of(path: Path) -> Outline:
-    """Return the outline of a file; an empty one if it is neither JSON nor YAML, or cannot be read."""
-    try:
-        data = read_source(path)
-        if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-            return _of_plain(parse_json(path, data))
-        return _of_yaml(data.decode("utf-8-sig"))
-    except (CassetteError, UnicodeDecodeError, yaml.YAMLError):
-        return _UNKNOWN
-
-
-def _is_of_vcrpy(path: Path) -> bool:
-    top, item = outline_of(path)
-    return {"requests", "responses"} <= top or ({"request", "response"} <= item and "kind" not in item)
-
-
-def _is_of_langsmith(path: Path) -> bool:
-    top, item = outline_of(path)
-    return "run_type" in top | item
-
-
-def _is_of_agenttape01(path: Path) -> bool:
-    top, item = outline_of(path)
-    return "interactions" in top and "kind" in item and "request" in item
-
-
-vcrpy = Importer(_is_of_vcrpy, import_vcr)
-langsmith = Importer(_is_of_langsmith, import_langsmith)
-agenttape01 = Importer(_is_of_agenttape01, import_agenttape01)
-
-
-def _of_plain(value: Any) -> Outline:
-    items = value
-    if isinstance(value, dict):
-        items = next((value[key] for key in _LISTS if key in value), [])
-    first = items[0] if isinstance(items, list) and items else None
-    return Outline(_keys(value), _keys(first))
-
-
-def _keys(value: Any) -> frozenset[str]:
-    return frozenset(map(str, value)) if isinstance(value, dict) else frozenset()
-
-
-def _of_yaml(text: str) -> Outline:
-    """Follow the events of a parser to the end of the first interaction."""
-    top: set[str] = set()
-    item: set[str] = set()
-    for path in _key_paths(itertools.islice(events_of(text), _MOST_EVENTS)):
-        if len(path) == 1:
-            top.add(path[0])
-        elif path[0] in _LISTS and path[1] != "0":
-            break
-        elif path[0] in _LISTS and len(path) == 3:  # noqa: PLR2004 - the list, the first item, its key
-            item.add(path[2])
-    return Outline(frozenset(top), frozenset(item))
-
-
-def _key_paths(events: Iterator[Any]) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each key; the items of a list have their index as a key."""
-    path: list[str] = []
-    opened: list[tuple[bool, int]] = []
-    for event in events:
-        ends = isinstance(event, yaml.CollectionEndEvent)
-        if ends:
-            opened.pop()
-        elif not isinstance(event, yaml.NodeEvent):
-            continue
-        elif opened and not (opened[-1][0] and opened[-1][1] % 2):
-            is_mapping, count = opened[-1]
-            path[len(opened) - 1 :] = [str(getattr(event, "value", "")) if is_mapping else str(count)]
-            if is_mapping:
-                yield tuple(path)
-        if not ends and isinstance(event, yaml.CollectionStartEvent):
-            opened.append((isinstance(event, yaml.MappingStartEvent), 0))
-        elif opened:
-            opened[-1] = (opened[-1][0], opened[-1][1] + 1)
+vcrpy = Importer(is_of_vcrpy, import_vcr)
+langsmith = Importer(is_of_langsmith, import_langsmith)
+agenttape01 = Importer(is_of_agenttape01, import_agenttape01)

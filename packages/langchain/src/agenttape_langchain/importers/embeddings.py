@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from agenttape_core.integration import EMBEDDING_SETTINGS, model_of, settings_of
 from agenttape_core.integration.codecs import packed
-from agenttape_core.integration.importing import CallFacts, Importing
+from agenttape_core.integration.importing import (
+    CallFacts,
+    Exchange,
+    Importing,
+    NotImportableError,
+    Options,
+    embedded_texts,
+    provider_class,
+)
 from agenttape_langchain.embeddings import EMBEDDING
-from agenttape_langchain.importers.clients import model_on_wire, provider_class
-from agenttape_langchain.importers.http_exchanges import Exchange
-from agenttape_langchain.importers.requests import NotImportableError
-from agenttape_langchain.importers.services import Options, embedding_connection
+from agenttape_langchain.importers.clients import model_on_wire
+from agenttape_langchain.importers.services import embedding_connection
 from agenttape_langchain.requests import embedding_body
 
 _NAME = "OpenAIEmbeddings"
-_TOKENS = (
-    "its request holds tokens, and the text is not recorded\n"
-    "        pass detokenize=lambda model, tokens: tiktoken.encoding_for_model(model).decode(tokens)"
-)
 
 
 def import_embedding(importing: Importing, exchange: Exchange, options: Options) -> str:
@@ -41,7 +42,7 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
     request = exchange.json
     if request is None or not isinstance(request.get("model"), str):
         raise NotImportableError("the body of its request is no JSON object that names a model")
-    texts = _texts(request, options.detokenize)
+    texts = embedded_texts(request, options.detokenize)
     cls = provider_class("langchain_openai", _NAME)
     settings: dict[str, Any] = {
         **embedding_connection(exchange),
@@ -72,20 +73,3 @@ def _vectors(model: Any, texts: list[str]) -> tuple[list[Any], Exception | None]
         return model.embed_documents(texts), None
     except Exception as error:  # noqa: BLE001 - what a provider raises is the outcome
         return [], error
-
-
-def _texts(request: dict[str, Any], detokenize: Callable[[str, list[int]], str] | None) -> list[str]:
-    """Return the texts that were embedded."""
-    given = request.get("input")
-    if isinstance(given, str):
-        return [given]
-    if not isinstance(given, list) or not given:
-        raise NotImportableError("its request holds no text")
-    if all(isinstance(item, str) for item in given):
-        return given
-    tokens: Sequence[Any] = [given] if all(isinstance(item, int) for item in given) else given
-    if not all(isinstance(item, list) and all(type(token) is int for token in item) for item in tokens):
-        raise NotImportableError("its request holds neither texts nor tokens")
-    if detokenize is None:
-        raise NotImportableError(_TOKENS)
-    return [detokenize(str(request["model"]), item) for item in tokens]

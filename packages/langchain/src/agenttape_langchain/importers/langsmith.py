@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agenttape_core import Rule, UnrecordableValueError
-from agenttape_core.integration.importing import Graded, Importing, ImportReport
-from agenttape_langchain.importers.foreign_files import parse_json, read_source
+from agenttape_core.integration.importing import (
+    Graded,
+    Importing,
+    ImportReport,
+    NotImportableError,
+    parse_json,
+    read_source,
+)
 from agenttape_langchain.importers.langsmith_calls import import_run
 from agenttape_langchain.importers.langsmith_runs import ForeignRun, runs_of
-from agenttape_langchain.importers.requests import NotImportableError
 
 _KIND_OF = {"llm": "chat", "tool": "tool", "retriever": "retrieval", "embedding": "embeddings"}
 _NO_EMBEDDINGS = "LangSmith exports of embeddings have neither the class of the model nor the shape of the call"

@@ -10,20 +10,23 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Tool
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 
 from agenttape_core.integration import Boundary
-from agenttape_core.integration.importing import CallFacts, Importing
+from agenttape_core.integration.importing import (
+    CallFacts,
+    Importing,
+    NotImportableError,
+    error_named,
+    is_scalar,
+    literal_arguments,
+)
 from agenttape_langchain._compat import as_provider_sees
 from agenttape_langchain.chat_models import CHAT
 from agenttape_langchain.importers.foreign_objects import (
-    error_named,
     holds_unwritten,
     is_message,
-    is_scalar,
-    literal_arguments,
     read_document,
     read_message,
 )
 from agenttape_langchain.importers.langsmith_runs import ForeignRun
-from agenttape_langchain.importers.requests import NotImportableError
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
 from agenttape_langchain.tools import TOOL

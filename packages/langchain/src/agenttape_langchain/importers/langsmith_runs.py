@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.integration import ExecutedCrossing, Position
+from agenttape_core.integration.importing import expect_list, expect_mapping, malformed
 from agenttape_langchain.address import own_tags, placement
-from agenttape_langchain.importers.foreign_files import expect_list, expect_mapping, malformed
 
 
 @dataclass(slots=True)

@@ -11,13 +11,11 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from agenttape_core.integration.importing import NotImportableError, expect, items
 from agenttape_langchain.importers.requests import (
     History,
     ModelCall,
-    NotImportableError,
     calls_from_text,
-    expect,
-    items,
     response_format,
     tool_names,
 )

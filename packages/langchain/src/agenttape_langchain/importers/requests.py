@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
+
+from agenttape_core.integration.importing import EarlierAnswers
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,40 +30,12 @@ class ModelCall:
     streamed: bool = False
 
 
-class NotImportableError(Exception):
-    """A recording of which no interaction can be made.
-
-    Args:
-        reason: Why.
-    """
-
-
-class History:
-    """The answers that were imported so far: an agent sends them back, and means the same messages.
-
-    Over the wire a message loses what belongs to LangChain, such as the form of its content blocks; the answer itself
-    still has it.
-    """
-
-    def __init__(self) -> None:
-        self._answers: list[tuple[frozenset[str], str, AIMessage]] = []
+class History(EarlierAnswers[AIMessage]):
+    """The answers that were imported so far."""
 
     def add(self, message: AIMessage) -> None:
         """Add an answer."""
-        self._answers.append((frozenset(_ids_of(message)), message.text, message))
-
-    def find(self, ids: Iterable[str], text: str) -> AIMessage | None:
-        """Return the latest answer that a message on the wire equals.
-
-        Args:
-            ids: The ids of its tool calls and items.
-            text: Its text.
-        """
-        wanted = frozenset(ids)
-        for known, known_text, message in reversed(self._answers):
-            if wanted & known or (not wanted and not message.tool_calls and text and known_text == text):
-                return message
-        return None
+        self.note(message, _ids_of(message), message.text, has_calls=bool(message.tool_calls))
 
 
 def _ids_of(message: AIMessage) -> Iterable[str]:
@@ -94,28 +68,6 @@ def calls_from_text(calls: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
         else:
             bad.append(invalid_tool_call(name=name, args=text, id=call_id, error=None))
     return {"tool_calls": good, "invalid_tool_calls": bad}
-
-
-def expect(value: Any, where: str, *classes: type) -> Any:
-    """Return a part of a request.
-
-    Raises:
-        NotImportableError: If it is of none of the classes.
-    """
-    if not isinstance(value, classes):
-        wanted, found = " or ".join(cls.__name__ for cls in classes), type(value).__name__
-        raise NotImportableError(f"its request is malformed: expected {wanted} at {where}, found {found}")
-    return value
-
-
-def items(request: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return a list of objects in a request.
-
-    Raises:
-        NotImportableError: If it is none.
-    """
-    found = expect(request.get(key), f"`{key}`", list)
-    return [expect(item, f"an item of `{key}`", dict) for item in found]
 
 
 def response_format(plain: Any, schemas: Sequence[type]) -> Any:

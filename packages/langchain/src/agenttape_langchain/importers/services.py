@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from agenttape_core.integration.importing import Exchange
 from agenttape_langchain.importers import anthropic_messages, openai_completions, openai_responses
-from agenttape_langchain.importers.http_exchanges import Exchange
 from agenttape_langchain.importers.requests import History, ModelCall
 
-_OPENAI, _ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com/v1"
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/chat/completions$")
-_FIRST_EVENT = re.compile(rb"^data: ?(\{.*\})", re.MULTILINE)
 _KEY = "agenttape"
 """A key for clients that need one; their requests go nowhere."""
 
@@ -38,21 +35,6 @@ class Service:
     pattern: re.Pattern[str]
     read_call: Callable[[dict[str, Any], History, Sequence[type]], ModelCall]
     connection: Callable[[Exchange], dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Knowledge of the program that the user of an importer has, and the recording does not.
-
-    Args:
-        model_options: Arguments of its models that are not sent: `output_version`.
-        schemas: The pydantic classes that it passes as response formats.
-        detokenize: Makes text of tokens, given the name of the model, for embeddings of tokens.
-    """
-
-    model_options: Mapping[str, Any] = field(default_factory=dict)
-    schemas: Sequence[type] = ()
-    detokenize: Callable[[str, list[int]], str] | None = None
 
 
 def _openai(exchange: Exchange) -> dict[str, Any]:
@@ -102,50 +84,11 @@ _SERVICES = (
 )
 
 
-def service_of(exchange: Exchange) -> Service | None:
-    """Return the service of chat models that an exchange is of, by the path of its request."""
-    if exchange.method != "POST":
-        return None
-    return next((service for service in _SERVICES if service.pattern.search(exchange.path)), None)
-
-
-def embeds(exchange: Exchange) -> bool:
-    """Return whether an exchange is one of OpenAI's embeddings, as every compatible service speaks it."""
-    return exchange.method == "POST" and exchange.path.endswith("/embeddings")
+def service_of(exchange: Exchange) -> Service:
+    """Return the service of chat models that an exchange with one is of, by the path of its request."""
+    return next(service for service in _SERVICES if service.pattern.search(exchange.path))
 
 
 def embedding_connection(exchange: Exchange) -> dict[str, Any]:
     """Return the arguments with which an embedding model sends to where the exchange went."""
     return _openai(exchange)
-
-
-# -- exchanges whose address was filtered away -------------------------------------------------------------------------
-
-
-def addressed(exchange: Exchange) -> Exchange:
-    """Return an exchange with a URL: its own, or that of the service whose form its bodies have.
-
-    Many recordings have their URLs and headers filtered away.
-    """
-    if re.match(r"https?://", exchange.url):
-        return exchange
-    url = _url(exchange.json or {}, exchange.answer or _first_event(exchange.body))
-    return replace(exchange, url=url) if url else exchange
-
-
-def _url(request: dict[str, Any], answer: dict[str, Any]) -> str:
-    form = str(answer.get("object") or answer.get("type"))
-    if "messages" in request and "model" in request:
-        return f"{_ANTHROPIC}/messages" if form in {"message", "message_start"} else f"{_OPENAI}/chat/completions"
-    if "input" in request and "model" in request:
-        return f"{_OPENAI}/embeddings" if form == "list" else f"{_OPENAI}/responses"
-    return ""
-
-
-def _first_event(body: bytes) -> dict[str, Any]:
-    found = _FIRST_EVENT.search(body)
-    try:
-        event = json.loads(found[1]) if found is not None else None
-    except (ValueError, RecursionError):
-        return {}
-    return event if isinstance(event, dict) else {}

@@ -1,89 +1,148 @@
-"""Recorded traffic as a cassette: each exchange goes to the importer of its service, and is graded."""
+"""Recordings of vcrpy and of agenttape 0.1 as calls of LangChain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from agenttape_core.integration.importing import Graded, Importing
-from agenttape_langchain.importers.chats import import_chat, sends_results
+from langchain_core.messages import ToolMessage
+
+from agenttape_core import Rule
+from agenttape_core.integration import Boundary, importing
+from agenttape_core.integration.importing import (
+    AS_JSON,
+    Exchange,
+    Importing,
+    ImportReport,
+    NotImportableError,
+    Options,
+    is_scalar,
+)
+from agenttape_langchain.importers.chats import import_chat
 from agenttape_langchain.importers.embeddings import import_embedding
-from agenttape_langchain.importers.http_exchanges import Exchange
-from agenttape_langchain.importers.requests import History, NotImportableError
-from agenttape_langchain.importers.services import Options, addressed, embeds, service_of
-
-NOT_A_MODEL = "it is no chat or embedding of a known service: nothing in LangChain makes such a request"
-_FAILED = 400
-"""The first status that is an error (RFC 9110 §15)."""
+from agenttape_langchain.importers.foreign_objects import is_message, read_document, read_message
+from agenttape_langchain.importers.requests import History
+from agenttape_langchain.requests import retrieval_body, tool_body
+from agenttape_langchain.tools import TOOL
+from agenttape_langchain.vector_stores import RETRIEVAL
 
 
-class Traffic:
-    """Imports exchanges one after the other.
+class LangChainCalls:
+    """Makes calls of LangChain; see core's `Framework`.
 
     Args:
-        importing: The cassette.
         options: The user's knowledge of the program.
     """
 
-    def __init__(self, importing: Importing, options: Options) -> None:
-        self._importing = importing
+    name = "LangChain"
+
+    def __init__(self, options: Options) -> None:
         self._options = options
         self._history = History()
 
-    def take(self, exchange: Exchange, retried_in: str = "") -> Graded:
-        """Record an exchange, if possible, and grade it.
+    def chat(self, importing: Importing, exchange: Exchange) -> str:
+        """Record an exchange with a chat model, and return what is lost."""
+        return import_chat(importing, exchange, self._options, self._history)
 
-        Args:
-            exchange: The exchange.
-            retried_in: The place of the exchange in which the client itself tried again, if it did: the program got
-                the outcome of that one, and never knew of this.
-        """
-        exchange = addressed(exchange)
-        if retried_in:
-            reason = f"the client itself tried again: {retried_in} holds what the program got"
-            return Graded(exchange.place, exchange.what, "exact", reason)
-        try:
-            loss = self._record(exchange)
-        except NotImportableError as error:
-            self._importing.missing(_kind(exchange), f"{exchange.what}: {error}")
-            return Graded(exchange.place, exchange.what, "missing", str(error))
-        return Graded(exchange.place, exchange.what, "lossy" if loss else "exact", loss)
+    def embedding(self, importing: Importing, exchange: Exchange) -> str:
+        """Record an exchange with an embedding model, and return what is lost."""
+        return import_embedding(importing, exchange, self._options)
 
-    def _record(self, exchange: Exchange) -> str:
-        service = service_of(exchange)
-        if service is not None:
-            return import_chat(self._importing, exchange, service, self._options, self._history)
-        if embeds(exchange):
-            return import_embedding(self._importing, exchange, self._options)
-        raise NotImportableError(NOT_A_MODEL)
+    def tool_request(self, name: str, arguments: Any) -> tuple[Boundary, dict[str, Any]]:
+        """Return the boundary of tools, and the request of a call."""
+        return TOOL, tool_body(name, arguments)
 
+    def tool_value(self, plain: Any) -> tuple[Any, str]:
+        """Return the value of a tool, and what is lost of it."""
+        if is_message(plain) and plain.get("type") == "tool":
+            message = read_message(plain)
+            return message, "" if is_scalar(getattr(message, "artifact", None)) else AS_JSON
+        return plain, "" if is_scalar(plain) else AS_JSON
 
-def _kind(exchange: Exchange) -> str:
-    if service_of(exchange) is not None:
-        return "chat"
-    return "embeddings" if embeds(exchange) else "http"
+    def retrieval_request(self, query: str) -> tuple[Boundary, dict[str, Any]]:
+        """Return the boundary of retrievers, and the request of a call."""
+        return RETRIEVAL, retrieval_body(query, {})
 
+    def documents(self, plain: Any) -> Any:
+        """Return the documents of a retriever."""
+        if not isinstance(plain, list):
+            raise NotImportableError("its result is no list of documents")
+        return [read_document(item) for item in plain]
 
-def graded(traffic: Traffic, exchanges: Sequence[Exchange]) -> Iterator[Graded]:
-    """Record exchanges in their order, and yield the grade of each."""
-    taken: set[int] = set()
-    for number, exchange in enumerate(exchanges):
-        yield traffic.take(exchange, _retried_in(exchanges, number, taken))
+    def ids_of(self, value: Any) -> tuple[str, ...]:
+        """Return the id of the call in the message of a tool."""
+        return (value.tool_call_id,) if isinstance(value, ToolMessage) else ()
 
 
-def ignored_paths(exchanges: Sequence[Exchange]) -> tuple[str, ...]:
-    """Return the request paths to ignore: those that are not sent with the results of tools."""
-    return ("messages[*].name", "messages[*].status") if sends_results(exchanges) else ()
+def import_vcr(
+    source: str | Path,
+    target: str | Path,
+    *,
+    overwrite: bool = False,
+    redact: bool | Sequence[Rule] = True,
+    tags: Sequence[str] = (),
+    model_options: Mapping[str, Any] | None = None,
+    schemas: Sequence[type] = (),
+    detokenize: Callable[[str, list[int]], str] | None = None,
+) -> ImportReport:
+    """Make a cassette of a vcrpy cassette.
+
+    The answers of OpenAI, Azure, Anthropic and compatible services are parsed by the provider's own package, so a
+    replay gives exactly the messages that the program got. Nothing is sent anywhere.
+
+    Args:
+        source: The file: YAML or JSON, also compressed by gzip.
+        target: The cassette: a bare name under the cassette folder, or a path.
+        overwrite: Whether to replace a cassette that is there already.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the header.
+        model_options: Arguments of the program's models that are not sent: `output_version="v1"`.
+        schemas: The pydantic classes that the program passes as response formats: they are sent as plain schemas.
+        detokenize: Makes text of tokens, given the name of the model, for embeddings of tokens.
+
+    Returns:
+        The report, with a grade for each exchange.
+
+    Raises:
+        CassetteFormatError: If the source is no vcrpy cassette.
+        CassetteNotFoundError: If there is none.
+        ConfigurationError: If the target is there already, or an option is not valid.
+    """
+    calls = LangChainCalls(Options(model_options or {}, schemas, detokenize))
+    return importing.import_vcr(source, target, calls, overwrite=overwrite, redact=redact, tags=tags)
 
 
-def _retried_in(exchanges: Sequence[Exchange], number: int, taken: set[int]) -> str:
-    """Return the place of the exchange in which the client itself sent a failed request again; empty if it did not."""
-    failed = exchanges[number]
-    if failed.status < _FAILED:
-        return ""
-    for later in range(number + 1, len(exchanges)):
-        again = exchanges[later]
-        same = (again.url, again.request_body) == (failed.url, failed.request_body)
-        if same and again.retries == failed.retries + 1 and later not in taken:
-            taken.add(later)
-            return again.place
-    return ""
+def import_agenttape01(
+    source: str | Path,
+    target: str | Path,
+    *,
+    overwrite: bool = False,
+    redact: bool | Sequence[Rule] = True,
+    tags: Sequence[str] = (),
+    model_options: Mapping[str, Any] | None = None,
+    schemas: Sequence[type] = (),
+    detokenize: Callable[[str, list[int]], str] | None = None,
+) -> ImportReport:
+    """Make a cassette of a cassette of the older distribution `agenttape` 0.1.
+
+    Args:
+        source: The file. Its folder of assets is read if the file refers to it.
+        target: The cassette: a bare name under the cassette folder, or a path.
+        overwrite: Whether to replace a cassette that is there already.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the header.
+        model_options: As in `import_vcr`.
+        schemas: As in `import_vcr`.
+        detokenize: As in `import_vcr`.
+
+    Returns:
+        The report, with a grade for each interaction.
+
+    Raises:
+        CassetteFormatError: If the source is no such cassette.
+        CassetteNotFoundError: If there is none.
+        ConfigurationError: If the target is there already, or an option is not valid.
+    """
+    calls = LangChainCalls(Options(model_options or {}, schemas, detokenize))
+    return importing.import_agenttape01(source, target, calls, overwrite=overwrite, redact=redact, tags=tags)

@@ -37,16 +37,21 @@ class _Imported(NamedTuple):
 @click.option(
     "--from", "tool", default=AUTO, metavar="TOOL", help="The tool that wrote them: vcrpy, langsmith, agenttape01."
 )
+@click.option(
+    "--for", "framework", default=AUTO, metavar="FRAMEWORK", help="Whose calls to make of them: langchain, llamaindex."
+)
 @click.option("-o", "--out", metavar="OUT", help="The cassette, or the folder for several; by default cassette_dir.")
 @click.option("--overwrite", is_flag=True, help="Replace existing cassettes.")
-def import_(files: tuple[str, ...], *, tool: str, out: str | None, overwrite: bool, as_json: bool) -> int:
+def import_(
+    files: tuple[str, ...], *, tool: str, framework: str, out: str | None, overwrite: bool, as_json: bool
+) -> int:
     """Import recordings of vcrpy, LangSmith or agenttape 0.1 as cassettes; from a folder, all that are recognised.
 
     Each interaction is graded. Exits with 1 if one is lossy or missing; the cassette is written all the same.
     """
     if STDIN in files:
         raise click.UsageError("recordings of other tools cannot come from standard input; name a file")
-    known = importers(tool)
+    known = importers(tool, framework)
     planned, skipped = _planned(files, known, out)
     done = [_imported(plan, known[plan.tool], overwrite=overwrite) for plan in progress(planned, "importing")]
     if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -36,33 +36,39 @@ class Planned(NamedTuple):
     target: Path
 
 
-def installed() -> list[str]:
-    """Return the tools whose recordings the installed packages can import.
-
-    Raises:
-        ConfigurationError: There are none.
-    """
-    names = sorted({point.name for point in entry_points(group=GROUP)})
-    if not names:
-        raise ConfigurationError(
-            "no importer is installed\n"
-            "  pip install agenttape-langchain\n"
-            '  it makes calls of LangChain\'s models; record a program of another framework anew, with mode="once"'
-        )
-    return names
-
-
-def importers(tool: str = AUTO) -> dict[str, Importer]:
+def importers(tool: str = AUTO, framework: str = AUTO) -> dict[str, Importer]:
     """Return the importer of a tool, or those of all tools, which loads the packages that they are in.
+
+    Args:
+        tool: The tool.
+        framework: The framework whose calls they make; by default the first by name that has an importer of the tool.
 
     Raises:
         ConfigurationError: There is none.
     """
-    names = installed()
-    if tool not in (AUTO, *names):
-        raise ConfigurationError(f"no importer for {tool!r} is installed; there are: {', '.join(names)}")
-    points = {point.name: point for point in entry_points(group=GROUP)}
-    return {name: points[name].load() for name in names if tool in (AUTO, name)}
+    points = sorted(entry_points(group=GROUP), key=_framework_of, reverse=True)
+    if not points:
+        raise ConfigurationError(
+            "no importer is installed\n"
+            "  pip install agenttape-langchain, or agenttape-llamaindex\n"
+            '  they make calls of its models; record a program of another framework anew, with mode="once"'
+        )
+    if framework != AUTO:
+        known = sorted({_framework_of(point) for point in points})
+        if framework not in known:
+            raise ConfigurationError(
+                f"no importer that makes calls of {framework!r} is installed; there are: {', '.join(known)}"
+            )
+        points = [point for point in points if _framework_of(point) == framework]
+    chosen = {point.name: point for point in points}
+    if tool not in (AUTO, *chosen):
+        raise ConfigurationError(f"no importer for {tool!r} is installed; there are: {', '.join(sorted(chosen))}")
+    return {name: chosen[name].load() for name in sorted(chosen) if tool in (AUTO, name)}
+
+
+def _framework_of(point: EntryPoint) -> str:
+    """Return the framework that an entry point is for, by the name of its distribution."""
+    return point.dist.name.removeprefix("agenttape-") if point.dist is not None else ""
 
 
 def sources_in(paths: Sequence[str]) -> list[tuple[Source, bool]]:

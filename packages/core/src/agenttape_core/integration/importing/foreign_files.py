@@ -8,8 +8,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from agenttape_core import CassetteFormatError, CassetteNotFoundError
-from agenttape_langchain.importers.foreign_yaml import MalformedYamlError, load_yaml
+from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError
+from agenttape_core.integration.importing.foreign_yaml import MalformedYamlError, load_yaml
 
 MAX_BYTES = 256 * 1024 * 1024
 """Size of a foreign file in bytes, after decompression."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from agenttape_langchain.importers.http_exchanges import Exchange, Headers
-from agenttape_langchain.importers.requests import NotImportableError
+from agenttape_core.integration.importing.http_exchanges import Exchange, Headers
+from agenttape_core.integration.importing.request_parts import NotImportableError
 
 PLACEHOLDER = "***REDACTED***"
 """Written by 0.1 in the place of secrets."""
@@ -25,7 +25,7 @@ _PROMPTS = "it is from a callback, which gave agenttape 0.1 the messages as one 
 _STATE = (
     "agenttape 0.1 kept the input and the last state of a graph, but no call inside it; a replay runs the graph itself"
 )
-_MEMORY = "it is a function that was decorated as memory, which LangChain never calls"
+_MEMORY = "it is a function that was decorated as memory, which no framework calls"
 
 
 def exchange_of(plain: Mapping[str, Any]) -> Exchange:

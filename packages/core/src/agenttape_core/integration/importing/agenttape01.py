@@ -8,15 +8,14 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agenttape_core import CassetteFormatError, Rule, UnrecordableValueError
-from agenttape_core.integration.importing import Graded, Importing, ImportReport
-from agenttape_langchain.importers.agenttape01_calls import import_call
-from agenttape_langchain.importers.agenttape01_traffic import exchange_of, from_base64
-from agenttape_langchain.importers.foreign_files import (
+from agenttape_core.errors import CassetteFormatError, UnrecordableValueError
+from agenttape_core.integration.importing.agenttape01_calls import import_call
+from agenttape_core.integration.importing.agenttape01_traffic import exchange_of, from_base64
+from agenttape_core.integration.importing.foreign_files import (
     expect_list,
     expect_mapping,
     malformed,
@@ -24,10 +23,12 @@ from agenttape_langchain.importers.foreign_files import (
     parse_yaml,
     read_source,
 )
-from agenttape_langchain.importers.http_exchanges import MAX_BODY_BYTES, Exchange
-from agenttape_langchain.importers.requests import NotImportableError
-from agenttape_langchain.importers.services import Options
-from agenttape_langchain.importers.traffic import Traffic, ignored_paths
+from agenttape_core.integration.importing.framework import Framework
+from agenttape_core.integration.importing.http_exchanges import MAX_BODY_BYTES, Exchange
+from agenttape_core.integration.importing.request_parts import NotImportableError
+from agenttape_core.integration.importing.traffic import Traffic, ignored_paths
+from agenttape_core.lifecycle.imported import Graded, Importing, ImportReport
+from agenttape_core.redaction import Rule
 
 _ASSET, _BYTES = "__agenttape_asset__", "__agenttape_bytes__"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -38,25 +39,21 @@ _KIND_OF = {"llm": "chat", "tool": "tool", "retrieval": "retrieval", "http": "ht
 def import_agenttape01(
     source: str | Path,
     target: str | Path,
+    framework: Framework,
     *,
     overwrite: bool = False,
     redact: bool | Sequence[Rule] = True,
     tags: Sequence[str] = (),
-    model_options: Mapping[str, Any] | None = None,
-    schemas: Sequence[type] = (),
-    detokenize: Callable[[str, list[int]], str] | None = None,
 ) -> ImportReport:
     """Make a cassette of a cassette of the older distribution `agenttape` 0.1.
 
     Args:
         source: The file. Its folder of assets is read if the file refers to it.
         target: The cassette: a bare name under the cassette folder, or a path.
+        framework: Makes the calls.
         overwrite: Whether to replace a cassette that is there already.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
-        model_options: As in `import_vcr`.
-        schemas: As in `import_vcr`.
-        detokenize: As in `import_vcr`.
 
     Returns:
         The report, with a grade for each interaction.
@@ -72,11 +69,10 @@ def import_agenttape01(
     plain = [expect_mapping(path, f"interactions[{number}]", item) for number, item in enumerate(listed)]
     read = [_read_interaction(path, number, item) for number, item in enumerate(plain)]
     ignored = ignored_paths([item for item in read if isinstance(item, Exchange)])
-    options = Options(model_options or {}, schemas, detokenize)
     clock = _clock(cassette)
     with Importing(target, overwrite=overwrite, redact=redact, tags=tags, ignore=ignored, clock=clock) as importing:
-        traffic = Traffic(importing, options)
-        items = [_imported(importing, traffic, item) for item in read]
+        traffic = Traffic(importing, framework)
+        items = [_imported(importing, traffic, framework, item) for item in read]
     return ImportReport(path, importing.path, tuple(items))
 
 
@@ -120,14 +116,16 @@ def _read_interaction(path: Path, number: int, plain: dict[str, Any]) -> Exchang
         return Graded(place, what, "missing", str(error))
 
 
-def _imported(importing: Importing, traffic: Traffic, item: Exchange | dict[str, Any] | Graded) -> Graded:
+def _imported(
+    importing: Importing, traffic: Traffic, framework: Framework, item: Exchange | dict[str, Any] | Graded
+) -> Graded:
     if isinstance(item, Exchange):
         return traffic.take(item)
     if isinstance(item, Graded):
         importing.missing(_KIND_OF.get(item.what.partition(" ")[0], "memory"), f"{item.what}: {item.reason}")
         return item
     try:
-        loss = import_call(importing, item)
+        loss = import_call(importing, item, framework)
     except (NotImportableError, UnrecordableValueError) as error:
         importing.missing(item["kind"], f"{item['what']}: {error}")
         return Graded(item["place"], item["what"], "missing", str(error))

@@ -8,49 +8,43 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agenttape_core import CassetteFormatError, Rule
-from agenttape_core.integration.importing import Graded, Importing, ImportReport
-from agenttape_langchain.importers.foreign_files import (
+from agenttape_core.errors import CassetteFormatError
+from agenttape_core.integration.importing.foreign_files import (
     expect_list,
     expect_mapping,
     malformed,
     parse_yaml,
     read_source,
 )
-from agenttape_langchain.importers.http_exchanges import Exchange, Headers, decoded
-from agenttape_langchain.importers.services import Options
-from agenttape_langchain.importers.traffic import Traffic, graded, ignored_paths
+from agenttape_core.integration.importing.framework import Framework
+from agenttape_core.integration.importing.http_exchanges import Exchange, Headers, decoded
+from agenttape_core.integration.importing.traffic import Traffic, graded, ignored_paths
+from agenttape_core.lifecycle.imported import Graded, Importing, ImportReport
+from agenttape_core.redaction import Rule
 
 
 def import_vcr(
     source: str | Path,
     target: str | Path,
+    framework: Framework,
     *,
     overwrite: bool = False,
     redact: bool | Sequence[Rule] = True,
     tags: Sequence[str] = (),
-    model_options: Mapping[str, Any] | None = None,
-    schemas: Sequence[type] = (),
-    detokenize: Callable[[str, list[int]], str] | None = None,
 ) -> ImportReport:
     """Make a cassette of a vcrpy cassette.
-
-    The answers of OpenAI, Azure, Anthropic and compatible services are parsed by the provider's own package, so a
-    replay gives exactly the messages that the program got. Nothing is sent anywhere.
 
     Args:
         source: The file: YAML or JSON, also compressed by gzip.
         target: The cassette: a bare name under the cassette folder, or a path.
+        framework: Makes the calls.
         overwrite: Whether to replace a cassette that is there already.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
-        model_options: Arguments of the program's models that are not sent: `output_version="v1"`.
-        schemas: The pydantic classes that the program passes as response formats: they are sent as plain schemas.
-        detokenize: Makes text of tokens, given the name of the model, for embeddings of tokens.
 
     Returns:
         The report, with a grade for each exchange.
@@ -62,9 +56,8 @@ def import_vcr(
     """
     path = Path(source)
     read, unread = _exchanges(path)
-    options = Options(model_options or {}, schemas, detokenize)
     with Importing(target, overwrite=overwrite, redact=redact, tags=tags, ignore=ignored_paths(read)) as importing:
-        items = [*graded(Traffic(importing, options), read), *unread]
+        items = [*graded(Traffic(importing, framework), read), *unread]
         for item in unread:
             importing.missing("http", f"{item.what}: {item.reason}")
     order = {f"interaction {number}": number for number in range(1, len(items) + 1)}

@@ -1,0 +1,153 @@
+"""Recordings of vcrpy and of agenttape 0.1 as calls of LlamaIndex."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from agenttape_core import Rule
+from agenttape_core.integration import Boundary, importing
+from agenttape_core.integration.importing import (
+    AS_JSON,
+    Exchange,
+    Importing,
+    ImportReport,
+    NotImportableError,
+    Options,
+    is_scalar,
+)
+from agenttape_llamaindex.importers.chats import import_chat
+from agenttape_llamaindex.importers.embeddings import import_embedding
+from agenttape_llamaindex.importers.requests import History
+from agenttape_llamaindex.requests import retrieval_body, tool_body
+from agenttape_llamaindex.retrievers import RETRIEVAL
+from agenttape_llamaindex.tools import TOOL
+
+
+class LlamaIndexCalls:
+    """Makes calls of LlamaIndex; see core's `Framework`.
+
+    Args:
+        options: The user's knowledge of the program.
+    """
+
+    name = "LlamaIndex"
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._history = History()
+
+    def chat(self, importing: Importing, exchange: Exchange) -> str:
+        """Record an exchange with an LLM, and return what is lost."""
+        return import_chat(importing, exchange, self._options, self._history)
+
+    def embedding(self, importing: Importing, exchange: Exchange) -> str:
+        """Record an exchange with an embedding model, and return what is lost."""
+        return import_embedding(importing, exchange, self._options)
+
+    def tool_request(self, name: str, arguments: Any) -> tuple[Boundary, dict[str, Any]]:
+        """Return the boundary of tools, and the request of a call."""
+        return TOOL, tool_body(name, arguments if isinstance(arguments, dict) else {"input": arguments})
+
+    def tool_value(self, plain: Any) -> tuple[Any, str]:
+        """Return the value of a tool, and what is lost of it."""
+        return plain, "" if is_scalar(plain) else AS_JSON
+
+    def retrieval_request(self, query: str) -> tuple[Boundary, dict[str, Any]]:
+        """Return the boundary of retrievers, and the request of a call."""
+        return RETRIEVAL, retrieval_body(query, {})
+
+    def documents(self, plain: Any) -> Any:
+        """Return the nodes of a retriever."""
+        if not isinstance(plain, list):
+            raise NotImportableError("its result is no list of nodes")
+        return [_node(item) for item in plain]
+
+    def ids_of(self, value: Any) -> tuple[str, ...]:
+        """Return nothing: the value of a tool has no ids of the run."""
+        return ()
+
+
+def _node(plain: Any) -> NodeWithScore:
+    """Return a node, as LlamaIndex or LangChain writes it."""
+    fields = plain if isinstance(plain, dict) else {}
+    inner = fields["node"] if isinstance(fields.get("node"), dict) else fields
+    text = inner.get("text", inner.get("page_content"))
+    if not isinstance(text, str):
+        raise NotImportableError("a node has no text")
+    metadata, score = inner.get("metadata"), fields.get("score")
+    named = {"id_": inner["id_"]} if isinstance(inner.get("id_"), str) else {}
+    node = TextNode(text=text, metadata=metadata if isinstance(metadata, dict) else {}, **named)
+    return NodeWithScore(node=node, score=score if isinstance(score, float) else None)
+
+
+def import_vcr(
+    source: str | Path,
+    target: str | Path,
+    *,
+    overwrite: bool = False,
+    redact: bool | Sequence[Rule] = True,
+    tags: Sequence[str] = (),
+    model_options: Mapping[str, Any] | None = None,
+    detokenize: Callable[[str, list[int]], str] | None = None,
+) -> ImportReport:
+    """Make a cassette of a vcrpy cassette.
+
+    The answers of OpenAI, Anthropic and compatible services are parsed by LlamaIndex's package for the provider, so a
+    replay gives exactly the responses that the program got. Nothing is sent anywhere.
+
+    Args:
+        source: The file: YAML or JSON, also compressed by gzip.
+        target: The cassette: a bare name under the cassette folder, or a path.
+        overwrite: Whether to replace a cassette that is there already.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the header.
+        model_options: Arguments of the program's models that are not sent: `context_window=8000`.
+        detokenize: Makes text of tokens, given the name of the model, for embeddings of tokens.
+
+    Returns:
+        The report, with a grade for each exchange.
+
+    Raises:
+        CassetteFormatError: If the source is no vcrpy cassette.
+        CassetteNotFoundError: If there is none.
+        ConfigurationError: If the target is there already, or an option is not valid.
+    """
+    calls = LlamaIndexCalls(Options(model_options or {}, detokenize=detokenize))
+    return importing.import_vcr(source, target, calls, overwrite=overwrite, redact=redact, tags=tags)
+
+
+def import_agenttape01(
+    source: str | Path,
+    target: str | Path,
+    *,
+    overwrite: bool = False,
+    redact: bool | Sequence[Rule] = True,
+    tags: Sequence[str] = (),
+    model_options: Mapping[str, Any] | None = None,
+    detokenize: Callable[[str, list[int]], str] | None = None,
+) -> ImportReport:
+    """Make a cassette of a cassette of the older distribution `agenttape` 0.1.
+
+    Args:
+        source: The file. Its folder of assets is read if the file refers to it.
+        target: The cassette: a bare name under the cassette folder, or a path.
+        overwrite: Whether to replace a cassette that is there already.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the header.
+        model_options: As in `import_vcr`.
+        detokenize: As in `import_vcr`.
+
+    Returns:
+        The report, with a grade for each interaction.
+
+    Raises:
+        CassetteFormatError: If the source is no such cassette.
+        CassetteNotFoundError: If there is none.
+        ConfigurationError: If the target is there already, or an option is not valid.
+    """
+    calls = LlamaIndexCalls(Options(model_options or {}, detokenize=detokenize))
+    return importing.import_agenttape01(source, target, calls, overwrite=overwrite, redact=redact, tags=tags)

@@ -1,0 +1,148 @@
+"""Importers make calls of LlamaIndex, or say which package is missing; see `openai_packages` for the providers' own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
+from llama_index.core.tools import FunctionTool
+
+from agenttape_core import use_cassette
+from agenttape_core.cli.app import run
+from agenttape_core.integration.importing import NotImportableError
+from agenttape_llamaindex.importers import import_agenttape01, import_vcr
+from agenttape_llamaindex.importers.anthropic_messages import read_call as read_messages
+from agenttape_llamaindex.importers.openai_completions import read_call as read_completions
+from agenttape_llamaindex.importers.openai_responses import read_call as read_responses
+from agenttape_llamaindex.importers.requests import History
+
+PATHS = {
+    "chat": ("https://api.openai.com/v1/chat/completions", {"model": "m", "messages": []}, "llama-index-llms-openai"),
+    "responses": ("https://api.openai.com/v1/responses", {"model": "m", "input": "Hi"}, "llama-index-llms-openai"),
+    "claude": (
+        "https://api.anthropic.com/v1/messages",
+        {"model": "m", "messages": [], "max_tokens": 5},
+        "llama-index-llms-anthropic",
+    ),
+    "embeddings": (
+        "https://api.openai.com/v1/embeddings",
+        {"model": "m", "input": ["Hi"]},
+        "llama-index-embeddings-openai",
+    ),
+}
+
+
+def vcr_file(folder: Path, url: str, request: Any) -> Path:
+    """A cassette of vcrpy, of one request."""
+    sent = {"method": "POST", "uri": url, "body": json.dumps(request), "headers": {}}
+    got = {"status": {"code": 200}, "headers": {}, "body": {"string": "{}"}}
+    (folder / "vcr.json").write_text(json.dumps({"version": 1, "interactions": [{"request": sent, "response": got}]}))
+    return folder / "vcr.json"
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_call_whose_package_is_missing_names_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without LlamaIndex's package for the provider a call is missing, and the report says what to install."""
+    url, request, package = PATHS[name]
+    for module in ("llama_index.llms.openai", "llama_index.llms.anthropic", "llama_index.embeddings.openai"):
+        monkeypatch.setitem(sys.modules, module, None)
+    (item,) = import_vcr(vcr_file(tmp_path, url, request), tmp_path / "new.yaml").items
+    assert item.fidelity == "missing"
+    assert f"pip install {package}," in item.reason
+
+
+def test_the_command_makes_calls_of_either_framework(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`agenttape import --for` chooses the framework, and names those that there are."""
+    monkeypatch.setitem(sys.modules, "llama_index.llms.openai", None)
+    source, target = vcr_file(tmp_path, *PATHS["chat"][:2]), tmp_path / "new.yaml"
+    assert run(["import", str(source), "-o", str(target), "--for", "llamaindex"]) == 1
+    assert "llama-index-llms-openai" in capsys.readouterr().out
+    assert run(["import", str(source), "-o", str(target), "--for", "nothing"]) == 2
+    assert "'nothing' is installed; there are: langchain, llamaindex" in capsys.readouterr().err
+
+
+TOOL = {
+    "kind": "tool",
+    "boundary": "look",
+    "request": {"args": {"city": "Oslo"}},
+    "response": "rain",
+    "latency_ms": 12.0,
+}
+GRAPH = {"kind": "memory", "boundary": "notes", "request": {}, "response": None}
+
+
+def test_tools_of_agenttape01_are_served(tmp_path: Path) -> None:
+    """A tool that agenttape 0.1 recorded is served to a tool of LlamaIndex; memory is missing."""
+    old = {"version": "1", "interactions": [TOOL, GRAPH]}
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    report = import_agenttape01(tmp_path / "old.json", tmp_path / "new.yaml")
+    assert [item.fidelity for item in report.items] == ["exact", "missing"]
+
+    def look(city: str) -> str:
+        """Look."""
+        raise AssertionError(city)
+
+    with use_cassette(tmp_path / "new.yaml"):
+        assert FunctionTool.from_defaults(fn=look)(city="Oslo").content == "rain"
+
+
+CONVERSATION: list[dict[str, Any]] = [
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {"url": "u"}}]},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "1", "content": "rain"},
+]
+
+
+def test_a_conversation_is_read_back() -> None:
+    """Roles, parts, tool calls and results come back; an answer that was imported before is that answer."""
+    earlier = ChatMessage(role="assistant", blocks=[ToolCallBlock(tool_call_id="1", tool_name="look", tool_kwargs={})])
+    history = History()
+    history.add(earlier)
+    call = read_completions({"model": "m", "messages": CONVERSATION[:1] + CONVERSATION[2:], "seed": 1}, history)
+    assert [message.role.value for message in call.messages] == ["system", "assistant", "tool"]
+    assert call.messages[1] is earlier
+    assert call.messages[2].additional_kwargs == {"tool_call_id": "1"}
+    assert call.settings == {"model": "m", "additional_kwargs": {"seed": 1}}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["role", "type"]), inner, max_size=3),
+    max_leaves=8,
+)
+ROLES = st.sampled_from(["user", "assistant", "system", "tool", "developer", "other"])
+KINDS = st.sampled_from(["text", "image_url", "image", "tool_use", "tool_result", "function_call", "message"])
+PART = st.fixed_dictionaries({"type": KINDS}, optional={"text": JSON, "image_url": JSON, "source": JSON, "input": JSON})
+ITEM = st.fixed_dictionaries(
+    {},
+    optional={"role": ROLES, "type": KINDS, "content": JSON | st.lists(PART, max_size=3), "tool_calls": JSON},
+)
+REQUESTS = st.fixed_dictionaries(
+    {"model": st.just("m")},
+    optional={"messages": st.lists(ITEM, max_size=3) | JSON, "input": st.lists(ITEM, max_size=3) | JSON, "tools": JSON},
+)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(REQUESTS)
+def test_any_request(request: Any) -> None:
+    """A request of any form is read as a call, or refused; nothing else is raised than what the importer expects."""
+    for read in (read_completions, read_responses, read_messages):
+        try:
+            call = read(request, History())
+        except (NotImportableError, TypeError, ValueError):
+            continue
+        assert all(isinstance(message, ChatMessage) for message in call.messages)
