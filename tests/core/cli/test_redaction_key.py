@@ -39,6 +39,10 @@ TABLE = [
     ["view", WEATHER, "-o", "page.html"],
     ["view", WEATHER, SNOW, "-o", "page.html"],
     ["import", WEATHER],
+    ["pending"],
+    ["accept", "--all"],
+    ["reject", "--all"],
+    ["review", WEATHER],
     ["show", "cassettes/damaged0.yaml"],
     ["show", "cassettes/damaged1.yaml"],
 ]
@@ -56,6 +60,8 @@ def keys(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     subprocess.run(["git", "add", "-A"], check=True)
     subprocess.run(["git", *who, "commit", "-qm", "first"], check=True)
     found.append(_key(record(folder / SNOW, "Hail?")))
+    shutil.copy(record(folder / "other.yaml", "Sleet?"), folder / "cassettes" / "snow.pending.yaml")
+    found.append(_key(folder / "other.yaml"))
     shutil.copy(folder / SNOW, folder / JOURNAL)
     text = (folder / WEATHER).read_text()
     for number, damaged in enumerate(

@@ -52,6 +52,8 @@ class Settings(BaseModel):
     on_miss: OnMiss = "raise"
     unused: Unused | None = None
     on_error: OnError = "discard"
+    pending: bool = False
+    """True if a new recording of what is recorded already waits for review beside its cassette."""
     opaque: Opaque = "refuse"
     lossy: Lossy = "refuse"
     pace: float = 0.0

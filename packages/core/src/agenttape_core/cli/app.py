@@ -20,6 +20,7 @@ OK, FINDINGS, USAGE, CASSETTE = 0, 1, 2, 3
 _INTERRUPTED = 130
 
 VERBS = (
+    "accept",
     "convert",
     "diff",
     "export",
@@ -29,11 +30,14 @@ VERBS = (
     "init",
     "ls",
     "migrate",
+    "pending",
     "record",
     "recover",
     "redact",
+    "reject",
     "replay",
     "report",
+    "review",
     "scan",
     "serve",
     "show",

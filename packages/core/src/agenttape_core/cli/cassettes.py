@@ -12,10 +12,9 @@ import click
 from agenttape_core.errors import CassetteNotFoundError, shown_path
 from agenttape_core.schema import Interaction, Step
 from agenttape_core.settings import load_settings
-from agenttape_core.storage import SUFFIXES, Cassette, is_cassette, open_cassette, read_cassette
+from agenttape_core.storage import GOLDEN, SUFFIXES, Cassette, is_cassette, is_pending, open_cassette, read_cassette
 
 STDIN = "-"
-_GOLDEN = ".golden.yaml"
 
 paths_argument: Callable[[Callable[..., object]], Callable[..., object]] = click.argument(
     "paths", nargs=-1, metavar="[PATH]...", type=click.Path()
@@ -99,4 +98,5 @@ def _meant(path: str) -> Iterator[Found]:
 
 def _may_be(file: Path, folder: Path) -> bool:
     hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-    return not hidden and file.name.endswith(SUFFIXES) and not file.name.endswith(_GOLDEN) and file.is_file()
+    own = file.name.endswith(SUFFIXES) and not file.name.endswith(GOLDEN) and not is_pending(file.name)
+    return not hidden and own and file.is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import shown_path
@@ -14,10 +15,22 @@ from agenttape_core.lifecycle.header import (
     with_threads,
 )
 from agenttape_core.lifecycle.open_session import Opened, Prepared, recoverable
+from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.matching import Order, Place
 from agenttape_core.schema import PURE_KINDS, Header, IndexRow, Interaction, Step, Timing
 from agenttape_core.session import Session
-from agenttape_core.storage import Carried, Cassette, Journal, Retaken, leftover_journals, open_cassette, put_aside
+from agenttape_core.storage import (
+    Carried,
+    Cassette,
+    Journal,
+    Retaken,
+    is_pending,
+    leftover_journals,
+    open_cassette,
+    put_aside,
+    real_location,
+)
+from agenttape_core.storage.pending import remove_pending
 
 
 def settle(opened: Opened, failed: BaseException | None) -> None:
@@ -52,6 +65,7 @@ def _settle(opened: Opened, journal: Journal, failed: BaseException | None) -> N
         session.completed(open_cassette(journal.target), journal.target, unreadable)
         for superseded in leftover_journals(journal.target):
             superseded.unlink(missing_ok=True)
+        _note_pending(opened.prepared, session)
         if failed is not None and session.policy.records:
             failed.add_note(f"AgentTape: {shown_path(journal.target)} keeps what was recorded; the next run replays it")
     else:
@@ -61,6 +75,20 @@ def _settle(opened: Opened, journal: Journal, failed: BaseException | None) -> N
             kept = recoverable(left, journal.unkept)
             target = shown_path(journal.target)
             failed.add_note(f"AgentTape: the run failed, so {target} was left as it was; {kept}")
+
+
+def _note_pending(prepared: Prepared, session: Session) -> None:
+    """Let a proof find a recording that waits for review, and drop one that is older than what took its place."""
+    path, written = prepared.path, session.written
+    if isinstance(written, Path) and is_pending(written.name):
+        if (test := this_test()) is not None:
+            test.pending[path] = written
+    elif (
+        isinstance(path, Path)
+        and written == real_location(path)
+        and (session.policy.replaces or session.policy.updates)
+    ):
+        remove_pending(path)
 
 
 def _keeps_first(opened: Opened, failed: BaseException) -> bool:

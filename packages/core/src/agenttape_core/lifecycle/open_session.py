@@ -9,12 +9,13 @@ from pathlib import Path
 from time import perf_counter
 
 from agenttape_core.engine import Mode, Policy, parse_mode
-from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, how_to_recover
+from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, ConfigurationError, how_to_recover
 from agenttape_core.freeze import Environment, Frozen
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.http import TapedHosts
 from agenttape_core.lifecycle.project import Project, this_project
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, unchanged
+from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.matching import Ignored, Position
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import PURE_KINDS, Header, Outcome, Timing
@@ -34,13 +35,22 @@ from agenttape_core.storage import (
     Cassette,
     Journal,
     Location,
+    is_pending,
     is_replaceable,
     leftover_journals,
     open_cassette,
+    pending_path,
 )
 from agenttape_core.storage.location import refuse_read_only
 
-_BESIDE_THE_RUN: Mapping[str, object] = {"live": (), "frozen": (), "through": (), "freeze": (), "http": False}
+_BESIDE_THE_RUN: Mapping[str, object] = {
+    "live": (),
+    "frozen": (),
+    "through": (),
+    "freeze": (),
+    "http": False,
+    "pending": False,
+}
 """Settings of a session that is never current. They are about the calls and the world of a run, which it has not."""
 
 
@@ -162,12 +172,16 @@ def start(prepared: Prepared) -> Opened:
 def _settings(project: Project, request: SessionRequest) -> Settings:
     options = request.options if request.is_current else {**_BESIDE_THE_RUN, **request.options}
     settings = project.settings(options)
+    if request.is_current and (test := this_test()) is not None and test.leaves_pending:
+        settings = settings.chosen({"pending": True})
     return settings.chosen({name: (*(getattr(settings, name) or ()), *more) for name, more in request.added.items()})
 
 
 def _path(project: Project, request: SessionRequest, settings: Settings) -> Location:
     if request.reads:
-        return project.recording(request.cassette, settings.cassette_dir)
+        path = project.recording(request.cassette, settings.cassette_dir)
+        # What was just recorded is what a proof replays, wherever it is.
+        return test.pending.get(path, path) if project.replays_only and (test := this_test()) is not None else path
     return project.written(request.cassette, settings.cassette_dir)
 
 
@@ -216,7 +230,16 @@ def recoverable(journal: Path, unkept: int = 0) -> str:
 def _target(prepared: Prepared) -> Location:
     if prepared.request.write_to is not None:
         return prepared.request.write_to
-    return prepared.path if prepared.policy.records else prepared.request.derive_to(prepared.path)
+    if not prepared.policy.records:
+        return prepared.request.derive_to(prepared.path)
+    if not prepared.settings.pending or prepared.cassette is None or is_pending(prepared.path.name):
+        return prepared.path
+    if not isinstance(prepared.path, Path):
+        raise ConfigurationError(
+            f"pending: {prepared.path} is no local file, beside which its new recording could wait for review\n"
+            "  leave the option out, or record to a local cassette"
+        )
+    return pending_path(prepared.path)
 
 
 def _session(prepared: Prepared, journal: Journal | None) -> Session:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +21,7 @@ from agenttape_core.lifecycle.request import SessionRequest, no_remedy
 from agenttape_core.matching import differences
 from agenttape_core.session import Session, plain_value
 from agenttape_core.settings import prove_of
+from agenttape_core.storage import is_pending
 
 _SHOWN = 5
 """The most differences of two results that are shown."""
@@ -52,7 +54,8 @@ class Proof:
         self._session = recorded
         self._result = result
         self._replaying = replaying_only(everywhere=False)
-        self.request = replace(request, remedy=no_remedy)
+        # What was just recorded is what is replayed, also where it waits for review.
+        self.request = replace(request, remedy=no_remedy, cassette=_recorded_in(request, recorded))
         """The session of any later run; to record anew is no remedy."""
 
     def __enter__(self) -> Self:
@@ -82,6 +85,11 @@ class Proof:
         if self._fails:
             raise VerificationError(message) from cause
         warnings.warn(UnprovenRecordingWarning(message), stacklevel=4)  # the line of the first call
+
+
+def _recorded_in(request: SessionRequest, recorded: Session) -> str | Path:
+    written = recorded.written
+    return written if isinstance(written, Path) and is_pending(written.name) else request.cassette
 
 
 def refuse_block(request: SessionRequest) -> None:

@@ -26,13 +26,17 @@ class RunningTest:
         folder: The folder of the test's module, around which the settings are looked for.
         started_in: The folder in which pytest was started.
         mode_of: Returns the mode that the command line gives to a cassette; `None` leaves it to the settings.
+        leaves_pending: Whether the command line lets new recordings wait for review.
         reports: The reports of its sessions that have ended.
+        pending: The recordings that wait for review since a session of the test, by their cassettes.
     """
 
     folder: Path
     started_in: Path
     mode_of: Callable[[Location], Mode | None]
+    leaves_pending: bool = False
     reports: list[Report] = field(default_factory=list)
+    pending: dict[Location, Location] = field(default_factory=dict)
 
 
 _running: RunningTest | None = None

@@ -144,6 +144,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         unused: The reaction to a replay that did not use every recording: `fail`, `warn` or `ignore`; by default
             `fail`, and `ignore` with `on_miss="return"`.
         on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
+        pending: Whether a new recording of what is recorded already waits for review, as `NAME.pending.yaml` beside the
+            cassette, which stays as it is. See `agenttape review`.
         opaque: The treatment of a value without a codec: `refuse` to record it, or `keep` an opaque value that can only
             be passed around and shown on replay.
         lossy: The treatment of a recording that holds less than the call returned, because it was only observed or
@@ -193,6 +195,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         on_miss: OnMiss | None = None,
         unused: Unused | None = None,
         on_error: OnError | None = None,
+        pending: bool | None = None,
         opaque: Opaque | None = None,
         lossy: Lossy | None = None,
         pace: Pace | None = None,
@@ -222,6 +225,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "on_miss": on_miss,
             "unused": unused,
             "on_error": on_error,
+            "pending": pending,
             "opaque": opaque,
             "lossy": lossy,
             "pace": pace,

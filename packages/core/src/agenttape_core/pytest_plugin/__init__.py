@@ -53,6 +53,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "dirty: only those calls that have changed; plan: nothing, and say what dirty would take",
     )
     group.addoption(
+        "--cassette-pending",
+        action="store_true",
+        help="let new recordings of what is recorded already wait for `agenttape review`, beside their cassettes",
+    )
+    group.addoption(
         "--cassette-max-usd",
         metavar="DOLLARS",
         type=float,
@@ -151,7 +156,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         return mode_of(item, path)
 
     try:
-        with during(RunningTest(item.path.parent, item.config.invocation_params.dir, mode_of)):
+        pending = item.config.option.cassette_pending
+        with during(RunningTest(item.path.parent, item.config.invocation_params.dir, mode_of, pending)):
             return (yield)
     finally:
         if RUNNING in item.stash:  # else every session would live as long as the run

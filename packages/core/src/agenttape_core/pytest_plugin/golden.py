@@ -10,10 +10,8 @@ from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.pytest_plugin.naming import safe
 from agenttape_core.session import Session, plain_value
-from agenttape_core.storage import stem_of
+from agenttape_core.storage import GOLDEN, is_pending, stem_of
 from agenttape_core.storage.atomic import make_folder, replace_file
-
-GOLDEN = ".golden.yaml"
 
 
 class Golden:
@@ -27,7 +25,7 @@ class Golden:
     def __init__(self, session: Session, command: str) -> None:
         self._session = session
         self._again = f"{command} --rerecord"
-        self._made: dict[Path, str] = {}
+        self._made: dict[str, str] = {}
 
     def compare(self, value: Any, name: str) -> None:
         """Compare a value with the recorded one, or note it where the session records.
@@ -37,10 +35,10 @@ class Golden:
             AssertionError: They differ, or there is no recorded one.
         """
         __tracebackhide__ = True
-        path = self._path(name)
+        path = self._path(self._session.path, name)
         text = dump_mapping({"value": self._session.redactor.value(plain_value(value))})
         if self._session.policy.records:
-            self._made[path] = text
+            self._made[name] = text
             return
         assert path.is_file(), f"there is no golden value {shown_path(path)}\n  record it:  {self._again}"
         recorded = path.read_text(encoding="utf-8")
@@ -50,13 +48,15 @@ class Golden:
         )
 
     def write(self) -> None:
-        """Write the values that were noted."""
-        for path, text in self._made.items():
+        """Write the values that were noted, beside the recording that they belong to: it may wait for review."""
+        session = self._session
+        waits = isinstance(session.written, Path) and is_pending(session.written.name)
+        for name, text in self._made.items():
+            path = self._path(session.written if waits and session.written is not None else session.path, name)
             make_folder(path.parent)
             replace_file(path, text.encode("utf-8"))
 
-    def _path(self, name: str) -> Path:
-        cassette = self._session.path
+    def _path(self, cassette: Path | str, name: str) -> Path:
         if not isinstance(cassette, Path):
             raise ConfigurationError(f"golden values lie beside the cassette, and {cassette} is no local file")
         return cassette.with_name(f"{stem_of(cassette)}{f'.{safe(name)}' if name else ''}{GOLDEN}")

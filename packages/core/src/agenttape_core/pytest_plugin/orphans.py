@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agenttape_core.pytest_plugin.cassette_options import own_cassette
-from agenttape_core.pytest_plugin.golden import GOLDEN
 from agenttape_core.pytest_plugin.naming import FOLDER
-from agenttape_core.storage import SUFFIXES
+from agenttape_core.storage import GOLDEN, SUFFIXES, is_pending
 
 if TYPE_CHECKING:
     import pytest
@@ -96,4 +95,4 @@ def _without_module(folder: Path, patterns: Sequence[str]) -> Iterable[Path]:
 
 def _is_cassette(name: str) -> bool:
     own = name.endswith(SUFFIXES) and not name.startswith(".")
-    return own and not name.endswith(GOLDEN) and _DERIVED not in name
+    return own and not name.endswith(GOLDEN) and _DERIVED not in name and not is_pending(name)

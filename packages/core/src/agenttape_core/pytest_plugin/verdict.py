@@ -10,6 +10,7 @@ from typing import Any
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import Interaction
 from agenttape_core.session import Session
+from agenttape_core.storage import is_pending
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of
 
@@ -26,9 +27,9 @@ class Verdict:
     Args:
         path: The cassette, relative to the root of the tests if it lies below it.
         word: The worst event: `missed`, `blocked`, `drifted`, `unused`, then `live` (executed although the mode
-            replays), `updated` (executed in the place of what had changed), `recorded`, or `kept` or `discarded` if the
-            test failed while it recorded; `served`; `empty` if no call was made. For a cassette that was not opened:
-            `missing` if it does not exist, else `refused`.
+            replays), `updated` (executed in the place of what had changed), `recorded`, `pending` (recorded, and
+            waiting for review), or `kept` or `discarded` if the test failed while it recorded; `served`; `empty` if no
+            call was made. For a cassette that was not opened: `missing` if it does not exist, else `refused`.
         served: The number of calls answered from the cassette.
         run_through: The number of recorded calls whose code was run.
         not_run: The tools that were served, each with the reason why its code was not run; between semicolons.
@@ -162,7 +163,8 @@ def _word(counts: Mapping[str, int], session: Session, *, failed: bool) -> str:
     if session.report.executed and not session.policy.records:
         return "live"
     if session.report.executed or (session.policy.updates and session.written is not None):
-        kept = "updated" if session.policy.updates else "recorded"
+        waits = session.written is not None and is_pending(PurePath(session.written).name)
+        kept = "pending" if waits else "updated" if session.policy.updates else "recorded"
         return "discarded" if session.written is None else "kept" if failed else kept
     return "served" if session.report.served or session.report.ran_through else "empty"
 

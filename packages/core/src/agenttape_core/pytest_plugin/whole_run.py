@@ -156,7 +156,9 @@ def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
     lines = [line for verdict in shown for line in (str(verdict), *verdict.refused_lines())]
     if len(shown) < len(verdicts):
         lines.append(f"served    {counted(len(verdicts) - len(shown), 'test')}, all their calls")
-    return [*lines, _sum(verdicts), *_not_run(verdicts)]
+    waiting = sum(verdict.word == "pending" for verdict in verdicts)
+    review = [f"{counted(waiting, 'recording')} pending; to look at them one by one:  agenttape review"]
+    return [*lines, _sum(verdicts), *_not_run(verdicts), *(review if waiting else [])]
 
 
 def _not_run(verdicts: Sequence[Verdict]) -> list[str]:

@@ -14,11 +14,22 @@ from agenttape_core.storage.file_kind import is_cassette, read_cassette
 from agenttape_core.storage.journal import Carried, Journal
 from agenttape_core.storage.location import CassetteUrl, Location, location_of
 from agenttape_core.storage.lock import real_location, recording_process
-from agenttape_core.storage.names import SUFFIXES, cassette_path, derived_path, stem_of, with_infix
+from agenttape_core.storage.names import (
+    GOLDEN,
+    SUFFIXES,
+    cassette_path,
+    derived_path,
+    is_pending,
+    pending_path,
+    stem_of,
+    waits_for,
+    with_infix,
+)
 from agenttape_core.storage.recovery import is_replaceable, leftover_journals, put_aside, recover
 from agenttape_core.storage.writer import convert, pieces_of, write_cassette
 
 __all__ = [
+    "GOLDEN",
     "MAX_DEPTH",
     "MAX_FILE_BYTES",
     "MAX_INT_DIGITS",
@@ -36,10 +47,12 @@ __all__ = [
     "convert",
     "derived_path",
     "is_cassette",
+    "is_pending",
     "is_replaceable",
     "leftover_journals",
     "location_of",
     "open_cassette",
+    "pending_path",
     "pieces_of",
     "put_aside",
     "read_cassette",
@@ -47,6 +60,7 @@ __all__ = [
     "recording_process",
     "recover",
     "stem_of",
+    "waits_for",
     "with_infix",
     "write_cassette",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePath
 from typing import overload
 
@@ -10,6 +11,9 @@ from agenttape_core.storage.location import CassetteUrl, Location, location_of
 
 SUFFIXES = (".yaml", ".yml", ".jsonl", ".gz", ".zst")
 """The ends of names of cassette files."""
+
+GOLDEN = ".golden.yaml"
+"""The end of the names of golden values, which are no cassettes."""
 
 
 def cassette_path(name_or_path: str | Path, cassette_dir: str | Path) -> Location:
@@ -58,6 +62,33 @@ def stem_of(path: Location) -> str:
 def derived_path(path: Location) -> Location:
     """Return the file of the cassette that a run derives from another one, unless it is given a name: beside it."""
     return with_infix(path, "derived")
+
+
+_PENDING = re.compile(r".\.pending(?:\.yaml|\.yml|\.jsonl)(?:\.gz|\.zst)?$")
+
+
+def pending_path(path: Path) -> Path:
+    """Return the file of a recording that waits for review beside a cassette, and has not taken its place yet."""
+    return with_infix(path, "pending")
+
+
+def is_pending(name: str) -> bool:
+    """Return whether a file has the name of a recording that waits for review.
+
+    Args:
+        name: The name of the file.
+    """
+    return _PENDING.search(name) is not None
+
+
+def waits_for(pending: Path) -> Path:
+    """Return the cassette whose place a recording would take that waits for review.
+
+    Args:
+        pending: The file of that recording.
+    """
+    stem = stem_of(pending)
+    return pending.with_name(f"{stem.removesuffix('.pending')}{pending.name.removeprefix(stem)}")
 
 
 @overload

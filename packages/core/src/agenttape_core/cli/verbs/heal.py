@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.output import print_json, print_text, printable, verb
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.matching import Ignored
-from agenttape_core.storage import Cassette, open_cassette
+from agenttape_core.storage import Cassette, open_cassette, pending_path
 from agenttape_core.tools.heal.healing import refuse_dear
 from agenttape_core.tools.heal.plans import Plan, total_of
 
@@ -29,10 +29,18 @@ _NO_TESTS = 5
     "--plan", "only_plan", is_flag=True, help="Only say what it would take; exit with 1 if there is anything."
 )
 @click.option("--max-usd", type=float, metavar="DOLLARS", help="Execute nothing if it may cost more than this.")
+@click.option("--pending", is_flag=True, help="Let what is recorded wait for `agenttape review`.")
 @click.option("--yes", is_flag=True, help="Do not ask before anything is executed.")
 @click.option("--cassette", metavar="NAME", help="Of a command: name or path of its cassette.")
 def heal(
-    words: tuple[str, ...], *, only_plan: bool, max_usd: float | None, yes: bool, cassette: str | None, as_json: bool
+    words: tuple[str, ...],
+    *,
+    only_plan: bool,
+    max_usd: float | None,
+    pending: bool,
+    yes: bool,
+    cassette: str | None,
+    as_json: bool,
 ) -> int:
     """Execute only those calls that have changed, with what depends on them, and keep all others as they are.
 
@@ -43,7 +51,11 @@ def heal(
     to do.
     """
     of_tests = cassette is None and _names_tests(words)
-    healing: _Healing = _Tests(words, apart=as_json) if of_tests else _Command(words, cassette, apart=as_json)
+    healing: _Healing = (
+        _Tests(words, apart=as_json, pending=pending)
+        if of_tests
+        else _Command(words, cassette, apart=as_json, pending=pending)
+    )
     plans = healing.plans()
     total = total_of(list(plans.values()))
     dirty = {name: plan for name, plan in plans.items() if not plan.is_clean}
@@ -65,14 +77,24 @@ def heal(
         return FINDINGS
     before = _opened(dirty.values())
     code = healing.heal(dirty, max_usd)
-    changes = _changes(before)
-    if as_json:
-        healed = {"plans": {name: plan.to_dict() for name, plan in plans.items()}, "healed": code == OK}
-        print_json({**healed, "changes": {path: comparison.to_dict() for path, comparison in changes.items()}})
-    else:
-        for path, comparison in changes.items():
-            print_text(f"{path}\n{comparison}")
+    _print_changes(plans, _changes(before), healed=code == OK, as_json=as_json)
     return code
+
+
+def _print_changes(plans: Mapping[str, Plan], changes: Mapping[str, Any], *, healed: bool, as_json: bool) -> None:
+    if as_json:
+        facts = {"plans": {name: plan.to_dict() for name, plan in plans.items()}, "healed": healed}
+        print_json({**facts, "changes": {path: comparison.to_dict() for path, comparison in changes.items()}})
+        return
+    for path, comparison in changes.items():
+        print_text(f"{path}\n{comparison}")
+    if _waits(plans.values()):
+        print_text("pending; to look at them one by one:  agenttape review")
+
+
+def _waits(plans: Iterable[Plan]) -> bool:
+    """Return whether anything that was healed waits for review."""
+    return any(pending_path(Path(plan.path)).exists() for plan in plans if not plan.is_clean)
 
 
 def _names_tests(words: Sequence[str]) -> bool:
@@ -101,7 +123,11 @@ def _opened(plans: Any) -> dict[str, Cassette]:
 def _changes(before: Mapping[str, Cassette]) -> dict[str, Any]:
     from agenttape_core.tools.compare import Comparison
 
-    compared = {path: Comparison(old, open_cassette(path), Ignored(), steps=False) for path, old in before.items()}
+    now = {path: pending_path(Path(path)) for path in before}
+    files = {path: waiting if waiting.exists() else path for path, waiting in now.items()}
+    compared = {
+        path: Comparison(old, open_cassette(files[path]), Ignored(), steps=False) for path, old in before.items()
+    }
     return {path: comparison for path, comparison in compared.items() if comparison}
 
 
@@ -116,8 +142,9 @@ class _Healing(Protocol):
 
 
 class _Tests:
-    def __init__(self, words: Sequence[str], *, apart: bool) -> None:
+    def __init__(self, words: Sequence[str], *, apart: bool, pending: bool) -> None:
         self._words = words
+        self._pending = pending
         self._apart = apart
 
     def plans(self) -> dict[str, Plan]:
@@ -133,13 +160,17 @@ class _Tests:
 
     def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
         limit = [] if max_usd is None else [f"--cassette-max-usd={max_usd}"]
-        updated = _pytest([*dirty, "--rerecord=dirty", *limit], quietly=self._apart)
-        return FINDINGS if updated.returncode or _pytest(list(dirty), quietly=self._apart).returncode else OK
+        waits = ["--cassette-pending"] if self._pending else []
+        updated = _pytest([*dirty, "--rerecord=dirty", *limit, *waits], quietly=self._apart)
+        if updated.returncode or _waits(dirty.values()):
+            return FINDINGS if updated.returncode else OK  # what waits was proved, and replays once it is accepted
+        return FINDINGS if _pytest(list(dirty), quietly=self._apart).returncode else OK
 
 
 class _Command:
-    def __init__(self, words: Sequence[str], cassette: str | None, *, apart: bool) -> None:
+    def __init__(self, words: Sequence[str], cassette: str | None, *, apart: bool, pending: bool) -> None:
         self._words = words
+        self._pending = pending
         self._cassette = cassette
         self._apart = apart
 
@@ -151,11 +182,11 @@ class _Command:
     def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:  # noqa: ARG002 - the plan keeps to it
         from agenttape_core.tools.heal.commands import heal_command
 
-        updated, replayed = heal_command(self._words, self._cassette, apart=self._apart)
-        failures = [*updated.failures(), *replayed.failures()]
-        for line in [*updated.lines(), *failures]:
+        outcomes = heal_command(self._words, self._cassette, apart=self._apart, pending=self._pending)
+        failures = [line for outcome in outcomes for line in outcome.failures()]
+        for line in [*outcomes[0].lines(), *failures]:
             click.echo(f"agenttape: {printable(line)}", err=True)
-        return updated.exit_code or replayed.exit_code
+        return next((outcome.exit_code for outcome in outcomes if outcome.exit_code), OK)
 
 
 def _pytest(words: Sequence[str], *, quietly: bool = False) -> subprocess.CompletedProcess[str]:

@@ -28,6 +28,7 @@ from agenttape_core.cli.running import before_command, given, replayed_with, rep
     type=click.Choice(["discard", "keep"]),
     help="Whether a failing command replaces a cassette. By default it does not, and its recording lies beside it.",
 )
+@click.option("--pending", is_flag=True, default=None, help="Let a new recording wait for `agenttape review`.")
 @click.option("--prove", is_flag=True, help="Replay the command at once, and fail if that differs.")
 def record(
     words: tuple[str, ...], cassette: str | None, mode: str, *, prove: bool, as_json: bool, **options: Any
@@ -41,11 +42,14 @@ def record(
     command does not replay. What it does beside calls of models and tools is done again then. With --json, the command
     writes to standard error only, as it does while it is proved.
     """
+    from agenttape_core.storage import is_pending
     from agenttape_core.tools.processes.run import run
 
     outcome = run(words, mode=mode, cassette=cassette, options=given(options), apart=as_json)
     proof = None
-    if prove and outcome.made and not outcome.exit_code:
+    if prove and any(is_pending(one.path.name) for one in outcome.made):
+        click.echo("agenttape: not proved: the recording waits for review; after it:  agenttape replay", err=True)
+    elif prove and outcome.made and not outcome.exit_code:
         kept = replayed_with(options)
         proof = run(words, mode="none", cassette=cassette, options=kept, apart=True, proves=True)
     return report(outcome, as_json=as_json, proof=proof)

@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.storage import SUFFIXES, Cassette, read_cassette
+from agenttape_core.storage import GOLDEN, SUFFIXES, Cassette, is_pending, read_cassette
 
 Opener = Callable[[], Cassette]
 """Opens a cassette. References to its assets stay references, as git shows them."""
-
-_NOT_OURS = (".golden.yaml",)
 
 
 def cassettes_at(revision: str, paths: Sequence[str]) -> dict[str, Opener]:
@@ -59,7 +57,7 @@ def pairs(
 
 def _may_be(name: str) -> bool:
     hidden = any(part.startswith(".") for part in PurePosixPath(name).parts if part not in {".", ".."})
-    return name.endswith(SUFFIXES) and not hidden and not name.endswith(_NOT_OURS)
+    return name.endswith(SUFFIXES) and not hidden and not name.endswith(GOLDEN) and not is_pending(name)
 
 
 def _opener(revision: str, name: str) -> Opener:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agenttape_core.lifecycle.project import project_settings
-from agenttape_core.storage import open_cassette
+from agenttape_core.storage import is_pending, open_cassette
 from agenttape_core.tools.heal.plans import PLANNING, Departed, Plan, planned
 from agenttape_core.tools.processes.report import Outcome
 from agenttape_core.tools.processes.run import run
@@ -45,17 +45,23 @@ def plan_of_command(words: Sequence[str], cassette: str | None = None) -> list[P
     return plans
 
 
-def heal_command(words: Sequence[str], cassette: str | None = None, *, apart: bool = False) -> tuple[Outcome, Outcome]:
+def heal_command(
+    words: Sequence[str], cassette: str | None = None, *, apart: bool = False, pending: bool = False
+) -> list[Outcome]:
     """Run a command, execute what has changed, and replay it.
 
     Args:
         words: The words of the command, as for `run`.
         cassette: The cassette of its main process; by default named after the command.
         apart: Whether what the command writes to standard output goes to standard error.
+        pending: Whether what it records waits for review.
 
     Returns:
-        The outcomes of the run and of the replay.
+        The outcomes of the run and of the replay; there is no replay of what waits for review.
     """
-    updated = run(words, mode="update", cassette=cassette, options={}, apart=apart)
+    options = {"pending": True} if pending else {}
+    updated = run(words, mode="update", cassette=cassette, options=options, apart=apart)
+    if any(is_pending(one.path.name) for one in updated.made):
+        return [updated]
     replayed = run(words, mode="none", cassette=cassette, options={"live": []}, apart=True, proves=True)
-    return updated, replayed
+    return [updated, replayed]

@@ -28,11 +28,18 @@ def below(rows: Iterable[IndexRow], timing_of: TimingOf, changed: Collection[int
     return [
         row.number
         for row in rows
-        if row.number not in changed and any(_may_depend(row, root, timing_of) for root in roots)
+        if row.number not in changed and any(may_depend(row, root, timing_of) for root in roots)
     ]
 
 
-def _may_depend(row: IndexRow, root: IndexRow, timing_of: TimingOf) -> bool:
+def may_depend(row: IndexRow, root: IndexRow, timing_of: TimingOf) -> bool:
+    """Return whether a call may depend on the answer of another one.
+
+    Args:
+        row: The call.
+        root: The other one.
+        timing_of: As for `below`.
+    """
     if row.address.startswith(f"{root.address}/"):
         return True
     if root.address.startswith(f"{row.address}/"):

@@ -17,6 +17,7 @@ from agenttape_core.storage import (
     Location,
     leftover_journals,
     open_cassette,
+    pending_path,
     put_aside,
     recording_process,
     recover,
@@ -44,7 +45,9 @@ class Merged(NamedTuple):
     broken: Location | None = None
 
 
-def merged(reports: Sequence[ProcessReport], config: RunConfig, *, replaces: bool, derives: bool) -> list[Merged]:
+def merged(
+    reports: Sequence[ProcessReport], config: RunConfig, *, replaces: bool, derives: bool, waits: bool = False
+) -> list[Merged]:
     """Make the cassettes of a run.
 
     Args:
@@ -52,6 +55,7 @@ def merged(reports: Sequence[ProcessReport], config: RunConfig, *, replaces: boo
         config: The configuration of the run.
         replaces: Whether an existing cassette is replaced. If not, the recording is written beside it.
         derives: Whether a replay made them, which does not change its cassettes.
+        waits: Whether a new recording waits for review beside an existing cassette.
 
     Raises:
         CassetteError: One cannot be read or written. The parts are kept.
@@ -70,6 +74,8 @@ def merged(reports: Sequence[ProcessReport], config: RunConfig, *, replaces: boo
             target = config.cassette_of(address)
             is_aside = derives or (target.exists() and (not replaces or address in only_new))
             path = _beside(target, "derived" if derives else "recovered") if is_aside else target
+            if waits and not is_aside and target.exists():
+                is_aside, path = True, pending_path(target)
             made.append(Merged(address, path, is_aside, broken=_merge(paths, path)))
     return made
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from agenttape_core.lifecycle.missing import explain
 from agenttape_core.session import served_not_run
 from agenttape_core.settings import Unused
+from agenttape_core.storage import is_pending
 from agenttape_core.tools.processes.merge import Merged
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig
 from agenttape_core.tools.processes.startup.agenttape_startup import REFUSED
@@ -145,6 +146,8 @@ class Outcome:
         own, path = self._path(one.address), self.config.shown(one.path)
         if not self.records:
             return f"{path} holds the served and the executed calls; {own} is unchanged"
+        if is_pending(one.path.name):
+            return f"{path} is pending; to look at it call by call:  agenttape review {path}"
         return (
             f"the command ended with {self.code}, so {own} was left as it was; the recording is in {path}\n"
             "  to replace it all the same, record with --on-error keep"

@@ -75,7 +75,7 @@ def run(
     with _locked(path) if records else nullcontext():
         code, reports, notes, blocked = _run_command(command, config, settings, apart=apart)
     keeps = code == 0 or settings.on_error == "keep"
-    made = merged(reports, config, replaces=keeps, derives=not records)
+    made = merged(reports, config, replaces=keeps, derives=not records, waits=settings.pending)
     return Outcome(
         command=command.given,
         code=code,
@@ -85,7 +85,7 @@ def run(
         reports=[report for report in reports if not report.is_silent],
         missing=_missing(reports) if records else {},
         made=made,
-        removed=_without_process(config, reports, made) if mode is Mode.ALL and keeps else [],
+        removed=_without_process(config, reports, made) if mode is Mode.ALL and keeps and not settings.pending else [],
         findings=findings_of(reports, {address: _rows(cassette) for address, cassette in recorded.items()}),
         notes=notes,
         blocked=blocked,

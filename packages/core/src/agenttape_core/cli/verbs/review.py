@@ -1,0 +1,204 @@
+"""`agenttape review`: walk through the recordings that wait for review, call by call."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import click
+
+from agenttape_core.cli.app import OK, USAGE
+from agenttape_core.cli.output import print_json, print_text, verb
+from agenttape_core.cli.reviewing import SAID, headline, report
+from agenttape_core.errors import counted
+from agenttape_core.lifecycle.project import project_settings
+from agenttape_core.schema import Interaction
+from agenttape_core.tools.reading.answer import ANSWERING, Answer, joined
+from agenttape_core.tools.reading.prices import Prices, load_prices
+from agenttape_core.tools.review import Pending, PendingCall, pending_in, pending_of
+from agenttape_core.tools.review.calls import SORTS
+from agenttape_core.tools.review.deciding import decide
+
+_KEYS = "[a]ccept  [r]eject  [s]kip  [A]ll of this cassette  [R]eject all of it  [q]uit: "
+_WITHOUT_A_TERMINAL = (
+    "agenttape: review needs a terminal\n"
+    "  without one: agenttape pending, agenttape accept KEY or --all, agenttape reject KEY"
+)
+_PLACES = 12
+_TRAJECTORY = 20
+_LONGEST = 400
+
+
+@verb("agenttape review")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
+def review(paths: tuple[str, ...], *, as_json: bool) -> int:
+    """Walk through the recordings that wait for review, call by call: other paths first, then words, then tokens.
+
+    Keys: a accepts a call with all that hangs together with it, r rejects it, s leaves it for later, A and R decide
+    about the rest of its cassette, q ends the walk. Files are replaced at the end, each at once; after Ctrl-C, all are
+    as they were. With --json, it lists what waits, as `agenttape pending` does.
+    """
+    waiting = sorted(map(pending_of, pending_in(paths)), key=_rank)
+    if as_json:
+        print_json({"pending": [one.to_dict() for one in waiting]})
+        return OK
+    if waiting and not sys.stdin.isatty():
+        click.echo(_WITHOUT_A_TERMINAL, err=True)
+        return USAGE
+    prices = load_prices(project_settings().prices)
+    decisions = []
+    if waiting:
+        with _keys() as read:
+            decisions = walked(waiting, prices, read)
+    report([decide(pending, accepted, rejected) for pending, accepted, rejected in decisions], as_json=False)
+    return OK
+
+
+def walked(
+    waiting: Sequence[Pending], prices: Prices, read: Callable[[], str]
+) -> list[tuple[Pending, list[str], list[str]]]:
+    """Show each call that waits and read what is to become of it; nothing is written.
+
+    Args:
+        waiting: What waits.
+        prices: The prices of tokens.
+        read: Returns the next key that is pressed.
+
+    Returns:
+        What waits, with the keys of the calls that are accepted and of those that are rejected.
+    """
+    decisions: list[tuple[Pending, list[str], list[str]]] = []
+    for pending in waiting:
+        walk = _Walk(pending)
+        decisions.append((pending, walk.accepted, walk.rejected))
+        print_text("\n".join(_introduction(pending, prices)), "bold")
+        for call, place in walk.calls():
+            print_text("\n".join(_shown(call, place, walk)))
+            if not walk.decide(call, _asked(read)):
+                return decisions
+    return decisions
+
+
+class _Walk:
+    """The walk through one recording that waits.
+
+    Args:
+        pending: It.
+    """
+
+    def __init__(self, pending: Pending) -> None:
+        self._pending = pending
+        self._rest = ""
+        self.accepted: list[str] = []
+        self.rejected: list[str] = []
+
+    def calls(self) -> Iterator[tuple[PendingCall, str]]:
+        """Yield each call about which nothing is decided yet, with its place among all."""
+        calls = sorted(self._pending.calls, key=lambda call: SORTS.index(call.sort))
+        for place, call in enumerate(calls, 1):
+            if not self._rest and call.key not in {*self.accepted, *self.rejected}:
+                yield call, f"{place} of {len(calls)}"
+
+    def with_it(self, call: PendingCall) -> list[str]:
+        """Return the keys of the calls that hang together with one."""
+        return [key for key in self._pending.cones[call.key] if key != call.key]
+
+    def decide(self, call: PendingCall, key: str) -> bool:
+        """Note a decision; return whether the walk goes on."""
+        if key in "AR":
+            self._rest = key
+            decided = {*self.accepted, *self.rejected}
+            keys = [each.key for each in self._pending.calls if each.key not in decided]
+        else:
+            keys = list(self._pending.cones[call.key])
+        if key in "aA":
+            self.accepted += keys
+        elif key in "rR":
+            self.rejected += keys
+        return key != "q"
+
+
+def _rank(pending: Pending) -> tuple[int, str]:
+    return min((SORTS.index(call.sort) for call in pending.calls), default=len(SORTS)), pending.shown
+
+
+def _introduction(pending: Pending, prices: Prices) -> Iterator[str]:
+    change = pending.change(prices)
+    yield ""
+    yield headline(pending)
+    yield from (f"  {line}" for line in change.calls[:_TRAJECTORY])
+    if len(change.calls) > _TRAJECTORY:
+        yield f"  … and {counted(len(change.calls) - _TRAJECTORY, 'line')} more"
+    if change.before.tokens != change.now.tokens:
+        money = f", ${change.before.dollars:.4f} → ${change.now.dollars:.4f}" if change.now.dollars else ""
+        yield f"  {change.before.tokens:,} → {change.now.tokens:,} tokens{money}"
+
+
+def _shown(call: PendingCall, place: str, walk: _Walk) -> Iterator[str]:
+    yield ""
+    yield f"{place}  {call.state}: {SAID[call.sort]}"
+    yield f"  {call.compared.kind} {call.compared.name} at {call.address}"
+    if call.before is None or call.now is None:
+        found = call.now or call.before
+        assert found is not None
+        sign = "+" if call.before is None else "-"
+        yield f"  {sign} {_cut(str(found.request.get('arguments', found.request)))}"
+        yield f"  {sign} {_cut(_outcome(found))}"
+    for found_at in call.differences[:_PLACES]:
+        yield f"    {found_at.path}"
+        yield f"      - {found_at.recorded}"
+        yield f"      + {found_at.asked}"
+    if len(call.differences) > _PLACES:
+        yield f"    … and {counted(len(call.differences) - _PLACES, 'place')} more"
+    for key in walk.with_it(call):
+        yield f"  hangs together with {key.partition('::')[2]}"
+
+
+def _outcome(item: Interaction) -> str:
+    if item.outcome.error is not None:
+        return f"raised {item.outcome.error.type}: {item.outcome.error.message}"
+    return (Answer(item.outcome).text if item.kind in ANSWERING else "") or str(joined(item.outcome))
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def _asked(read: Callable[[], str]) -> str:
+    click.echo(_KEYS, nl=False)
+    while (key := read()) not in set("arsARq"):
+        pass
+    click.echo(key)
+    return key
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[], str]]:
+    """Yield what returns the next key that is pressed, also one that was pressed before it was asked for.
+
+    Raises:
+        Abort: By what is yielded: at Ctrl-C, and if the terminal is gone.
+    """
+    if sys.platform == "win32":
+        yield lambda: _key(click.getchar())
+        return
+    import termios
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    each_key = termios.tcgetattr(terminal)
+    each_key[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
+    termios.tcsetattr(terminal, termios.TCSANOW, each_key)
+    try:
+        yield lambda: _key(os.read(terminal, 1).decode(errors="replace"))
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _key(pressed: str) -> str:
+    if pressed in {"", "\x03", "\x04"}:  # Ctrl-C, Ctrl-D
+        raise click.Abort
+    return pressed

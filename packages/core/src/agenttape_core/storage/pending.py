@@ -1,0 +1,40 @@
+"""The files of a recording that waits for review: itself, its assets and its golden values."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from agenttape_core.storage.asset_files import assets_of
+from agenttape_core.storage.names import GOLDEN, pending_path, stem_of
+
+
+def golden_values_of(cassette: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield the golden values that wait for review with a recording, each with the file whose place it would take.
+
+    Args:
+        cassette: The cassette whose place the recording would take.
+    """
+    stem = stem_of(cassette)
+    start = f"{stem}.pending."
+    for path in sorted(cassette.parent.iterdir()) if cassette.parent.is_dir() else ():
+        if path.name.startswith(start) and path.name.endswith(GOLDEN):
+            yield path, path.with_name(f"{stem}.{path.name.removeprefix(start)}")
+
+
+def remove_pending(cassette: Path) -> None:
+    """Remove the recording that waits for review beside a cassette, with all that belongs to it, if there is one.
+
+    Args:
+        cassette: The cassette.
+    """
+    pending = pending_path(cassette)
+    if not pending.exists():
+        return
+    for golden, _ in list(golden_values_of(cassette)):
+        golden.unlink(missing_ok=True)
+    pending.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(assets_of(pending))

@@ -1,0 +1,7 @@
+"""Recordings that wait for review beside their cassettes: read, and accepted or rejected in whole cones."""
+
+from agenttape_core.tools.review.calls import PendingCall
+from agenttape_core.tools.review.deciding import Decided, accept, reject
+from agenttape_core.tools.review.pending import Pending, pending_in, pending_of
+
+__all__ = ["Decided", "Pending", "PendingCall", "accept", "pending_in", "pending_of", "reject"]
