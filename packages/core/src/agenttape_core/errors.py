@@ -6,6 +6,7 @@ AgentTapeError (Exception)
 │   ├── CassetteNotFoundError     there is no file, and this mode may not record one
 │   ├── CassetteFormatError       the file is truncated, mangled or of the wrong types
 │   ├── CassetteVersionError      the file is of a newer format than this library reads
+│   ├── TraceFormatError         a line of a JSONL trace is malformed, or two have one prompt
 │   ├── CassetteLockedError       another process or session is recording to it
 │   └── CassetteWriteError        the file could not be written; what was recorded is kept
 ├── ConfigurationError            an option, a rule or a setting is not valid
@@ -132,6 +133,10 @@ class CassetteNotFoundError(CassetteError):
 
 class CassetteFormatError(CassetteError):
     """The file is not a readable cassette: truncated, mangled, or with values of the wrong type."""
+
+
+class TraceFormatError(CassetteError):
+    """The file is no JSONL trace: lines of it are malformed, or two of them have one prompt."""
 
 
 class CassetteVersionError(CassetteError):

@@ -8,7 +8,7 @@ from typing import Any
 
 from agenttape_core.checks.run import Run
 from agenttape_core.checks.sources import run_of
-from agenttape_core.errors import ConfigurationError
+from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.tools.reporting import Checked, Finding, Judged
 
 Scores = tuple[tuple[str, float | bool], ...]
@@ -93,6 +93,6 @@ def check(source: Any, *checks: AnyCheck) -> Checked:
 
 def told(result: Checked) -> str:
     """Return what failed of a run as text, for people."""
-    errors = [each for each in result.findings if each.level == "error"]
-    failing = [str(each) for each in errors]
-    return "\n".join([f"{result.name}: {len(errors)} of its checks' findings fail", *failing])
+    failing = [str(each) for each in result.findings if each.level == "error"]
+    count = sum(each.has_failed for each in result.judged)
+    return "\n".join([f"{result.name}: {counted(count, 'check')} failed", *failing])

@@ -11,6 +11,9 @@ from agenttape_core.checks.run import Run
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.tools.reporting import Finding
 
+FACTS = {"calls": "interactions"}
+"""The names of measures in `Run.lacking`, where they are others: `calls` there are those of tools."""
+
 
 def at_most(
     *,
@@ -41,8 +44,9 @@ def at_most(
 
     def judge(run: Run) -> Iterator[Finding]:
         for what, limit in limits.items():
-            if what in run.lacking:
-                yield run.finding(f"{what} cannot be judged: {run.lacking[what]}")
+            fact = FACTS.get(what, what)
+            if fact in run.lacking:
+                yield run.finding(f"{what} cannot be judged: {run.lacking[fact]}")
                 continue
             found = measured(run, what)
             if found > limit:

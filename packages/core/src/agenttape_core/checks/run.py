@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,8 +10,13 @@ from typing import Any
 from agenttape_core.tools.reporting import Finding
 
 
-def _nowhere(_: Call) -> int | None:
+def nowhere(_: Call) -> int | None:
+    """Return `None`: the line of a call that stands in no file."""
     return None
+
+
+def _written(value: Any) -> str:
+    return f"/{value.pattern}/" if isinstance(value, re.Pattern) else repr(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class Call:
     def __str__(self) -> str:
         if not isinstance(self.arguments, Mapping):
             return self.name if self.arguments is None else f"{self.name}({self.arguments!r})"
-        return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
+        return f"{self.name}({', '.join(f'{key}={_written(value)}' for key, value in self.arguments.items())})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +69,11 @@ class Run:
         seconds: The time that its calls took; that of parallel ones adds up.
         conversation: Returns its messages up to its end, in OpenAI's form.
         meta: Facts about it that its maker wrote down.
-        lacking: What is not known of it, with the reason: `calls`, `steps`, `tokens`, `seconds`, `dollars`.
+        lacking: What is not known of it, with the reason: `calls` (its tools), `interactions` (their
+            number), `steps`, `tokens`, `seconds`, `dollars`.
         line: Returns the line of a call in the file.
         whole_line: The line where the run begins in the file.
+        key: Its name in a baseline; by default its name.
     """
 
     name: str
@@ -84,8 +92,9 @@ class Run:
     conversation: Callable[[], list[dict[str, Any]]] = list
     meta: Mapping[str, Any] = field(default_factory=dict)
     lacking: Mapping[str, str] = field(default_factory=dict)
-    line: Callable[[Call], int | None] = _nowhere
+    line: Callable[[Call], int | None] = nowhere
     whole_line: int | None = None
+    key: str = ""
 
     def of_kind(self, kind: str) -> list[Call]:
         """Return its calls of a kind, in its order."""

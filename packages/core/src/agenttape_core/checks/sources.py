@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.checks.run import Call, Run
+from agenttape_core.checks.run import Call, Run, nowhere
 from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import Interaction, Step, Timing
@@ -24,6 +24,8 @@ _UNPRICED = "none of its models has a known price: install agenttape-core[prices
 _UNCOUNTED = "none of its models counted tokens"
 _UNTIMED = "no times were recorded"
 _NO_STEPS = "the steps of a run are known under pytest, and when its recording has ended: check the cassette then"
+
+_NOTHING: Mapping[str, str] = {}
 
 Record = tuple[Interaction | Step, Timing | None]
 
@@ -60,7 +62,7 @@ def run_of_cassette(cassette: Cassette, prices: Prices, shown: str | None = None
     Args:
         cassette: The cassette.
         prices: The prices of tokens.
-        shown: The file as messages show it.
+        shown: The file as messages show it, which is also the name of the run then.
 
     Raises:
         CassetteFormatError: If a record is malformed.
@@ -76,7 +78,7 @@ def run_of_cassette(cassette: Cassette, prices: Prices, shown: str | None = None
         return cassette.line_of_step(call.number) if call.is_step else cassette.line_of(call.number)
 
     path = shown if shown is not None else shown_path(cassette.path)
-    return _made((cassette.preface.name or path, path), records, prices, line=line, lacking={})
+    return made_of((shown or cassette.preface.name or path, path), records, prices, line=line)
 
 
 def _of_session(session: Session, prices: Prices, in_places: Callable[[Interaction], Interaction] | None) -> Run:
@@ -105,16 +107,16 @@ def _of_session(session: Session, prices: Prices, in_places: Callable[[Interacti
     path = shown_path(session.path)
     lacking = {} if session.ledger.watches_steps else {"steps": _NO_STEPS}
     names = (Path(path).name.partition(".")[0] or path, path)
-    return _made(names, records, prices, line=line_if_served, lacking=lacking)
+    return made_of(names, records, prices, line=line_if_served, lacking=lacking)
 
 
-def _made(
+def made_of(
     names: tuple[str, str],
     records: Sequence[Record],
     prices: Prices,
     *,
-    line: Callable[[Call], int | None],
-    lacking: Mapping[str, str],
+    line: Callable[[Call], int | None] = nowhere,
+    lacking: Mapping[str, str] = _NOTHING,
 ) -> Run:
     """Return a run, made of its records.
 

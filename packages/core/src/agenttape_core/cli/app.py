@@ -21,6 +21,7 @@ _INTERRUPTED = 130
 
 VERBS = (
     "accept",
+    "check",
     "convert",
     "diff",
     "export",

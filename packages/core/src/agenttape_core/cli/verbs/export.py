@@ -15,9 +15,11 @@ import click
 from agenttape_core.cli.cassettes import STDIN, Found, found_in, paths_argument
 from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteWriteError, counted
+from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import is_cassette
 from agenttape_core.tools.export import Collector, otlp_lines, rows_of, spans_of
 from agenttape_core.tools.oracle import entries_of, lines_of
+from agenttape_core.tools.reading.prices import load_prices
 
 
 @verb("agenttape export cassettes --format otel --endpoint http://localhost:4318")
@@ -25,10 +27,11 @@ from agenttape_core.tools.oracle import entries_of, lines_of
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["json", "jsonl", "otel", "oracle"]),
+    type=click.Choice(["json", "jsonl", "jsonl-trace", "otel", "oracle"]),
     default="json",
     show_default=True,
-    help="json: one document. jsonl: a line for each record. otel: OpenTelemetry spans. oracle: the answers of tools.",
+    help="json: one document. jsonl: a line for each record. jsonl-trace: one for each prompt. otel: OpenTelemetry"
+    " spans. oracle: the answers of tools.",
 )
 @click.option("-o", "--output", default=STDIN, metavar="FILE", help="Write to a file; by default to standard output.")
 @click.option(
@@ -37,8 +40,16 @@ from agenttape_core.tools.oracle import entries_of, lines_of
     help="Send spans to this OTLP/HTTP endpoint; env: to the one that OTEL_EXPORTER_OTLP_* names.",
 )
 @click.option("--content", is_flag=True, help="Include what people, models and tools said in spans.")
+@click.option("--redact-prompts", is_flag=True, help="Leave no byte of a prompt in what is exported.")
 def export(
-    paths: tuple[str, ...], *, form: str, output: str, endpoint: str | None, content: bool, as_json: bool
+    paths: tuple[str, ...],
+    *,
+    form: str,
+    output: str,
+    endpoint: str | None,
+    content: bool,
+    redact_prompts: bool,
+    as_json: bool,
 ) -> None:
     """Export cassettes for other tools, as JSON, as OpenTelemetry spans or as a tool oracle.
 
@@ -48,6 +59,10 @@ def export(
     """
     if form != "otel" and (endpoint is not None or content):
         raise click.UsageError("--endpoint and --content are for --format otel")
+    if redact_prompts and (form in {"jsonl-trace", "oracle"} or endpoint is not None):
+        raise click.UsageError(
+            "--redact-prompts is not for what prompts and arguments are the keys of, nor for --endpoint"
+        )
     if endpoint is not None and output != STDIN:
         raise click.UsageError("--endpoint and --output cannot be combined")
     found = found_in(paths)
@@ -56,7 +71,8 @@ def export(
     if endpoint is not None:
         _report(as_json=as_json, **_sent(found, endpoint, content=content))
         return
-    count = _write(output, _text(found, form, content=content))
+    lines = _trace(found, output) if form == "jsonl-trace" else _text(found, form, content=content)
+    count = _write(output, _masked(lines, found) if redact_prompts else lines)
     if output != STDIN:
         counts = {"json": {}, "oracle": {"answers": max(count - 2, 0)}}.get(form, {"lines": count})
         _report(as_json=as_json, to=output, cassettes=len(found), **counts)
@@ -90,6 +106,28 @@ def _text(found: Sequence[Found], form: str, *, content: bool) -> Iterator[str]:
             yield from otlp_lines(spans_of(each.open(), content=content))
         else:
             yield from (json.dumps({"cassette": each.shown, **row}) for row in rows_of(each.open()))
+
+
+def _trace(found: Sequence[Found], output: str) -> Iterator[str]:
+    """Yield the lines of a trace."""
+    from agenttape_core.checks.trace_export import trace_of, without_twins
+    from agenttape_core.checks.traces import trace_text
+
+    prices = load_prices(project_settings().prices)
+    lines = (
+        (f"{each.shown}, turn {line.meta['turn']},", line)
+        for each in progress(found, "reading")
+        for line in trace_of(each.open(), each.shown, prices)
+    )
+    yield from trace_text(without_twins(lines, output))
+
+
+def _masked(lines: Iterator[str], found: Sequence[Found]) -> Iterator[str]:
+    """Yield lines of JSON without the words of prompts in what was said."""
+    from agenttape_core.tools.reporting.masking import Mask, prompts_of
+
+    mask = Mask(prompt for each in found for prompt in prompts_of(each.open().interactions()))
+    return (json.dumps(mask.data(json.loads(line)), indent=2 if "\n" in line else None) for line in lines)
 
 
 def _write(output: str, lines: Iterator[str]) -> int:

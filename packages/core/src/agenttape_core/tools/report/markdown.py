@@ -6,17 +6,16 @@ without the characters that a forge would act on.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from agenttape_core.errors import counted
 from agenttape_core.tools.report.change import Change, Totals
+from agenttape_core.tools.reporting.texts import cell, code, escaped, fenced
 
 MARK = "<!-- agenttape-report -->"
 """The first line of a comment, by which a job finds its own."""
 
 _SAID = {"path": "another path", "words": "other words", "new": "new", "gone": "gone", "unreadable": "unreadable"}
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 _MOST = 65_000
 """The most characters of a comment: GitHub takes 65,536."""
 
@@ -32,7 +31,7 @@ def markdown(changes: Sequence[Change], base: str) -> str:
     different = [one for one in changes if one.state != "same"]
     lines = [f"### AgentTape: {_headline(totals)}", ""]
     if not different:
-        return "\n".join([*lines, f"Compared with {_code(base)}: {counted(totals.recordings, 'recording')}."]) + "\n"
+        return "\n".join([*lines, f"Compared with {code(base)}: {counted(totals.recordings, 'recording')}."]) + "\n"
     lines += ["| recording | change | calls | tokens | money |", "|---|---|---|---|---|"]
     order = list(_SAID)
     different.sort(key=lambda one: (order.index(one.state), one.path))
@@ -42,12 +41,12 @@ def markdown(changes: Sequence[Change], base: str) -> str:
             _moved(one.before.tokens, one.now.tokens),
             _money(one.before.dollars, one.now.dollars),
         ]
-        lines.append(f"| {_cell(one.path)} | {_SAID[one.state]} | {' | '.join(numbers)} |")
+        lines.append(f"| {cell(one.path)} | {_SAID[one.state]} | {' | '.join(numbers)} |")
     sums = [_moved(*totals.tokens), _money(*totals.dollars)]
     lines += [f"| **all {totals.recordings}** | | | {' | '.join(sums)} |", ""]
     for one in different:
         lines += _details(one)
-    lines.append(f"Compared with {_code(base)}. `agenttape diff` shows all of it.")
+    lines.append(f"Compared with {code(base)}. `agenttape diff` shows all of it.")
     return "\n".join(lines) + "\n"
 
 
@@ -80,33 +79,13 @@ def _details(change: Change) -> list[str]:
     if change.problem:
         shown.append(change.problem)
     return [
-        "<details><summary>" + _escaped(change.path) + "</summary>",
+        "<details><summary>" + escaped(change.path) + "</summary>",
         "",
-        *_fenced(shown, "diff"),
+        *fenced(shown, "diff"),
         "",
         "</details>",
         "",
     ]
-
-
-def _fenced(lines: Sequence[str], language: str) -> list[str]:
-    clean = [_CONTROL.sub("�", line).replace("\n", "⏎") for line in lines]
-    longest = max((len(found) for line in clean for found in re.findall("`+", line)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return [f"{fence}{language}", *clean, fence]
-
-
-def _code(text: str) -> str:
-    return f"`{_CONTROL.sub('�', text).replace('`', chr(39)).replace('|', '/')}`"
-
-
-def _cell(text: str) -> str:
-    return _code(text.replace("\n", "⏎"))
-
-
-def _escaped(text: str) -> str:
-    clean = _CONTROL.sub("�", text).replace("\n", "⏎")
-    return clean.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
 
 
 def _moved(before: int, now: int) -> str:

@@ -1,0 +1,184 @@
+"""A file of checks, for people who do not write Python: the same words, one key each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.checks.checking import Check
+from agenttape_core.checks.words import WORDS, checks_of, unknown
+from agenttape_core.checks.yaml_nodes import Lines, read_yaml
+from agenttape_core.errors import ConfigurationError, counted, shown_path
+
+VERSION = 1
+"""The version of the form of these files."""
+
+_TOP = ("checks", "every", "cases")
+_CASE = ("prompt", "name", "checks")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What must be true of the run with a prompt.
+
+    Args:
+        prompt: The prompt, character for character.
+        name: The name of the case.
+        checks: What must be true.
+        path: The file.
+        line: Its line in the file.
+    """
+
+    prompt: str
+    name: str
+    checks: tuple[Check, ...]
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFile:
+    """The checks of a file.
+
+    Args:
+        every: What must be true of each run.
+        cases: What must be true of the run with a prompt.
+    """
+
+    every: tuple[Check, ...] = ()
+    cases: tuple[Case, ...] = ()
+
+
+def read_checks(path: Path | str) -> CheckFile:
+    """Read a file of checks.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigurationError: If it cannot be read, or is malformed: each problem with its line.
+    """
+    shown = shown_path(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{shown}: the checks cannot be read: {error}") from None
+    return parsed(text, shown)
+
+
+def parsed(text: str, path: str) -> CheckFile:
+    """Return the checks of a document. Raises as `read_checks` does.
+
+    Args:
+        text: The document.
+        path: Its file, as messages show it.
+    """
+    parser = _Parser(path)
+    found = parser.file(read_yaml(text, path))
+    if parser.problems:
+        how_many = counted(len(parser.problems), "problem")
+        lines = "\n  ".join(parser.problems)
+        raise ConfigurationError(f"{path}: {how_many} in the checks\n  {lines}")
+    return found
+
+
+class _Parser:
+    """Reads a file to its end, and keeps all problems.
+
+    Args:
+        path: The file, as messages show it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.problems: list[str] = []
+
+    def file(self, data: Any) -> CheckFile:
+        if not isinstance(data, Lines):
+            self._note(1, "expected a mapping that begins with `checks: 1`")
+            return CheckFile()
+        for key in data:
+            if key not in _TOP:
+                self._note(data.of[key], unknown("key", key, _TOP))
+        if data.get("checks") != VERSION or isinstance(data.get("checks"), bool):
+            self._note(data.of.get("checks", 1), f"expected `checks: {VERSION}`, found {data.get('checks')!r}")
+        every = tuple(self._list(data, "every"))
+        cases = tuple(self._cases(data))
+        if not every and not cases and not self.problems:
+            self._note(1, "nothing to check: expected `every` or `cases`")
+        return CheckFile(every, cases)
+
+    def _list(self, data: Lines, key: str) -> Iterator[Check]:
+        """Yield the checks of a list of mappings with one word each."""
+        items = data.get(key, [])
+        if not isinstance(items, list):
+            self._note(data.of[key], f"`{key}` is a list of checks, found {items!r}")
+            return
+        for item in items:
+            if isinstance(item, Lines) and len(item) == 1:
+                ((word, value),) = item.items()
+                yield from self._checks(word, value, item.of[word])
+            else:
+                line = item.line if isinstance(item, Lines) else data.of[key]
+                self._note(
+                    line, f"a check in `{key}` is a mapping with one word, such as `never: delete_user`; found {item!r}"
+                )
+
+    def _cases(self, data: Lines) -> Iterator[Case]:
+        items = data.get("cases", [])
+        if not isinstance(items, list):
+            self._note(data.of["cases"], f"`cases` is a list, found {items!r}")
+            return
+        lines: dict[str, int] = {}
+        for item in items:
+            if not isinstance(item, Lines):
+                self._note(data.of["cases"], f"a case is a mapping with `prompt`, found {item!r}")
+                continue
+            case = self._case(item)
+            if case is not None and case.prompt in lines:
+                self._note(case.line, f"a case with this prompt stands on line {lines[case.prompt]} already")
+            elif case is not None:
+                lines[case.prompt] = case.line
+                yield case
+
+    def _case(self, item: Lines) -> Case | None:
+        prompt, name = item.get("prompt"), item.get("name", "")
+        if not isinstance(prompt, str) or not prompt:
+            self._note(item.of.get("prompt", item.line), f"`prompt` is a text, found {prompt!r}")
+        if not isinstance(name, str):
+            self._note(item.of["name"], f"`name` is a text, found {name!r}")
+        checks = [*self._list(item, "checks")]
+        for word, value in item.items():
+            if word not in _CASE:
+                checks += self._checks(word, value, item.of[word], further=_CASE)
+        if not checks and not self.problems:
+            self._note(item.line, f"a case without a check: expected one of {', '.join(WORDS)}")
+        if not isinstance(prompt, str) or not isinstance(name, str):
+            return None
+        return Case(prompt, name or f"case on line {item.line}", tuple(checks), self.path, item.line)
+
+    def _checks(self, word: Any, value: Any, line: int, further: tuple[str, ...] = ()) -> list[Check]:
+        if word not in WORDS:
+            self._note(line, unknown("key" if further else "check", word, [*WORDS, *further]))
+            return []
+        found: list[Check] = self._noting(line, lambda: checks_of(word, _plain(value)))
+        return found
+
+    def _noting(self, line: int, make: Callable[[], list[Check]]) -> list[Check]:
+        try:
+            return make()
+        except ConfigurationError as error:
+            self._note(line, str(error).replace("\n  ", "; "))
+            return []
+
+    def _note(self, line: int, problem: str) -> None:
+        self.problems.append(f"{self.path}:{line}: {problem}")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without its lines."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value

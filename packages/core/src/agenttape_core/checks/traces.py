@@ -1,0 +1,233 @@
+"""JSONL traces: a line for each prompt, `{prompt, response, model?, provider?, meta?}`, as the backend of checks.
+
+A prompt is the key of its line, so each stands there once, and matches character for character.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from agenttape_core.checks.run import Call, Run
+from agenttape_core.errors import CassetteNotFoundError, TraceFormatError, counted, shown_path
+from agenttape_core.storage.files import read_bytes
+from agenttape_core.storage.location import location_of
+
+_REQUIRED = ("prompt", "response")
+_KEYS: dict[str, type] = {"prompt": str, "response": str, "model": str, "provider": str, "meta": dict}
+_SAID: dict[type, str] = {str: "a text", dict: "an object"}
+_ALIKE = 0.75
+_MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLine:
+    """A line of a trace.
+
+    Args:
+        line: Its number, 1-based.
+        prompt: What was asked.
+        response: What was answered.
+        model: The model.
+        provider: The provider.
+        meta: Facts of its maker. Of these, checks read `tool_calls` (each with `name`, `arguments` and perhaps
+            `error`), `calls`, `tokens`, `seconds`, `dollars` and `nodes`, as an export writes them.
+    """
+
+    line: int
+    prompt: str
+    response: str
+    model: str | None = None
+    provider: str | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as it is written, without what it does not have."""
+        known = {"prompt": self.prompt, "response": self.response, "model": self.model, "provider": self.provider}
+        return {
+            **{key: value for key, value in known.items() if value is not None},
+            **({"meta": dict(self.meta)} if self.meta else {}),
+        }
+
+
+def read_trace(path: Path | str) -> list[TraceLine]:
+    """Read a trace, which may be packed (`.gz`, `.zst`).
+
+    Args:
+        path: The file.
+
+    Raises:
+        CassetteNotFoundError: If it is not there.
+        TraceFormatError: If a line is malformed, or two have one prompt: all of them, with their lines.
+    """
+    if not Path(path).is_file():
+        raise CassetteNotFoundError(path, "there is no such file")
+    packed = str(path).endswith((".gz", ".zst"))
+    return lines_of(read_bytes(location_of(path)) if packed else Path(path).read_bytes(), path)
+
+
+def lines_of(data: bytes, path: Path | str) -> list[TraceLine]:
+    """Return the lines of a trace. Raises as `read_trace` does.
+
+    Args:
+        data: The unpacked bytes.
+        path: The file.
+    """
+    found: list[TraceLine] = []
+    problems: list[tuple[int, str]] = []
+    first: dict[str, int] = {}
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            read = _read(number, line)
+        except ValueError as error:
+            problems.append((number, str(error)))
+            continue
+        if read.prompt in first:
+            problems.append((number, f"the prompt stands on line {first[read.prompt]} already"))
+        first.setdefault(read.prompt, number)
+        found.append(read)
+    if problems:
+        _refuse(path, problems)
+    if not found:
+        raise TraceFormatError(path, "the trace holds no line")
+    return found
+
+
+def run_of_line(line: TraceLine, path: str) -> Run:
+    """Return the run of a line.
+
+    Args:
+        line: The line.
+        path: The file of the trace, as messages show it.
+    """
+    meta = line.meta
+    calls = _calls(meta.get("tool_calls"))
+    nodes = _texts(meta.get("nodes"))
+    happened = [*(Call("node", name, is_step=True) for name in nodes or ()), *(calls or ())]
+    numbers = {key: _number(meta.get(key)) for key in ("calls", "tokens", "seconds", "dollars")}
+    lacking = {
+        **{
+            fact: f"`meta.{fact}` of the line is no number"
+            for fact in ("tokens", "seconds", "dollars")
+            if numbers[fact] is None
+        },
+        **({"interactions": "`meta.calls` of the line is no number"} if numbers["calls"] is None else {}),
+        **({"calls": "the line has no `meta.tool_calls`"} if calls is None else {}),
+        **({"steps": "the line has no `meta.nodes`"} if nodes is None else {}),
+    }
+    return Run(
+        name=f"{path}:{line.line}",
+        path=path,
+        prompt=line.prompt,
+        answer=line.response,
+        happened=happened,
+        interactions=round(numbers["calls"] or 0),
+        tokens=round(numbers["tokens"] or 0),
+        seconds=numbers["seconds"] or 0.0,
+        dollars=numbers["dollars"] or 0.0,
+        conversation=lambda: [
+            {"role": "user", "content": line.prompt},
+            {"role": "assistant", "content": line.response},
+        ],
+        meta=meta,
+        lacking=lacking,
+        whole_line=line.line,
+        key=f"{path}#{hashlib.sha256(line.prompt.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}",
+    )
+
+
+def nearest_prompt(prompt: str, others: Iterable[str]) -> str | None:
+    """Return the prompt that is most like another one.
+
+    Args:
+        prompt: The prompt.
+        others: Those to choose from.
+    """
+    alike = difflib.get_close_matches(prompt, list(others), n=1, cutoff=0.0)
+    return alike[0] if alike else None
+
+
+def _read(number: int, line: bytes) -> TraceLine:
+    try:
+        value = json.loads(line.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"no UTF-8: {error.reason}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"no JSON: {error.msg} (column {error.colno})") from None
+    except RecursionError:
+        raise ValueError("no JSON that anybody wrote: it is nested too deeply") from None
+    if problem := _problem_of(value):
+        raise ValueError(problem)
+    known = {key: value[key] for key in _KEYS if value.get(key) is not None}
+    return TraceLine(number, **known)
+
+
+def _problem_of(value: Any) -> str:
+    """Return the reason why an object is no line of a trace; empty if it is one."""
+    if not isinstance(value, dict):
+        return f"expected an object, found {type(value).__name__}"
+    if "agenttape" in value:
+        return "this is a cassette, and no trace: name it as a PATH, without --trace"
+    for key, kind in _KEYS.items():
+        found = value.get(key)
+        if key not in value and key in _REQUIRED:
+            return f"`{key}` is missing"
+        if not isinstance(found, kind) and (found is not None or key in _REQUIRED):
+            return f"`{key}` is {_SAID[kind]}, found {type(found).__name__}"
+    for key in value:
+        alike = difflib.get_close_matches(key, _KEYS, n=1, cutoff=_ALIKE) if key not in _KEYS else []
+        if alike:
+            return f"unknown key `{key}`; did you mean `{alike[0]}`? Facts of your own belong into `meta`"
+    return ""
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key in found if sum(key == other for other, _ in pairs) > 1)
+        raise ValueError(f"the key `{twice}` stands twice")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"no JSON: {name}")
+
+
+def _refuse(path: Path | str, problems: list[tuple[int, str]]) -> NoReturn:
+    (line, first), *more = problems
+    shown = [f"{shown_path(path)}:{number}: {problem}" for number, problem in more[:_MOST]]
+    rest = [f"… and {counted(len(more) - _MOST, 'more line')}"] if len(more) > _MOST else []
+    raise TraceFormatError(path, first, remedy="\n  ".join([*shown, *rest]), line=line)
+
+
+def _calls(value: Any) -> list[Call] | None:
+    if not isinstance(value, list):
+        return None
+    whole = [each for each in value if isinstance(each, Mapping) and isinstance(each.get("name"), str)]
+    if len(whole) < len(value):
+        return None
+    return [Call("tool", each["name"], each.get("arguments"), _said(each.get("error"))) for each in whole]
+
+
+def _said(error: Any) -> str:
+    return error if isinstance(error, str) else "" if not error else json.dumps(error)
+
+
+def _texts(value: Any) -> list[str] | None:
+    return value if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def trace_text(lines: Iterable[TraceLine]) -> Iterator[str]:
+    """Yield the lines of a trace as they are written, in ASCII and with keys in this order."""
+    return (json.dumps(line.to_dict()) for line in lines)
