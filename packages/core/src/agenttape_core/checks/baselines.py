@@ -22,7 +22,7 @@ _DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """How much more of something a run may take.
+    """The amount of something by which a run may exceed its baseline.
 
     Args:
         amount: The amount, or the share of the baseline.
@@ -68,7 +68,7 @@ def read_slack(text: str) -> dict[str, Slack]:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What runs took.
+    """The facts of runs when they were last accepted.
 
     Args:
         runs: By the name of the run: its measures, and `tools`, the calls of tools in order.

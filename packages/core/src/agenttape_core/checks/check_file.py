@@ -21,7 +21,7 @@ _CASE = ("prompt", "name", "checks")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What must be true of the run with a prompt.
+    """The checks of the run with a prompt.
 
     Args:
         prompt: The prompt, character for character.
