@@ -8,6 +8,7 @@ probe observes something else with it than without it.
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import time
@@ -16,10 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from agenttape_core import Session, open_cassette, use_cassette
+from agenttape_core import DriftError, Session, open_cassette, use_cassette
 from agenttape_core.integration import Boundary, current_session, intercept
 from agenttape_core.integration.cassettes import deriving
 from agenttape_core.integration.importing import CallFacts, Importing
@@ -168,6 +170,33 @@ def ignore(kind: str) -> Any:
     return found, replay(kind, {"x": 2})
 
 
+def candidate(kind: str) -> Any:
+    recorded(x=1)
+    return replay(kind, {"x": 1})  # one that cannot be made opens nothing
+
+
+def drift(kind: str) -> Any:
+    recorded(x=1)
+
+    def missing() -> None:
+        with opened(kind) as ask, suppress(DriftError):
+            ask(x=2)
+
+    with patch.dict(os.environ, {"AGENTTAPE_ON_MISS": "return"}):
+        return outcome(missing)
+
+
+def unavailable(kind: str) -> Any:
+    recorded(x=1)
+    said: list[str] = []
+    with patch.dict(os.environ, {"AGENTTAPE_ON_MISS": "return"}), suppress(BaseException), opened(kind) as ask:
+        try:
+            ask(x=2)
+        except DriftError as error:
+            said.append(str(error))
+    return said
+
+
 def unused(kind: str) -> Any:
     def nothing() -> None:
         with opened(kind):
@@ -267,6 +296,9 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "match_on": (other_request, '["exact", "request", "address"]'),
     "ignore": (ignore, '["x"]'),
     "on_miss": (other_request, '"return"'),
+    "candidate": (candidate, '"nobody:x"'),
+    "drift": (drift, '"fail"'),
+    "unavailable": (unavailable, '"Not now."'),
     "unused": (unused, '"ignore"'),
     "on_error": (on_error, '"keep"'),
     "opaque": (opaque, '"keep"'),

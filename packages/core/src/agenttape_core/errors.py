@@ -16,6 +16,7 @@ AgentTapeError (Exception)
 ├── UnusedInteractionsError       the run ended without asking for all that was recorded
 ├── SessionStateError             a session was entered twice, or used outside its block
 ├── DriftError                    a call that was not recorded, in a run that lives on: on_miss="return"
+├── DriftedRunError               a run lived on after calls that were not recorded: drift="fail"
 ├── VerificationError             the replays of a function did not all produce the same
 ├── ExportError                   what was exported did not arrive
 └── ReplayedError                 stands in for a recorded exception whose type is not loaded
@@ -242,7 +243,29 @@ class DriftError(AgentTapeError):
     """The error result of a call that has no recording, where the run is to live on: `on_miss="return"`.
 
     Boundaries that can hand an error to the run as a value (tools of agents) do that instead of raising it.
+
+    Args:
+        summary: What was missed.
+        said: The words of the error result: neutral ones where a model may read them. By default the summary.
     """
+
+    def __init__(self, summary: str, said: str | None = None) -> None:
+        super().__init__(summary)
+        self.said = summary if said is None else said
+        self._is_neutral = False
+
+    def neutral(self) -> DriftError:
+        """Return the error with no words but those of the error result, also where its `repr` is shown to a model."""
+        error = DriftError(self.said)
+        error._is_neutral = True
+        return error
+
+    def __repr__(self) -> str:
+        return f"Error({self.said!r})" if self._is_neutral else super().__repr__()
+
+
+class DriftedRunError(AgentTapeError):
+    """A run has made calls that were never recorded, and is not to pass with them: `drift="fail"`."""
 
 
 class VerificationError(AgentTapeError):

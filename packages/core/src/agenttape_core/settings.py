@@ -18,12 +18,15 @@ from agenttape_core.freeze import DEFAULT_KINDS, Kind, check_kinds
 from agenttape_core.matching import STRICT, Exhausted, Ignored, MatchOn
 from agenttape_core.redaction import Rule
 from agenttape_core.redaction.configured import rules_of
+from agenttape_core.session import UNAVAILABLE
 
 Unused = Literal["fail", "warn", "ignore"]
 OnError = Literal["discard", "keep"]
 Opaque = Literal["refuse", "keep"]
 Prove = bool | Literal["fail"]
 """The treatment of a recording that was just made: left alone, proved by a replay, or failed if that differs."""
+Drifting = Literal["report", "fail"]
+"""The treatment of a run that lived on after calls without a recording."""
 Pace = Literal["none", "recorded"] | float
 """The time that a replay takes for an answer: none, as long as it was recorded, or that times a number."""
 
@@ -50,6 +53,11 @@ class Settings(BaseModel):
     match_on: MatchOn = STRICT
     ignore: tuple[str, ...] | None = None
     on_miss: OnMiss = "raise"
+    candidate: str | dict[str, str] | None = None
+    """The model that is tried in the place of the program's own, as `provider:model`; or such by place."""
+    drift: Drifting = "report"
+    unavailable: str = UNAVAILABLE
+    """The words of the error result of a call that has no recording, for a model to read."""
     unused: Unused | None = None
     on_error: OnError = "discard"
     pending: bool = False
@@ -79,6 +87,13 @@ class Settings(BaseModel):
     @classmethod
     def _ways(cls, chosen: object) -> MatchOn:
         return parse_match_on(chosen)
+
+    @field_validator("candidate", mode="before")
+    @classmethod
+    def _by_place(cls, chosen: object) -> object:
+        if not isinstance(chosen, str) or "=" not in chosen:
+            return chosen or None
+        return {place.strip(): name.strip() for place, _, name in (part.partition("=") for part in chosen.split(","))}
 
     @field_validator("ignore")
     @classmethod

@@ -5,6 +5,7 @@ Read against langchain-core 1.7, tried on 1.4.7. Each function names what it rel
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -366,3 +367,21 @@ def wraps_more_middleware(handler: Callable[..., Any]) -> bool:
     `_chain_async_tool_call_wrappers` and so on. Under other names a chain is not recognized.
     """
     return getattr(handler, "__qualname__", "").startswith("_chain_")
+
+
+def overrides(model: Any, name: str) -> bool:
+    """Return whether the class of a chat model has a method of its own, and not only that of the interface."""
+    own, base = (inspect.getattr_static(cls, name) for cls in (type(model), BaseChatModel))
+    return own is not base and inspect.unwrap(own) is not inspect.unwrap(base)
+
+
+def model_of_name(name: str) -> BaseChatModel:
+    """Return the chat model of a name, `provider:model`.
+
+    Raises:
+        Exception: If `langchain` or the package of the provider is not installed, or its client refuses.
+    """
+    from langchain.chat_models import init_chat_model
+
+    model: BaseChatModel = init_chat_model(name)
+    return model

@@ -7,6 +7,7 @@ with its profile, its name and its way of binding tools.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,7 @@ from agenttape_core.integration import (
     state_of,
 )
 from agenttape_langchain._compat import as_provider_sees, invocation_params
+from agenttape_langchain.candidates import Asked, asked_instead
 from agenttape_langchain.codec import join_chunks, split_result
 from agenttape_langchain.identity import with_identity
 from agenttape_langchain.requests import chat_body
@@ -62,7 +64,14 @@ def _cross(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossin
     return session.cross(CHAT, type(model).__name__, body, position=position, owner=state_of(model))
 
 
-def _describe(
+def _asked(name: str, asked: Asked, messages: Any, stop: Any, manager: Any) -> Any:
+    """Ask a candidate in the shape of a leaf method."""
+    ask = {"_generate": asked.generate, "_agenerate": asked.agenerate, "_stream": asked.stream}.get(name, asked.astream)
+    return ask(messages, stop, manager)
+
+
+def _describe(  # noqa: PLR0917 - the arguments of a leaf method, and whose they are
+    name: str,
     real: Callable[..., Any],
     cross: Cross,
     self: Any,
@@ -82,6 +91,9 @@ def _describe(
     manager = kwargs.get("run_manager")
     on_token = None if manager is None else lambda chunk: manager.on_llm_new_token(chunk.text, chunk=chunk)
     crossing = cross(self, (messages, stop), kwargs)
+    asked = asked_instead(crossing, self, {key: value for key, value in kwargs.items() if key != "run_manager"})
+    if asked is not None:
+        return Call(crossing, lambda: _asked(name, asked, messages, stop, manager))
     return Call(crossing, lambda: real(self, messages, stop=stop, **kwargs), on_chunk=on_token)
 
 
@@ -89,7 +101,7 @@ _SHAPES = {"_generate": plain, "_agenerate": coroutine, "_stream": generator, "_
 
 CHAT_MODELS = Family(
     BaseChatModel,
-    {name: Leaf(shape, _cross, _describe) for name, shape in _SHAPES.items()},
+    {name: Leaf(shape, _cross, functools.partial(_describe, name)) for name, shape in _SHAPES.items()},
     defaults=frozenset({"_agenerate"}),  # it goes on in a thread, while its caller may cancel it
 )
 """Every chat model."""

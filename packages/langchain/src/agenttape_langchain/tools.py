@@ -15,14 +15,12 @@ from langchain_core.tools import BaseTool
 
 from agenttape_core import DriftError
 from agenttape_core.integration import (
-    UNAVAILABLE,
     Boundary,
     Call,
     Cross,
     Crossing,
     Family,
     Leaf,
-    RefusedCrossing,
     Session,
     as_recorded,
     coroutine,
@@ -38,15 +36,17 @@ from agenttape_langchain.requests import tool_body
 from agenttape_langchain.run_tree import enclosing_run
 
 
-def _missed(crossing: Crossing, _: DriftError) -> Any:
+def _missed(crossing: Crossing, drift: DriftError) -> Any:
     """Return the error as the result of the tool, for the model to read."""
     extra = crossing.request.extra
     if not extra:
-        return UNAVAILABLE
-    return ToolMessage(UNAVAILABLE, status="error", name=crossing.request.name, tool_call_id=crossing.request.ids[-1])
+        return drift.said
+    return ToolMessage(drift.said, status="error", name=crossing.request.name, tool_call_id=crossing.request.ids[-1])
 
 
 TOOL = Boundary("tool", missed=_missed)
+_PAIR = 2
+_HINTS = ("idempotent", "read_only", "idempotentHint", "readOnlyHint")
 
 
 def _cross(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
@@ -58,7 +58,8 @@ def _cross(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing
     if run is None or run.tool != tool.name:  # called by hand, past `run`: the run around it is another's
         arguments = {key: value for key, value in kwargs.items() if key not in {"config", "run_manager"}}
         body = recorded_body(session, tool_body(tool.name, arguments or list(args)))
-        return _running(tool, session.cross(TOOL, tool.name, body, owner=state_of(tool)))
+        crossing = session.cross(TOOL, tool.name, body, owner=state_of(tool), is_idempotent=_is_idempotent(tool))
+        return _running(tool, crossing)
     ids = (run.tool_call_id,) if run.tool_call_id is not None else ()
     body = recorded_body(session, tool_body(tool.name, run.inputs))
     crossing = session.cross(
@@ -69,8 +70,15 @@ def _cross(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing
         owner=state_of(tool),
         ids=ids,
         ids_around=run.ids_around,
+        is_idempotent=_is_idempotent(tool),
     )
     return _running(tool, crossing)
+
+
+def _is_idempotent(tool: Any) -> bool:
+    """Return whether a tool says that it may be called again, or only reads: by its metadata, its extras or MCP."""
+    said = (getattr(tool, "metadata", None), getattr(tool, "extras", None))
+    return any(isinstance(facts, dict) and facts.get(hint) is True for facts in said for hint in _HINTS)
 
 
 def _running(tool: Any, crossing: Crossing) -> Crossing:
@@ -108,7 +116,8 @@ def finished(crossing: Crossing, tool: BaseTool, value: Any) -> Any:
         return _shown(crossing, value)
     if isinstance(value, ToolMessage):
         return value, value.artifact
-    return (value, None) if isinstance(crossing, RefusedCrossing) else value
+    is_pair = isinstance(value, tuple) and len(value) == _PAIR  # a refused call and a fake return the content alone
+    return value if is_pair else (value, None)
 
 
 def _shown(crossing: Crossing, value: Any) -> Any:

@@ -84,6 +84,33 @@ def _with_cell(function: types.FunctionType, place: int, make: Callable[[Any], A
     return twin
 
 
+def function_inside(llm: Any, name: str) -> Callable[..., Any]:
+    """Return the function inside the decorators of a leaf method, as the class defines it."""
+    found: list[Callable[..., Any]] = []
+
+    def find(function: Callable[..., Any]) -> Callable[..., Any]:
+        found.append(function)
+        return function
+
+    within_decorators(inspect.getattr_static(type(llm), name), find)
+    return found[0]
+
+
+def prepared_chat(llm: Any, tools: list[Any], messages: list[Any], *, is_required: bool) -> dict[str, Any]:
+    """Return the arguments of `chat` with which an LLM offers tools.
+
+    Args:
+        llm: The LLM.
+        tools: The tools.
+        messages: The conversation.
+        is_required: Whether one of them has to be called.
+    """
+    arguments: dict[str, Any] = llm._prepare_chat_with_tools_compat(
+        tools, chat_history=messages, allow_parallel_tool_calls=True, tool_required=is_required
+    )
+    return arguments
+
+
 def reports_chunks(frame: types.FrameType) -> bool:
     """Return whether the generator of a frame is one of the framework's, which fires events for its chunks."""
     return frame.f_globals is vars(callbacks)

@@ -19,20 +19,22 @@ from llama_index.core.llms.structured_llm import StructuredLLM
 
 from agenttape_core.integration import (
     Boundary,
+    Call,
+    Cross,
     Crossing,
     Family,
     Leaf,
     Position,
     Session,
-    as_it_is,
     begin,
     below,
-    leaf_call,
+    kept,
     named_arguments,
     state_of,
     warn_unless_identified,
 )
 from agenttape_llamaindex._compat import within_decorators
+from agenttape_llamaindex.candidates import asked_instead
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.codec.usage import usage_of
 from agenttape_llamaindex.delegation import call_around
@@ -84,6 +86,14 @@ def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return session.cross(boundary, type(self).__name__, body(session), position=position, owner=state_of(self))
 
 
+def _describe(name: str, real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, **kwargs: Any) -> Call:
+    """Describe a call. The object itself is called, as an inner leaf call has to be one of the alias."""
+    args, kwargs = kept(args, kwargs)
+    crossing = cross(self, args, kwargs)
+    instead = asked_instead(crossing, name, self, args, kwargs)
+    return Call(crossing, instead or (lambda: real(self, *args, **kwargs)))
+
+
 def _inherited(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:
     return _cross(name, self, args, kwargs) if call_around(state_of(self)) is not None else None
 
@@ -102,7 +112,7 @@ def _leaf(name: str) -> Leaf:
     return Leaf(
         functools.partial(shape, leaf=method),
         functools.partial(_cross, name),
-        leaf_call(owner=as_it_is),  # an inner leaf call has to be one of the alias
+        functools.partial(_describe, name),
         functools.partial(_inherited, name),
         _within,
     )

@@ -16,7 +16,6 @@ from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolOu
 
 from agenttape_core import DriftError
 from agenttape_core.integration import (
-    UNAVAILABLE,
     Boundary,
     Call,
     Cross,
@@ -39,14 +38,28 @@ from agenttape_llamaindex.effects import Effects, effects_of
 from agenttape_llamaindex.requests import tool_body
 
 
-def _missed_output(crossing: Crossing, _: DriftError) -> Any:
+def _missed_output(crossing: Crossing, drift: DriftError) -> Any:
     name = crossing.request.name
-    return ToolOutput(tool_name=name, content=UNAVAILABLE, raw_input={}, raw_output=UNAVAILABLE, is_error=True)
+    return ToolOutput(tool_name=name, content=drift.said, raw_input={}, raw_output=drift.said, is_error=True)
+
+
+def _faked_output(crossing: Crossing, value: Any) -> Any:
+    if isinstance(value, ToolOutput):
+        return value
+    return ToolOutput(tool_name=crossing.request.name, content=str(value), raw_input={}, raw_output=value)
+
+
+_HINTS = ("idempotent", "read_only", "idempotentHint", "readOnlyHint")
+
+
+def _is_idempotent(tool: BaseTool) -> bool:
+    """Return whether a tool says in its metadata that it may be called again, or only reads."""
+    return any(getattr(tool.metadata, hint, None) is True for hint in _HINTS)
 
 
 FUNCTION = Boundary("tool")
 """The function of a tool. If it has no recording and the run goes on, it raises: its caller makes an output of that."""
-TOOL = Boundary("tool", missed=_missed_output)
+TOOL = Boundary("tool", missed=_missed_output, faked=_faked_output)
 """A whole tool, which makes its output itself."""
 
 
@@ -83,7 +96,11 @@ def _cross_function(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     name, arguments = _name(self), arguments_of(self, None, args, kwargs)
     answers = _effects(self, kwargs).answers()
     return begin(
-        FUNCTION, self, name, lambda _: {**tool_body(name, arguments), **({"answers": answers} if answers else {})}
+        FUNCTION,
+        self,
+        name,
+        lambda _: {**tool_body(name, arguments), **({"answers": answers} if answers else {})},
+        is_idempotent=_is_idempotent(self),
     )
 
 
@@ -162,7 +179,7 @@ def _cross_tool(method: str, self: Any, args: tuple[Any, ...], kwargs: dict[str,
         return None
     name = _name(self)
     arguments = arguments_of(self, static(type(self), method), args, kwargs)
-    return begin(TOOL, self, name, lambda _: tool_body(name, arguments))
+    return begin(TOOL, self, name, lambda _: tool_body(name, arguments), is_idempotent=_is_idempotent(self))
 
 
 TOOLS = Family(

@@ -2,9 +2,10 @@
 
 from agenttape_core.engine.decide import Decision, Execute, Refuse, RunThrough, Serve, decide
 from agenttape_core.engine.mode import Mode, parse_mode
-from agenttape_core.engine.policy import Lossy, OnMiss, Policy, parse_match_on
+from agenttape_core.engine.policy import IDEMPOTENT, Lossy, OnMiss, Policy, parse_match_on
 
 __all__ = [
+    "IDEMPOTENT",
     "Decision",
     "Execute",
     "Lossy",

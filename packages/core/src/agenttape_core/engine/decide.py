@@ -41,7 +41,15 @@ class Refuse:
 Decision = Serve | RunThrough | Execute | Refuse
 
 
-def decide(policy: Policy, kind: str, name: str, candidate: Candidate | None) -> Decision:
+def decide(
+    policy: Policy,
+    kind: str,
+    name: str,
+    candidate: Candidate | None,
+    *,
+    is_tried: bool = False,
+    is_idempotent: bool = False,
+) -> Decision:
     """Decide what happens on a call. Pure: to use up the recording that serves it is the session's business.
 
     Args:
@@ -49,13 +57,23 @@ def decide(policy: Policy, kind: str, name: str, candidate: Candidate | None) ->
         kind: The kind of boundary.
         name: The name of the boundary.
         candidate: The recording that would answer the call, if there is one.
+        is_tried: Whether another model is tried on the call.
+        is_idempotent: Whether the boundary says that a call of it may be made again.
     """
-    if not policy.may_serve(kind, name):
-        return Execute(live=policy.is_live(kind, name))
-    if candidate is not None and policy.runs_through(kind, name, candidate):
+    if (is_tried and not policy.is_frozen(kind, name)) or not policy.may_serve(kind, name):
+        return Execute(live=is_tried or policy.is_live(kind, name))
+    if candidate is None:
+        return _unrecorded(policy, kind, name, is_idempotent=is_idempotent)
+    if policy.runs_through(kind, name, candidate):
         return RunThrough(candidate)
-    if candidate is not None:
-        return Serve(candidate) if policy.lossy == "serve" or not candidate.lossy else Refuse(candidate)
-    if policy.records and not policy.is_frozen(kind, name):
+    return Serve(candidate) if policy.lossy == "serve" or not candidate.lossy else Refuse(candidate)
+
+
+def _unrecorded(policy: Policy, kind: str, name: str, *, is_idempotent: bool) -> Decision:
+    """Decide what happens on a call that has no recording."""
+    if policy.is_frozen(kind, name):
+        return Refuse(None)
+    if policy.records:
         return Execute(live=False)
-    return Refuse(None)
+    may_run = kind in policy.unrecorded or (is_idempotent and policy.runs_idempotent)
+    return Execute(live=True) if may_run else Refuse(None)

@@ -17,6 +17,10 @@ Lossy = Literal["refuse", "serve"]
 """The treatment of a recording that is not exactly what came back: a miss, or served all the same."""
 
 
+IDEMPOTENT = "idempotent"
+"""The word in `live` for boundaries that say that a call of them may be made again, or only reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The permissions of one session.
@@ -46,6 +50,9 @@ class Policy:
     repeats: frozenset[str] = PURE_KINDS
     executable: frozenset[str] | None = None
     """The kinds and names that may be executed for want of a recording; `None` if the mode alone decides."""
+    unrecorded: frozenset[str] = frozenset()
+    """The kinds that are executed for want of a recording, also in a replay: the calls beside those that another model
+    is tried on."""
 
     @property
     def replaces(self) -> bool:
@@ -70,12 +77,17 @@ class Policy:
     @property
     def offline(self) -> bool:
         """True if nothing at all may be executed."""
-        return not self.records and not self.live
+        return not self.records and not self.live and not self.unrecorded
 
     @property
     def serves(self) -> bool:
         """True if anything may be served."""
         return not self.replaces or (self.recorded and bool(self.frozen))
+
+    @property
+    def runs_idempotent(self) -> bool:
+        """True if boundaries that say that they may be called again are executed for want of a recording."""
+        return IDEMPOTENT in self.live
 
     def may_serve(self, kind: str, name: str) -> bool:
         """True if a recording would be served if there is one; else there is no need to look for it."""

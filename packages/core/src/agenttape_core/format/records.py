@@ -89,7 +89,8 @@ def version_of(header: Header, records: Iterable[dict[str, Any]]) -> int:
 
 def _is_of_second(record: dict[str, Any]) -> bool:
     outcome = record.get("outcome")
-    return not _SINCE_SECOND.isdisjoint(record) or (isinstance(outcome, dict) and "effects" in outcome)
+    is_late = isinstance(outcome, dict) and ("effects" in outcome or outcome.get("status") == "refused")
+    return is_late or not _SINCE_SECOND.isdisjoint(record)
 
 
 def header_to_dict(header: Header, *, version: int = _FIRST) -> dict[str, Any]:

@@ -46,6 +46,10 @@ recorded chunks in `CallPiece`s, `register_result_attribute` an attribute of its
 and `record_error` encode; `class_name` and `loaded_class` name classes without importing one. `note_text` and
 `recorded_text` keep the text of a value that another process would write in another way, such as that of a set.
 
+**Candidates.** `register_candidates` makes a `CandidateModel` of a model or its name, `candidate_of` returns the one
+that is asked in the place of the program's own, and `refuse_tools` ends a run that offers it
+tools although it calls none.
+
 **Steps and state.** `record_step` keeps a `StepEvent`, which gives the recorded run its shape; `Texts` shares long
 texts among them. A `Slot` is a typed place for state that belongs to a session.
 
@@ -119,6 +123,7 @@ from agenttape_core.session import (
     UNAVAILABLE,
     BaseSession,
     Boundary,
+    CandidateModel,
     Crossing,
     ExecutedCrossing,
     FuturesInOrder,
@@ -136,6 +141,7 @@ from agenttape_core.session import (
     aserve_stream,
     awaited,
     below,
+    candidate_of,
     context_session,
     current_session,
     executing,
@@ -148,7 +154,9 @@ from agenttape_core.session import (
     program_call,
     record_error,
     record_step,
+    refuse_tools,
     register_address_reader,
+    register_candidates,
     register_codecs,
     register_position,
     register_run_reader,
@@ -174,6 +182,7 @@ __all__ = [
     "Branch",
     "Call",
     "CallPiece",
+    "CandidateModel",
     "Cross",
     "Crossing",
     "Describe",
@@ -213,6 +222,7 @@ __all__ = [
     "awaited",
     "begin",
     "below",
+    "candidate_of",
     "chunks_of",
     "class_name",
     "context_session",
@@ -244,8 +254,10 @@ __all__ = [
     "record_error",
     "record_step",
     "recorded_text",
+    "refuse_tools",
     "register_address_reader",
     "register_backoff",
+    "register_candidates",
     "register_codecs",
     "register_packages",
     "register_position",

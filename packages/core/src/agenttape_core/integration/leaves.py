@@ -235,6 +235,7 @@ def begin(
     *,
     ids: tuple[str, ...] = (),
     writes: bool = False,
+    is_idempotent: bool = False,
 ) -> Crossing | None:
     """Begin the crossing of a call, or return `None` where it belongs to no session or to a call of the same object.
 
@@ -247,6 +248,7 @@ def begin(
         ids: Run-specific ids of the call that are not part of its request.
         writes: Whether the call changes what the object holds. After such a call was served, none is executed on the
             object any more.
+        is_idempotent: Whether the object says that a call may be made again, or only reads.
     """
     session = session_of_call(owner)
     if session is None:
@@ -254,7 +256,14 @@ def begin(
     position = place(session) if place is not None else None
     position = position or below(session, name)
     crossing = session.cross(
-        boundary, name, body(session), position=position, owner=state_of(owner), ids=ids, writes=writes
+        boundary,
+        name,
+        body(session),
+        position=position,
+        owner=state_of(owner),
+        ids=ids,
+        writes=writes,
+        is_idempotent=is_idempotent,
     )
     if not crossing.is_served:
         crossing.code = owner

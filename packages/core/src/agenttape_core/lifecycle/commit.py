@@ -177,6 +177,8 @@ def _header(prepared: Prepared, session: Session) -> Header:
         header = with_threads(header, session.strands.text(), session.strands.loose())
     if derivation is not None or not session.policy.records:
         header = header.model_copy(update={"derived_from": prepared.path.name})
+    if prepared.candidates is not None and not session.policy.records:
+        header = header.model_copy(update={"origin": {"candidate": prepared.candidates.described()}})
     if derivation is not None and (origin := derivation.origin()) is not None:
         header = header.model_copy(update={"origin": prepared.redactor.value(origin)})
     return header

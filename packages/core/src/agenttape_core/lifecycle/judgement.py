@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agenttape_core.errors import (
+    DriftedRunError,
     UnmatchedNameWarning,
     UnrecordedConnectionWarning,
     UnusedInteractionsError,
     UnusedInteractionsWarning,
+    counted,
     shown_path,
 )
 from agenttape_core.lifecycle.open_session import Opened
@@ -23,7 +26,7 @@ class Judgement:
         warnings: The warnings to give if there is none.
     """
 
-    error: UnusedInteractionsError | None = None
+    error: UnusedInteractionsError | DriftedRunError | None = None
     warnings: tuple[Warning, ...] = ()
 
 
@@ -33,6 +36,9 @@ def judged(opened: Opened) -> Judgement:
     Args:
         opened: The session, which has ended.
     """
+    drift = opened.session.report.drift
+    if drift and opened.prepared.settings.drift == "fail":
+        return Judgement(_drifted(opened, drift))
     unused, wanted = _unused(opened), opened.prepared.settings.judges_unused
     if unused is not None and wanted == "fail":
         return Judgement(unused)
@@ -46,6 +52,13 @@ def judged(opened: Opened) -> Judgement:
         where = f"{opened.prepared.shown}: live, frozen or through names {names}"
         warnings.append(UnmatchedNameWarning(f"{where}, but the run asked for no boundary of that name"))
     return Judgement(warnings=tuple(warnings))
+
+
+def _drifted(opened: Opened, drift: Sequence[str]) -> DriftedRunError:
+    more = [f"and {len(drift) - _SHOWN} more"] if len(drift) > _SHOWN else []
+    first = f"{shown_path(opened.prepared.shown)}: {counted(len(drift), 'call')} left the recorded world"
+    remedy = 'to only count such calls:  drift="report"; to answer them:  fakes={NAME: FUNCTION}'
+    return DriftedRunError("\n  ".join([first, *drift[:_SHOWN], *more, remedy]))
 
 
 _SHOWN = 10

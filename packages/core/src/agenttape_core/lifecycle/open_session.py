@@ -21,6 +21,7 @@ from agenttape_core.redaction import Redactor
 from agenttape_core.schema import PURE_KINDS, Header, Outcome, Timing
 from agenttape_core.session import (
     EMPTY,
+    Candidates,
     Edited,
     Session,
     Setup,
@@ -68,6 +69,7 @@ class Prepared:
         redactor: Replaces secrets.
         header: The header as it is known at the start.
         began: When the run began, in seconds of `perf_counter`.
+        candidates: The models that are tried in the place of the program's own.
     """
 
     request: SessionRequest
@@ -79,6 +81,7 @@ class Prepared:
     redactor: Redactor
     header: Header
     began: float
+    candidates: Candidates | None = None
 
     @property
     def shown(self) -> Location:
@@ -127,6 +130,13 @@ def prepare(request: SessionRequest) -> Prepared:
     path = _path(project, request, settings)
     mode = request.mode or _unforced(project, request, path) or parse_mode(settings.mode)
     cassette, is_broken = _recorded(request, path, mode)
+    candidates = None
+    given = request.candidate if request.candidate is not None else settings.candidate
+    if given is not None and request.is_current and request.derivation is None:
+        from agenttape_core.lifecycle.candidates import candidates_of, with_candidate
+
+        candidates = candidates_of(given, path, cassette, mode)
+        settings = with_candidate(settings, candidates, request.options)
     policy = Policy(
         mode,
         recorded=cassette is not None,
@@ -138,6 +148,7 @@ def prepare(request: SessionRequest) -> Prepared:
         on_miss=settings.on_miss,
         lossy=settings.lossy,
         repeats=PURE_KINDS if request.is_current else frozenset(),
+        unrecorded=frozenset({"chat"}) if candidates is not None else frozenset(),
     )
     prior = cassette.preface if cassette is not None else None
     key = prior.redaction.key if prior is not None else request.key
@@ -145,7 +156,8 @@ def prepare(request: SessionRequest) -> Prepared:
     writes = not policy.offline or request.derivation is not None
     redactor = redactor_for(path, matched, request.redact, settings, key=key, places=request.places, writes=writes)
     header = new_header(path, prior, settings, redactor, replaces=policy.replaces, clock=request.clock)
-    return Prepared(request, settings, path, cassette, is_broken, policy, redactor, header, perf_counter())
+    began = perf_counter()
+    return Prepared(request, settings, path, cassette, is_broken, policy, redactor, header, began, candidates)
 
 
 def start(prepared: Prepared) -> Opened:
@@ -231,7 +243,7 @@ def _target(prepared: Prepared) -> Location:
     if prepared.request.write_to is not None:
         return prepared.request.write_to
     if not prepared.policy.records:
-        return prepared.request.derive_to(prepared.path)
+        return _derived(prepared)
     if not prepared.settings.pending or prepared.cassette is None or is_pending(prepared.path.name):
         return prepared.path
     if not isinstance(prepared.path, Path):
@@ -240,6 +252,22 @@ def _target(prepared: Prepared) -> Location:
             "  leave the option out, or record to a local cassette"
         )
     return pending_path(prepared.path)
+
+
+def _derived(prepared: Prepared) -> Location:
+    """Return the file of the derived cassette.
+
+    Raises:
+        ConfigurationError: If it is the cassette itself.
+    """
+    request = prepared.request
+    if request.derived_as is None:
+        return request.derive_to(prepared.path)
+    project = request.project or this_project()
+    target = project.recording(request.derived_as, prepared.settings.cassette_dir)
+    if target == prepared.path:
+        raise ConfigurationError(f"to={request.derived_as!r}: {prepared.path} cannot be derived from itself")
+    return target
 
 
 def _session(prepared: Prepared, journal: Journal | None) -> Session:
@@ -273,6 +301,9 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             hash_seed=header.volatile.hash_seed,
             began=prepared.began,
             revise=derivation.revise if derivation is not None else unchanged,
+            candidates=prepared.candidates,
+            fakes=request.fakes,
+            unavailable=settings.unavailable,
         )
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agenttape_core.engine import Mode
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.project import Project
 from agenttape_core.lifecycle.remedy import Remedy
 from agenttape_core.redaction import Rule
@@ -35,6 +37,23 @@ def no_remedy(_: bool) -> list[str]:
 def unchanged(step: Step) -> Step | None:
     """Return a step as it is."""
     return step
+
+
+def checked_fakes(fakes: Mapping[str, Callable[..., Any]]) -> Mapping[str, Callable[..., Any]]:
+    """Return the functions that answer calls without a recording.
+
+    Raises:
+        ConfigurationError: If one is no function that returns at once.
+    """
+    if not isinstance(fakes, Mapping):
+        raise ConfigurationError(f"fakes={fakes!r}: expected a mapping of names of tools to functions")
+    for name, fake in fakes.items():
+        if not callable(fake) or inspect.iscoroutinefunction(fake):
+            raise ConfigurationError(
+                f"fakes={{{name!r}: {fake!r}}}: expected a function that is not awaited\n"
+                f"  such as fakes={{{name!r}: lambda **arguments: 'nothing found'}}"
+            )
+    return dict(fakes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +102,9 @@ class SessionRequest:
         process: The name of one of several processes that share the cassette: each has a place and a seed of its own.
         project: The project; by default that of this process.
         derivation: How the run departs from its recording, if it does.
+        candidate: The model that is tried in the place of the program's own, or such by place; by default the setting.
+        fakes: Functions that answer calls without a recording, by the name of the boundary.
+        derived_as: The file of the derived cassette, as the user names it; by default that of `derive_to`.
     """
 
     cassette: str | Path
@@ -107,3 +129,6 @@ class SessionRequest:
     process: str = ""
     project: Project | None = None
     derivation: Derivation | None = None
+    candidate: Any = None
+    fakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    derived_as: str | Path | None = None

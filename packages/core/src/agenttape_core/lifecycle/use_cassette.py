@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` 
     from agenttape_core.matching import Exhausted, Matcher, Way
     from agenttape_core.redaction import Rule
     from agenttape_core.session import Session
-    from agenttape_core.settings import OnError, Opaque, Pace, Prove, Unused
+    from agenttape_core.settings import Drifting, OnError, Opaque, Pace, Prove, Unused
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
@@ -127,7 +127,9 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             asked for), `all` (record everything anew; alias `record`).
         cassette_dir: The folder of bare names; by default `cassettes`.
         live: Kinds (`"chat"`, `"tool"`) and names (`"get_weather"`) that are executed for real in any mode. A replay
-            with something live writes what happened to a derived cassette and leaves its own untouched.
+            with something live writes what happened to a derived cassette and leaves its own untouched. With
+            `"idempotent"`, tools that say that they may be called again, or only read, are executed where a call of
+            them has no recording.
         frozen: Kinds and names that are only ever served, in any mode.
         through: Kinds and names whose code a replay runs, while the calls that it makes are served. Tools that did
             nothing outside of the process by themselves, and made recorded calls, are run through without being named.
@@ -141,6 +143,14 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             last answer again) or `cycle` (start over).
         on_miss: The result of a call without a recording: a `CassetteMissError` (`raise`), or an error result with
             which the run goes on (`return`), counted in `report.drift`.
+        candidate: A model that is tried in the place of the program's own, whose code stays as it is: a chat model, a
+            name such as `"openai:gpt-5-mini"`, or a mapping of places to these. A place is the name of a node, an
+            address, or a pattern such as `"**/planner/**"`. Chat calls are then live, tools are served, and `on_miss`
+            is `return` unless it is given.
+        fakes: Functions that answer calls that were never recorded, by the name of the tool. They get its arguments.
+        drift: Whether a run that went on after calls without a recording fails at its end (`fail`), or not (`report`).
+        unavailable: The words that a model reads of a tool without a recording.
+        to: The derived cassette that a replay with something live writes; by default `NAME.derived.yaml` beside it.
         unused: The reaction to a replay that did not use every recording: `fail`, `warn` or `ignore`; by default
             `fail`, and `ignore` with `on_miss="return"`.
         on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
@@ -193,6 +203,11 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         ignore: Collection[str] | None = None,
         exhausted: Exhausted | None = None,
         on_miss: OnMiss | None = None,
+        candidate: Any = None,
+        fakes: Mapping[str, Callable[..., Any]] | None = None,
+        drift: Drifting | None = None,
+        unavailable: str | None = None,
+        to: str | Path | None = None,
         unused: Unused | None = None,
         on_error: OnError | None = None,
         pending: bool | None = None,
@@ -210,7 +225,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         tags: Sequence[str] | None = None,
     ) -> None:
         from agenttape_core.lifecycle.remedy import caller, remedy_for
-        from agenttape_core.lifecycle.request import SessionRequest
+        from agenttape_core.lifecycle.request import SessionRequest, checked_fakes
         from agenttape_core.settings import explicit
 
         options = {
@@ -223,6 +238,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             "ignore": ignore,
             "exhausted": exhausted,
             "on_miss": on_miss,
+            "drift": drift,
+            "unavailable": unavailable,
             "unused": unused,
             "on_error": on_error,
             "pending": pending,
@@ -244,6 +261,9 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
                 redact=redact,
                 ambient=ambient,
                 remedy=remedy_for(caller() if mode is not None else None),
+                candidate=candidate,
+                fakes=checked_fakes(fakes or {}),
+                derived_as=to,
             )
         )
 

@@ -25,6 +25,7 @@ from agenttape_core.matching.fingerprint import Canonicaliser, CanonicalRequest,
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored
 from agenttape_core.matching.nearest import Nearest, nearest
 from agenttape_core.matching.permutation import is_permuted
+from agenttape_core.matching.place_patterns import PlacePattern, bare_step
 from agenttape_core.matching.recording_index import (
     STRICT,
     WAYS,
@@ -60,10 +61,12 @@ __all__ = [
     "Nearest",
     "Order",
     "Place",
+    "PlacePattern",
     "Position",
     "RecordingIndex",
     "Rung",
     "Way",
+    "bare_step",
     "canonical_json",
     "current_branch",
     "differences",

@@ -45,11 +45,12 @@ class Outcome(Record):
 
     `returned` has a `value`; `raised` has an `error`; `streamed` has `chunks` and says in `ended` whether the
     stream was exhausted, closed early by its reader, or broken by an `error`. A call that the program `cancelled`
-    before it ended has the `chunks` so far, if it was a stream. Whichever it was, `effects` is what else the call did
-    meanwhile, in this order.
+    before it ended has the `chunks` so far, if it was a stream. A call that was `refused` for want of a recording, in
+    a run that went on, has the words of its error result as `value`. Whichever it was, `effects` is what else the
+    call did meanwhile, in this order.
     """
 
-    status: Literal["returned", "raised", "streamed", "cancelled"]
+    status: Literal["returned", "raised", "streamed", "cancelled", "refused"]
     value: Any = None
     chunks: list[Any] | None = None
     ended: Literal["exhausted", "closed", "raised"] | None = None
@@ -62,13 +63,15 @@ class Outcome(Record):
 
     @property
     def has_failed(self) -> bool:
-        """True if the call brought no whole answer: it raised, its stream broke, or it was cancelled."""
-        return self.error is not None or self.status == "cancelled"
+        """True if the call brought no whole answer: it raised, its stream broke, or it was cancelled or refused."""
+        return self.error is not None or self.status in {"cancelled", "refused"}
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
         if "raised" in (self.status, self.ended) and self.error is None:
             raise ValueError("what `raised` needs an `error`")
+        if self.status == "refused" and not isinstance(self.value, str):
+            raise ValueError("what was `refused` needs the words of its error result as `value`")
         if self.status == "streamed" and self.chunks is None:
             raise ValueError("what was `streamed` needs `chunks`")
         return self

@@ -3,10 +3,20 @@
 from agenttape_core.session.acting import recording_acts, watching_acts
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
-from agenttape_core.session.boundary import UNAVAILABLE, Boundary, RefusedCrossing
+from agenttape_core.session.boundary import Boundary
+from agenttape_core.session.candidates import (
+    Candidate,
+    CandidateModel,
+    Candidates,
+    candidate_of,
+    made_candidate,
+    refuse_tools,
+    register_candidates,
+)
 from agenttape_core.session.codecs import plain_value, register_codecs, value_codec
 from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
 from agenttape_core.session.crossing import Crossing, watch_answers, watch_crossings
+from agenttape_core.session.drift import Drift
 from agenttape_core.session.executed_crossing import (
     ExecutedCrossing,
     PartCrossing,
@@ -14,6 +24,7 @@ from agenttape_core.session.executed_crossing import (
     redacted_effects,
     told_outside,
 )
+from agenttape_core.session.faked_crossing import FakedCrossing
 from agenttape_core.session.hash_seed import VARIABLE as HASH_SEED
 from agenttape_core.session.hash_seed import hash_seed
 from agenttape_core.session.intercept import (
@@ -40,27 +51,34 @@ from agenttape_core.session.positions import below, current_scope, here, registe
 from agenttape_core.session.program_calls import ProgramCall, program_call
 from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
-from agenttape_core.session.report import Crossed, Report, ServedTool, not_in_order, served_not_run, why_not_run
+from agenttape_core.session.refused_crossing import RefusedCrossing
+from agenttape_core.session.report import FAKED, Crossed, Report, ServedTool, not_in_order, served_not_run, why_not_run
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
 from agenttape_core.session.scopes import taking_part
 from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.session import Session
-from agenttape_core.session.setup import Setup
+from agenttape_core.session.setup import UNAVAILABLE, Setup
 from agenttape_core.session.sources import EMPTY, Edited, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
 
 __all__ = [
     "EMPTY",
+    "FAKED",
     "HASH_SEED",
     "UNAVAILABLE",
     "ActsOfCall",
     "BaseSession",
     "Boundary",
+    "Candidate",
+    "CandidateModel",
+    "Candidates",
     "Crossed",
     "Crossing",
+    "Drift",
     "Edited",
     "ExecutedCrossing",
+    "FakedCrossing",
     "FuturesInOrder",
     "PartCrossing",
     "ProgramCall",
@@ -85,6 +103,7 @@ __all__ = [
     "awaited",
     "below",
     "call_is_under_way",
+    "candidate_of",
     "compared_by",
     "context_session",
     "current_scope",
@@ -100,6 +119,7 @@ __all__ = [
     "in_turns",
     "intercept",
     "intercept_stream",
+    "made_candidate",
     "not_in_order",
     "owning_session",
     "plain_value",
@@ -108,7 +128,9 @@ __all__ = [
     "record_step",
     "recording_acts",
     "redacted_effects",
+    "refuse_tools",
     "register_address_reader",
+    "register_candidates",
     "register_codecs",
     "register_position",
     "register_run_reader",

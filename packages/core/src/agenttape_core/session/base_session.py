@@ -12,13 +12,14 @@ from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissErr
 from agenttape_core.matching import Canonicaliser, CanonicalRequest, Nearest, Position, RecordingIndex
 from agenttape_core.schema import Timing, ValueCodec
 from agenttape_core.session.codecs import value_codec
+from agenttape_core.session.drift import Drift
 from agenttape_core.session.failure import FirstFailure
 from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.miss import differences_around, explanation, nearest_to
 from agenttape_core.session.order.cancellation import Patience
 from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.order.taking_turns import Strands
-from agenttape_core.session.report import Crossed, Report, why_not_run
+from agenttape_core.session.report import Crossed, Report, answered_without, why_not_run
 from agenttape_core.session.scopes import takes_part
 from agenttape_core.session.setup import Setup
 from agenttape_core.session.sources import original
@@ -94,7 +95,8 @@ class BaseSession:
         def why_served(served: Crossed) -> str:
             if not self.policy.may_run_through(served.kind, served.name):
                 return "frozen"
-            return why_not_run(source.interaction(served.number).acts)
+            recorded = source.interaction(served.number)
+            return answered_without(recorded) or why_not_run(recorded.acts)
 
         return Report(why_served)
 
@@ -217,8 +219,21 @@ class BaseSession:
         summary = f"{what} for {request.kind} {request.name} at {position.address}: {reason}"
         if self.policy.on_miss == "raise":
             self._raise_miss(request, position, (summary, reason), lossy=lossy)
-        self.report.add_failure(drift=summary)
-        return DriftError(summary)
+        near = nearest_to(self.source, request, position.address, self._setup.ignored) if not lossy else None
+        found = near if isinstance(near, Nearest) else None
+        drift = Drift(
+            summary,
+            kind=request.kind,
+            name=request.name,
+            address=position.address,
+            reason=reason,
+            request=request.body,
+            nearest=found.row.number if found is not None else None,
+            differences=_differences(found),
+        )
+        self.report.add_failure(drift=drift)
+        is_read = request.kind == "tool" or self._setup.candidates is not None
+        return DriftError(summary, self._setup.unavailable if is_read else None)
 
     def _raise_miss(
         self, request: CanonicalRequest, position: Position, words: tuple[str, str], *, lossy: bool
@@ -249,8 +264,12 @@ class BaseSession:
             reason=reason,
             cassette=path,
             nearest=found.row.number if found is not None else None,
-            differences=[(part.path, part.recorded, part.asked) for part in found.found] if found is not None else (),
+            differences=_differences(found),
         )
         self.report.add_failure(missed=summary)
         self.latch(miss)
         raise miss
+
+
+def _differences(found: Nearest | None) -> list[tuple[str, Any, Any]]:
+    return [(part.path, part.recorded, part.asked) for part in found.found] if found is not None else []

@@ -1,9 +1,8 @@
-"""Boundaries, the base of their crossings, and the crossing of a call that may be neither served nor executed."""
+"""Boundaries, and the base of their crossings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn
 
@@ -11,20 +10,20 @@ from agenttape_core.errors import DriftError
 from agenttape_core.matching import CanonicalRequest, Position
 from agenttape_core.schema import Usage
 from agenttape_core.session.base_session import BaseSession
-from agenttape_core.session.order.schedule import NO_TURN, Turn
-
-UNAVAILABLE = "The tool is not available."
-"""The error that a model reads of a tool that has no recording: words of ours would bias what it does next."""
 
 
 def _no_usage(_: Any) -> Usage | None:
     return None
 
 
-def _raise_drift(crossing: RefusedCrossing, drift: DriftError) -> NoReturn:
-    if crossing.boundary.kind == "tool":
-        raise DriftError(UNAVAILABLE) from drift
+def _raise_drift(_: BaseCrossing, drift: DriftError) -> NoReturn:
+    if drift.said != str(drift):
+        raise drift.neutral() from drift
     raise drift
+
+
+def _as_it_is(_: BaseCrossing, value: Any) -> Any:
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +38,15 @@ class Boundary:
         missed: Makes the error result of a call that has no recording (`on_miss="return"`), as the callers of this
             family expect one; by default the `DriftError` is raised, in neutral words (`UNAVAILABLE`) if a model may
             read them, as those of a tool.
+        faked: Makes the value of a call of what a function of the user has returned in its place (`fakes=`).
     """
 
     kind: str
     join: Callable[[list[Any]], Any] = list
     split: Callable[[Any], Sequence[Any]] = list
     usage: Callable[[Any], Usage | None] = _no_usage
-    missed: Callable[[RefusedCrossing, DriftError], Any] = _raise_drift
+    missed: Callable[[Any, DriftError], Any] = _raise_drift
+    faked: Callable[[Any, Any], Any] = _as_it_is
 
 
 class BaseCrossing:
@@ -82,6 +83,11 @@ class AnsweredCrossing(BaseCrossing):
     """True if the call is answered without being executed."""
 
     @property
+    def is_refused(self) -> bool:
+        """True if it gets an error result because it has no recording, or had none when it was recorded."""
+        return False
+
+    @property
     def was_cancelled(self) -> bool:
         """True if the recorded call was cancelled before it ended."""
         return False
@@ -114,46 +120,3 @@ class AnsweredCrossing(BaseCrossing):
     def _split(self, value: Any) -> Sequence[Any]:
         with self.session.latching():
             return self.boundary.split(value)
-
-
-class RefusedCrossing(AnsweredCrossing):
-    """A call that may be neither served nor executed, in a run that lives on with an error result.
-
-    Args:
-        session: The session it belongs to.
-        boundary: The family of the call.
-        request: The request.
-        position: Where the call is made.
-        owner: The object whose call it is.
-        drift: The error that stands for the miss.
-    """
-
-    __slots__ = ("drift",)
-
-    def __init__(
-        self,
-        session: BaseSession,
-        boundary: Boundary,
-        request: CanonicalRequest,
-        position: Position,
-        *,
-        owner: Any,
-        drift: DriftError,
-    ) -> None:
-        super().__init__(session, boundary, request, position, owner=owner)
-        self.drift = drift
-
-    def paced(self) -> None:
-        """Return at once: no time was recorded."""
-
-    def in_turn(self) -> AbstractContextManager[Turn]:
-        """Return a turn that has come: the call has no place in the recorded order."""
-        return nullcontext(NO_TURN)
-
-    def replay(self) -> Any:
-        """Return the error result of the boundary, or raise a `DriftError`."""
-        return self.boundary.missed(self, self.drift)
-
-    def replay_chunks(self) -> Iterator[Any]:
-        """Yield the error result in chunks."""
-        yield from self._split(self.replay())

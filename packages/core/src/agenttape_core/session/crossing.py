@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from agenttape_core.session.boundary import RefusedCrossing
 from agenttape_core.session.executed_crossing import ExecutedCrossing
+from agenttape_core.session.faked_crossing import FakedCrossing
+from agenttape_core.session.refused_crossing import RefusedCrossing
 from agenttape_core.session.served_crossing import ServedCrossing
 
-Crossing = ServedCrossing | RefusedCrossing | ExecutedCrossing
-"""A call at a boundary. `is_served` is true of the first two, which are answered without being executed."""
+Crossing = ServedCrossing | RefusedCrossing | FakedCrossing | ExecutedCrossing
+"""A call at a boundary. `is_served` is true of all but the last, which are answered without being executed."""
 
 C = TypeVar("C", bound=Crossing)
 

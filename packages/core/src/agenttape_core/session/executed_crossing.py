@@ -19,6 +19,7 @@ from agenttape_core.schema import Act, Effect, Interaction, Outcome, Plain, Reco
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.boundary import BaseCrossing, Boundary
+from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_metadata, plain_tags
 from agenttape_core.session.order import cancellation
 from agenttape_core.session.order.giving_up import Work, current_work
@@ -98,6 +99,7 @@ class ExecutedCrossing(BaseCrossing):
         "_offsets",
         "_work",
         "_world",
+        "candidate",
         "code",
         "drops_ids",
         "duration_ms",
@@ -152,6 +154,8 @@ class ExecutedCrossing(BaseCrossing):
         """True once its code has ended, however it did."""
         self.duration_ms: float | None = None
         """The duration that another tool has measured; `None` to measure it here."""
+        self.candidate: Candidate | None = None
+        """The candidate that is asked in the place of the program's own model; `None` if that is asked."""
         self.code: Any = None
         """The function whose code the call runs, or the object with it; where that is known."""
         self.settle: Callable[[Outcome], PartCrossing | None] | None = None

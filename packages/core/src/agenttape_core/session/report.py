@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from agenttape_core.matching import Rung
-from agenttape_core.schema import PURE_KINDS, Act
+from agenttape_core.schema import PURE_KINDS, Act, Interaction
+from agenttape_core.session.drift import Drift
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class ServedTool:
 
 
 _SHOWN = 3
+FAKED = "faked"
+"""The tag of an interaction whose answer comes from a function of the user (`fakes=`), and not from what it names."""
 
 
 def why_not_run(acts: Sequence[Act] | None) -> str:
@@ -64,6 +67,13 @@ def why_not_run(acts: Sequence[Act] | None) -> str:
         more = [f"{len(acts) - _SHOWN} more"] if len(acts) > _SHOWN else []
         return ", ".join([*(act.what for act in acts[:_SHOWN]), *more])
     return "calls nothing that is recorded"
+
+
+def answered_without(recorded: Interaction) -> str:
+    """Return how a recorded call was answered without its code; empty if its code ran when it was recorded."""
+    if recorded.outcome.status == "refused":
+        return "refused for want of a recording"
+    return "answered by a fake" if FAKED in recorded.tags else ""
 
 
 def served_not_run(tools: Iterable[object]) -> str:
@@ -95,7 +105,8 @@ class Report:
     _executed: list[Crossed] = field(default_factory=list)
     _unused: list[Crossed] = field(default_factory=list)
     _missed: list[str] = field(default_factory=list)
-    _drift: list[str] = field(default_factory=list)
+    _faked: list[Crossed] = field(default_factory=list)
+    _drift: list[Drift] = field(default_factory=list)
     _blocked: list[str] = field(default_factory=list)
     _outside: dict[str, None] = field(default_factory=dict)
     _disorder: dict[str, None] = field(default_factory=dict)
@@ -138,8 +149,13 @@ class Report:
         return tuple(self._missed)
 
     @property
-    def drift(self) -> tuple[str, ...]:
-        """The calls that got an error result for want of a recording (`on_miss="return"`), a line each."""
+    def faked(self) -> tuple[Crossed, ...]:
+        """The calls without a recording that a function of the user answered (`fakes=`)."""
+        return tuple(self._faked)
+
+    @property
+    def drift(self) -> tuple[Drift, ...]:
+        """The calls that got an error result for want of a recording (`on_miss="return"`): a line each, with facts."""
         return tuple(self._drift)
 
     @property
@@ -171,7 +187,12 @@ class Report:
             self._outside[line] = None
 
     def add(
-        self, *, served: Crossed | None = None, executed: Crossed | None = None, ran_through: Crossed | None = None
+        self,
+        *,
+        served: Crossed | None = None,
+        executed: Crossed | None = None,
+        ran_through: Crossed | None = None,
+        faked: Crossed | None = None,
     ) -> None:
         """Note an interaction."""
         with self._lock:
@@ -179,10 +200,12 @@ class Report:
                 self._ran_through.append(ran_through)
             if served is not None:
                 self._served.append(served)
+            if faked is not None:
+                self._faked.append(faked)
             if executed is not None:
                 self._executed.append(executed)
 
-    def add_failure(self, *, missed: str | None = None, drift: str | None = None, blocked: str | None = None) -> None:
+    def add_failure(self, *, missed: str | None = None, drift: Drift | None = None, blocked: str | None = None) -> None:
         """Note a call that was refused."""
         with self._lock:
             if drift is not None:
@@ -201,12 +224,13 @@ class Report:
         parts += [f"{len(items)} {word}" for items, word in self._exceptional() if items]
         return "\n  ".join([", ".join(parts), *self._outside])
 
-    def _exceptional(self) -> list[tuple[list[Crossed] | list[str], str]]:
+    def _exceptional(self) -> list[tuple[Sequence[object], str]]:
         return [
             (self._ran_through, "run through"),
             (self._unused, "unused"),
             (self._missed, "missed"),
             (self._drift, "drifted"),
+            (self._faked, "faked"),
             (self._blocked, "blocked"),
             (list(self._outside), "reached outside every boundary"),
         ]

@@ -77,6 +77,11 @@ class ServedCrossing(AnsweredCrossing):
         outcome = self.outcome()
         return outcome.status == "cancelled" and outcome.given_up is None
 
+    @property
+    def is_refused(self) -> bool:
+        """True if the recorded call had no recording itself, and got an error result."""
+        return self.outcome().status == "refused"
+
     def is_left_after(self, chunks: int) -> bool:
         """True if the recorded stream ended after so many chunks because its reader went.
 
@@ -134,6 +139,8 @@ class ServedCrossing(AnsweredCrossing):
             raise self._error(outcome.error)
         if outcome.status == "returned":
             return self._value(outcome.value)
+        if outcome.status == "refused":
+            return self.boundary.missed(self, DriftError(outcome.value).neutral())
         if outcome.status == "cancelled":
             raise self._cut_short(outcome)
         chunks = list(self._chunks(outcome))
@@ -148,6 +155,9 @@ class ServedCrossing(AnsweredCrossing):
             raise self._error(outcome.error)
         if outcome.status == "returned":
             yield from self._split(self._value(outcome.value))
+            return
+        if outcome.status == "refused":
+            yield from self._split(self._replay())
             return
         yield from self._chunks(outcome)
         self._end_of_stream(outcome, len(outcome.chunks or ()))

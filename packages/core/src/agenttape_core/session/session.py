@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from weakref import ref
 
-from agenttape_core.engine import Decision, Execute, Policy, Refuse, RunThrough, Serve, decide
+from agenttape_core.engine import IDEMPOTENT, Decision, Execute, Policy, Refuse, RunThrough, Serve, decide
 from agenttape_core.errors import (
     AgentTapeError,
     CassetteMissError,
@@ -36,12 +36,15 @@ from agenttape_core.matching import (
 )
 from agenttape_core.schema import KINDS, IndexRow, Interaction, Outcome, Step, Timing
 from agenttape_core.session.base_session import BaseSession
-from agenttape_core.session.boundary import Boundary, RefusedCrossing
+from agenttape_core.session.boundary import Boundary
+from agenttape_core.session.candidates import Candidate as TriedCandidate
 from agenttape_core.session.crossing import Crossing, begun
 from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing, executing
+from agenttape_core.session.faked_crossing import FakedCrossing
 from agenttape_core.session.miss import refusal_reason, unused_explanation
 from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.ports import Source
+from agenttape_core.session.refused_crossing import RefusedCrossing
 from agenttape_core.session.report import Crossed
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
 from agenttape_core.session.scopes import SCOPES as _SCOPES
@@ -182,6 +185,7 @@ class Session(BaseSession):
         parent: ExecutedCrossing | None = None,
         holder: Any = None,
         writes: bool = False,
+        is_idempotent: bool = False,
     ) -> Crossing:
         """Decide what happens on a call.
 
@@ -197,6 +201,7 @@ class Session(BaseSession):
             parent: The crossing that is executing around this one; by default the one of this context.
             holder: The state of the object that the call reads or changes; by default that of the owner.
             writes: Whether the call changes what the object holds.
+            is_idempotent: Whether the boundary says that a call of it may be made again, or only reads.
 
         Raises:
             CassetteMissError: If the call may be neither served nor executed.
@@ -217,8 +222,9 @@ class Session(BaseSession):
             position = base.child(name, branch=task_branch(base))
         if self._named:
             self._met.update((boundary.kind, name))
+        candidate = self._candidate_at(request, position)
         with under_way(self):
-            decision = self._decide(request, position.address)
+            decision = self._decide(request, position.address, is_tried=candidate is not None, again=is_idempotent)
         self._follow_writes(decision, request, position, owner if holder is None else holder, writes=writes)
         number = self.ledger.next_number()
         if parent is not None and isinstance(decision, Serve | RunThrough):
@@ -240,11 +246,42 @@ class Session(BaseSession):
                 )
             )
         if isinstance(decision, Refuse):
-            drift = self._drift(request, position, decision)
-            return begun(RefusedCrossing(self, boundary, request, position, owner=owner, drift=drift))
+            return self._refused(boundary, request, position, decision, (owner, body, number, parent))
         self.strands.depart()
         self.report.add(executed=Crossed(boundary.kind, name, position.address, number))
-        return begun(ExecutedCrossing(self, boundary, request, position, number=number, owner=owner, parent=parent))
+        crossing = ExecutedCrossing(self, boundary, request, position, number=number, owner=owner, parent=parent)
+        if candidate is not None:
+            crossing.candidate, crossing.metadata = candidate, {"candidate": candidate.label}
+        return begun(crossing)
+
+    def _refused(
+        self,
+        boundary: Boundary,
+        request: CanonicalRequest,
+        position: Position,
+        refusal: Refuse,
+        call: tuple[Any, Mapping[str, Any], int, ExecutedCrossing | None],
+    ) -> Crossing:
+        """Return the crossing of a call without a recording: a function of the user answers it, or it is a miss."""
+        owner, body, number, parent = call
+        around = parent.number if parent is not None else None
+        fake = self._setup.fakes.get(request.name)
+        if fake is not None and refusal.found is None:
+            self.report.add(faked=Crossed(boundary.kind, request.name, position.address, number))
+            return begun(
+                FakedCrossing(
+                    self, boundary, request, position, owner=owner, fake=fake, body=body, number=number, parent=around
+                )
+            )
+        drift = self._drift(request, position, refusal)
+        return begun(
+            RefusedCrossing(self, boundary, request, position, owner=owner, drift=drift, number=number, parent=around)
+        )
+
+    def _candidate_at(self, request: CanonicalRequest, position: Position) -> TriedCandidate | None:
+        """Return the candidate that is asked in the place of the program's own model, if there is one."""
+        candidates = self._setup.candidates
+        return candidates.at(position.address) if candidates is not None and request.kind == "chat" else None
 
     def _note_texts(self, found: Candidate) -> None:
         """Let steps refer to the texts of a recording that stays, as they did when it was recorded."""
@@ -287,17 +324,19 @@ class Session(BaseSession):
         warn_of_late(miss)
         raise miss
 
-    def _decide(self, request: CanonicalRequest, address: str) -> Decision:
+    def _decide(
+        self, request: CanonicalRequest, address: str, *, is_tried: bool = False, again: bool = False
+    ) -> Decision:
         """Find, decide, then use: a recording that is found and refused stays for the next call that asks for it."""
         kind, name = request.kind, request.name
-        if not self.policy.may_serve(kind, name):
-            return decide(self.policy, kind, name, None)
+        if is_tried or not self.policy.may_serve(kind, name):
+            return decide(self.policy, kind, name, None, is_tried=is_tried)
         while True:
             with self.latching():
                 candidate = self._recordings.find(request, address, self.policy.exhausted)
                 if candidate is None and kind in self.policy.repeats:
                     candidate = self._recordings.again(request, self._returned)
-            decision = decide(self.policy, kind, name, candidate)
+            decision = decide(self.policy, kind, name, candidate, is_idempotent=again)
             if not isinstance(decision, Serve | RunThrough):
                 return decision
             if self._recordings.use(decision.found, alone=isinstance(decision, RunThrough)):
@@ -503,7 +542,7 @@ class Session(BaseSession):
     def unmatched(self) -> list[str]:
         """Return the names in options that no boundary has, neither of this run nor of the cassette."""
         recorded = {word for row in self.source.entries for word in (row.kind, row.name)}
-        return sorted(self._named - self._met - recorded - KINDS)
+        return sorted(self._named - self._met - recorded - KINDS - {IDEMPOTENT})
 
     def unused_error(self) -> UnusedInteractionsError | None:
         """Return the error that names the recordings that were not used; `None` if all were."""

@@ -6,14 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from agenttape_core.engine import Policy
 from agenttape_core.freeze import Frozen
 from agenttape_core.matching import NOTHING, Ignored, Position
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Scheduled, Step, Timing
+from agenttape_core.session.candidates import Candidates
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
+
+UNAVAILABLE = "The tool is not available."
+"""The error that a model reads of a tool that has no recording: words of ours would bias what it does next."""
 
 
 def _unchanged(step: Step) -> Step | None:
@@ -49,6 +54,9 @@ class Setup:
         hash_seed: The hash seed of the process that recorded, as far as it is known.
         began: When the recording began, by `time.perf_counter()`; calls and steps are timed from here.
         revise: Returns a step as it is to be kept, or `None` for one that is not kept.
+        candidates: The models that are tried in the place of the program's own; `None` if none is.
+        fakes: Functions that answer calls without a recording, by the name of the boundary.
+        unavailable: The words of the error result of a tool that has no recording.
     """
 
     path: Path | str
@@ -74,3 +82,6 @@ class Setup:
     hash_seed: int | None = None
     began: float = field(default_factory=perf_counter)
     revise: Callable[[Step], Step | None] = _unchanged
+    candidates: Candidates | None = None
+    fakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    unavailable: str = UNAVAILABLE

@@ -13,6 +13,7 @@ from agenttape_core.cli.output import print_json, print_text, print_tree, printa
 from agenttape_core.errors import CassetteNotFoundError, counted
 from agenttape_core.format.yaml_text import dump_mapping
 from agenttape_core.schema import Interaction, Step
+from agenttape_core.session import FAKED
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import ANSWERING, Answer
 from agenttape_core.tools.reading.call_tree import LEFT_OUT, CallTree
@@ -116,8 +117,14 @@ def _lines(record: Interaction | Step) -> Iterator[tuple[str, str]]:
         yield _short(f"! {error.type}: {error.message}"), "red"
     elif record.outcome.status == "cancelled":
         yield _short(f"! cancelled  {_answered(record) if record.outcome.chunks else ''}"), "red"
+    elif record.outcome.status == "refused":
+        yield _short(f"! refused: no recording; answered {record.outcome.value!r}"), "red"
     elif text := _answered(record):
-        yield _short(f"< {text}"), ""
+        yield _short(f"< {text}"), "yellow" if FAKED in record.tags else ""
+    if FAKED in record.tags:
+        yield "* answered by a fake", "yellow"
+    if candidate := record.metadata.get("candidate"):
+        yield _short(f"* asked of {candidate}"), "yellow"
     if record.outcome.given_up is not None:
         yield "! given up by the program, while its thread went on", "red"
     for act in record.acts or ():

@@ -164,4 +164,6 @@ def _summary(outcome: Outcome) -> Plain:
         return f"{outcome.status} {canonical_json(_together(outcome.chunks))}"
     if outcome.status == "cancelled":
         return "cancelled"
+    if outcome.status == "refused":
+        return f"refused {outcome.value}"
     return f"returned {canonical_json(outcome.value)}"

@@ -73,13 +73,16 @@ def attributes_of(placed: Placed) -> Attributes:
     return attributes | _of_stream(record, placed.offsets_ms)
 
 
+_REFUSED = RecordedError(type="agenttape_core.errors:DriftError", message="refused for want of a recording")
 _CANCELLED = RecordedError(type="asyncio.exceptions:CancelledError", message="cancelled by the program")
 
 
 def error_of(record: Interaction | Step) -> RecordedError | None:
-    """Return the error that a record ended with; for tracers, a cancellation is one."""
+    """Return the error that a record ended with; for tracers, a cancellation is one, and a refusal."""
     if isinstance(record, Step):
         return record.error
+    if record.outcome.status == "refused":
+        return _REFUSED
     return _CANCELLED if record.outcome.status == "cancelled" else record.outcome.error
 
 

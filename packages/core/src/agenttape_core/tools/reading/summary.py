@@ -47,6 +47,7 @@ class Overview:
     models: dict[str, int]
     raised: int
     cancelled: int
+    refused: int
     streamed: int
     lossy: int
     input_tokens: int
@@ -56,10 +57,11 @@ class Overview:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data. Cancelled calls are rare, and left out where there are none."""
+        """Return it as plain data. Cancelled and refused calls are rare, and left out where there are none."""
         plain = asdict(self)
-        if not self.cancelled:
-            del plain["cancelled"]
+        for rare in ("cancelled", "refused"):
+            if not plain[rare]:
+                del plain[rare]
         return plain
 
 
@@ -75,7 +77,10 @@ def cost_of(item: Interaction, prices: Prices) -> float | None:
 
 
 def model_of(item: Interaction) -> str | None:
-    """Return the model that a call asked for, as its provider calls it."""
+    """Return the model that a call asked for, as its provider calls it: a candidate, if one was tried on it."""
+    candidate = item.metadata.get("candidate")
+    if isinstance(candidate, str):
+        return candidate.partition(":")[2] or candidate
     model = item.request.get("model")
     return model if isinstance(model, str) else None
 
@@ -96,6 +101,7 @@ def overview_of(cassette: Cassette, prices: Prices) -> Overview:
         kinds[item.kind] += 1
         found["raised"] += item.outcome.error is not None
         found["cancelled"] += item.outcome.status == "cancelled"
+        found["refused"] += item.outcome.status == "refused"
         found["streamed"] += item.outcome.status == "streamed"
         found["lossy"] += item.fidelity != "exact"
         if item.kind == "tool":
@@ -118,6 +124,7 @@ def overview_of(cassette: Cassette, prices: Prices) -> Overview:
         models=dict(models.most_common()),
         raised=found["raised"],
         cancelled=found["cancelled"],
+        refused=found["refused"],
         streamed=found["streamed"],
         lossy=found["lossy"],
         input_tokens=found["input"],

@@ -176,7 +176,8 @@ def _step_facts(step: Step) -> Iterator[tuple[str, Any]]:
 
 def _call_facts(item: Interaction, cassette: Cassette, prices: Prices) -> Iterator[tuple[str, Any]]:
     outcome, timing = item.outcome, cassette.header.volatile.timings.get(item.number)
-    yield "status", "failed" if outcome.error is not None else "cancelled" if outcome.status == "cancelled" else None
+    is_told = outcome.status in {"cancelled", "refused"}
+    yield "status", "failed" if outcome.error is not None else outcome.status if is_told else None
     yield "fidelity", item.fidelity
     yield "parent", item.parent
     if outcome.chunks is not None:

@@ -22,6 +22,8 @@ def summary(record: Interaction | Step) -> str:
         return _line(_inline(record.data)) if record.kind == "event" and record.data is not None else ""
     if record.outcome.status == "cancelled":
         return " → ".join(["cancelled", *filter(None, [_line(_answered(Answer(record.outcome)))])])
+    if record.outcome.status == "refused":
+        return _line(f"refused → {record.outcome.value}")
     if record.kind in ANSWERING:
         return _line(_answered(Answer(record.outcome)))
     given = record.request.get("arguments", record.request.get("input", record.request))

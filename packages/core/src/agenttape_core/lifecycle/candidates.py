@@ -1,0 +1,104 @@
+"""The candidates of a session: made and checked before anything runs."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agenttape_core.engine import Mode
+from agenttape_core.errors import ConfigurationError, shown_path
+from agenttape_core.lifecycle.entry_points import installed_names, load_integration
+from agenttape_core.matching import PlacePattern, bare_step
+from agenttape_core.schema import IndexRow
+from agenttape_core.session import Candidates, made_candidate
+from agenttape_core.settings import Settings
+from agenttape_core.storage import Cassette, Location
+
+
+def candidates_of(given: Any, path: Location, cassette: Cassette | None, mode: Mode) -> Candidates:
+    """Return the candidates that an option names.
+
+    Args:
+        given: A model, its name, or a mapping of places to these.
+        path: The cassette.
+        cassette: Its recordings, if there are any.
+        mode: The mode of the session.
+
+    Raises:
+        ConfigurationError: If nothing is recorded that they could be tried on, one cannot be made, a place is that of
+            no recorded call, or one that calls no tools would be offered some.
+    """
+    if cassette is None or mode in {Mode.ALL, Mode.UPDATE, Mode.NEW_EPISODES}:
+        why = "there is no recording" if cassette is None else f"mode={mode.value} records"
+        raise ConfigurationError(
+            f"{shown_path(path)}: a candidate is tried on a recording that is replayed, and {why}\n"
+            "  record the run with its own model first, then open it with candidate= in the mode none"
+        )
+    chats = [row for row in cassette.entries if row.kind == "chat"]
+    frameworks = _frameworks(cassette)
+    if not isinstance(given, Mapping):
+        found = Candidates([(None, made_candidate(given, frameworks))])
+    else:
+        patterns = [_pattern(text, chats, path) for text in given]
+        models = [made_candidate(model, frameworks) for model in given.values()]
+        found = Candidates(list(zip(patterns, models, strict=True)))
+    _refuse_without_tools(found, cassette, chats, path)
+    return found
+
+
+def with_candidate(settings: Settings, candidates: Candidates, options: Mapping[str, Any]) -> Settings:
+    """Return settings under which a candidate is tried: chat calls are live, and a miss does not stop the run.
+
+    Args:
+        settings: The settings.
+        candidates: The candidates.
+        options: The options that were given explicitly.
+    """
+    live = ("chat",) if candidates.is_everywhere and "chat" not in settings.live else ()
+    on_miss = {} if "on_miss" in options else {"on_miss": "return"}
+    return settings.chosen({"live": [*settings.live, *live], **on_miss})
+
+
+def _frameworks(cassette: Cassette) -> Sequence[str]:
+    """Return the frameworks of the recording, and those that are imported, with their integrations loaded."""
+    packages = {name.replace("-", "_") for name in cassette.preface.volatile.packages}
+    installed = sorted(installed_names())
+    found = [name for name in installed if name in sys.modules or any(package.startswith(name) for package in packages)]
+    for name in found:
+        load_integration(name)
+    return found
+
+
+def _pattern(text: Any, chats: Sequence[IndexRow], path: Location) -> PlacePattern:
+    if isinstance(text, str) and text:
+        pattern = PlacePattern(text)
+        if any(pattern.selects(row.address) for row in chats):
+            return pattern
+    places = list(dict.fromkeys(bare_step(step) for row in chats for step in row.address.split("/")))
+    places += list(dict.fromkeys(row.address for row in chats))
+    near = difflib.get_close_matches(str(text), places, 3, 0.5) or places[:5]
+    raise ConfigurationError(
+        f"candidate={{{text!r}: ...}}: no chat call of {shown_path(path)} is made there; there are "
+        f"{', '.join(near) or 'none at all'}\n"
+        "  name a node, an address of the cassette, or a pattern such as **/planner/**"
+    )
+
+
+def _refuse_without_tools(found: Candidates, cassette: Cassette, chats: Sequence[IndexRow], path: Location) -> None:
+    """Refuse a candidate that calls no tools where the recorded call offers some."""
+    if all(candidate.calls_tools for _, candidate in found.chosen):
+        return
+    for row in chats:
+        candidate = found.at(row.address)
+        if (
+            candidate is not None
+            and not candidate.calls_tools
+            and cassette.interaction(row.number).request.get("tools")
+        ):
+            raise ConfigurationError(
+                f"candidate {candidate.label}: it calls no tools, and call {row.number} of {shown_path(path)} at "
+                f"{row.address} offers some\n"
+                "  choose a model that calls tools, or name the places at which it is tried: candidate={NODE: MODEL}"
+            )

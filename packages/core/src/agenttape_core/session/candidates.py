@@ -1,0 +1,169 @@
+"""Candidates: models that are tried in the place of those of the program, whose code stays as it is.
+
+A candidate is data: which model, and at which places. The integration of its framework makes the model, and asks it
+what the program's own model is asked, at the leaf of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.matching import PlacePattern
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateModel:
+    """A model of one framework that can be asked in the place of another.
+
+    Args:
+        model: The model.
+        label: Its name in reports, such as `openai:gpt-5-mini`.
+        calls_tools: Whether tools can be offered to it.
+        options: Options that are passed with each call.
+    """
+
+    model: Any
+    label: str
+    calls_tools: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+MakeCandidate = Callable[[Any], CandidateModel | None]
+"""Makes the model of a framework of an object or a name; `None` for an object of another framework.
+
+It raises a `ConfigurationError` for a name of which it can make none.
+"""
+
+_makers: dict[str, MakeCandidate] = {}
+
+
+def register_candidates(framework: str, make: MakeCandidate) -> None:
+    """Register how an integration makes a candidate.
+
+    Args:
+        framework: The name of the framework's module, as the entry point of the integration has it.
+        make: Makes the model.
+    """
+    _makers[framework] = make
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A candidate in each framework that may ask it.
+
+    Args:
+        label: Its name in reports.
+        models: The model, by the name of the framework's module.
+    """
+
+    label: str
+    models: Mapping[str, CandidateModel]
+
+    @property
+    def calls_tools(self) -> bool:
+        """True if tools can be offered to it, in one framework at least."""
+        return any(model.calls_tools for model in self.models.values())
+
+
+def made_candidate(given: Any, frameworks: Sequence[str]) -> Candidate:
+    """Make a candidate of a model, or of its name.
+
+    Args:
+        given: The model, or `provider:model`.
+        frameworks: The frameworks to make it for. One of them has to have it.
+
+    Raises:
+        ConfigurationError: If none of them can make it.
+    """
+    models: dict[str, CandidateModel] = {}
+    problems: list[str] = []
+    for framework in frameworks:
+        make = _makers.get(framework)
+        if make is None:
+            continue
+        try:
+            made = make(given)
+        except ConfigurationError as error:
+            problems.append(str(error))
+        else:
+            if made is not None:
+                models[framework] = made
+    if models:
+        return Candidate(next(iter(models.values())).label, models)
+    what = repr(given) if isinstance(given, str) else f"an object of {type(given).__qualname__}"
+    if not problems:
+        shown = ", ".join(frameworks) or "none is imported"
+        problems = [
+            f"it is no chat model of a framework that is in use here ({shown}); pass one, or its name, provider:model"
+        ]
+    raise ConfigurationError("\n  ".join([f"candidate={what}: {problems[0]}", *problems[1:]]))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The candidates of a session, by place.
+
+    Args:
+        chosen: A candidate for each pattern of places, the first that selects a call counts; `None` selects all.
+    """
+
+    chosen: Sequence[tuple[PlacePattern | None, Candidate]]
+
+    @property
+    def is_everywhere(self) -> bool:
+        """True if each chat call has a candidate."""
+        return any(pattern is None for pattern, _ in self.chosen)
+
+    def at(self, address: str) -> Candidate | None:
+        """Return the candidate for the calls at an address, if there is one."""
+        for pattern, candidate in self.chosen:
+            if pattern is not None and pattern.text == address:
+                return candidate
+        return next((one for pattern, one in self.chosen if pattern is None or pattern.selects(address)), None)
+
+    def described(self) -> str | dict[str, str]:
+        """Return the labels as plain data, by pattern if there are several places."""
+        if self.is_everywhere:
+            return self.chosen[0][1].label
+        return {pattern.text: candidate.label for pattern, candidate in self.chosen if pattern is not None}
+
+
+def candidate_of(crossing: Any, framework: str) -> CandidateModel | None:
+    """Return the model that is asked in the place of the program's own, if the call has a candidate.
+
+    Args:
+        crossing: The crossing of the call.
+        framework: The name of the framework's module.
+
+    Raises:
+        ConfigurationError: If the candidate is a model of another framework.
+    """
+    candidate: Candidate | None = getattr(crossing, "candidate", None)  # only one that is executed has any
+    if candidate is None:
+        return None
+    found: CandidateModel | None = candidate.models.get(framework)
+    if found is None:
+        with crossing.session.latching():
+            others = ", ".join(sorted(candidate.models))
+            raise ConfigurationError(
+                f"candidate {candidate.label}: {crossing.request.name} at {crossing.position.address} is a model of "
+                f"{framework}, and the candidate one of {others}\n"
+                "  give each its own by place: candidate={NODE: MODEL, ...}"
+            )
+    return found
+
+
+def refuse_tools(crossing: Any, candidate: CandidateModel) -> None:
+    """Refuse to offer tools to a candidate that cannot call any.
+
+    Raises:
+        ConfigurationError: Always.
+    """
+    with crossing.session.latching():
+        raise ConfigurationError(
+            f"candidate {candidate.label}: tools are offered at {crossing.position.address}, and it calls none\n"
+            "  choose a model that calls tools, or name the places at which it is tried: candidate={NODE: MODEL}"
+        )

@@ -1,0 +1,130 @@
+"""Another LLM is tried on a recorded run: `candidate=`, with the tools held still."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.llms import LLM
+from llama_index.core.tools import FunctionTool
+
+from agenttape_core import ConfigurationError, open_cassette, use_cassette
+
+from ..kit.world import World
+from .fakes import CallingLLM
+from .scripted import Reply, ScriptedLLM
+
+
+def asking_for(*cities: str) -> Callable[[Sequence[ChatMessage], Sequence[str]], Reply]:
+    """Return a script that requests the weather of each city in turn, then repeats the last tool's answer."""
+
+    def script(messages: Sequence[ChatMessage], tools: Sequence[str]) -> Reply:
+        told = [message for message in messages if message.role == "tool"]
+        if len(told) < len(cities) and tools:
+            return [("weather", {"city": cities[len(told)]})]
+        return f"told {told[-1].content if told else 'nothing'}"
+
+    return script
+
+
+pytestmark = [  # of LlamaIndex's own code
+    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince20"),
+    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecatedSince211"),
+]
+
+
+class Kin(ScriptedLLM):
+    """A candidate of the same client."""
+
+
+@pytest.fixture
+def run(world: World) -> Callable[[], str]:
+    """Run the program, and return its answer."""
+
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        return f"sunny in {city} {world.reach('weather')}"
+
+    async def ask(llm: LLM) -> str:
+        return str(await FunctionAgent(tools=[FunctionTool.from_defaults(weather)], llm=llm).run("weather?"))
+
+    return lambda: asyncio.run(ask(ScriptedLLM(world, asking_for("Paris"))))
+
+
+@pytest.fixture
+def recorded(run: Callable[[], str], tmp_path: Path) -> Path:
+    """The recording of the program with its own LLM."""
+    path = tmp_path / "weather.yaml"
+    with use_cassette(path, mode="all"):
+        run()
+    return path
+
+
+def test_a_whole_agent(run: Callable[[], str], recorded: Path, world: World, tmp_path: Path) -> None:
+    """The candidate answers, no tool is executed, and the derived cassette replays to the same end."""
+    derived, reached = tmp_path / "derived.yaml", len(world.reached)
+    with use_cassette(recorded, candidate=Kin(world, asking_for("Paris", "Rome")), to=derived) as session:
+        answer = run()
+    assert "The tool is not available." in answer
+    assert "weather" not in world.reached[reached:]
+    assert [(drift.name, drift.request["arguments"]) for drift in session.report.drift] == [
+        ("weather", {"city": "Rome"})
+    ]
+    statuses = [call.outcome.status for call in open_cassette(derived).interactions() if call.kind == "tool"]
+    assert statuses == ["returned", "refused"]
+    with use_cassette(derived) as replay:
+        assert run() == answer
+    assert str(replay.report) == "5 served, 0 executed"
+
+
+def test_a_candidate_of_another_client(run: Callable[[], str], recorded: Path, world: World) -> None:
+    """Tools are offered to a candidate of another class by its own method, and its tool calls are understood."""
+    candidate = CallingLLM(world)
+    fakes = {"weather": lambda **given: f"rain {sorted(given)}"}
+    with (
+        use_cassette(recorded, candidate=candidate, fakes=fakes) as session,
+        pytest.raises(Exception, match="iterations"),
+    ):
+        run()  # it calls a tool each time that it is offered one
+    assert {crossed.name for crossed in session.report.faked} == {"weather"}
+
+
+@pytest.mark.parametrize("shape", ["chat", "achat", "stream_chat", "astream_chat"])
+@pytest.mark.parametrize("kind", [Kin, CallingLLM])
+def test_each_shape(kind: Any, shape: str, world: World, tmp_path: Path) -> None:
+    """The candidate answers in each shape of a call, once, and its answer replays."""
+    messages = [ChatMessage(role="user", content="hello")]
+
+    async def ask() -> str | None:
+        answer: Any = getattr(ScriptedLLM(world), shape)(messages)
+        if shape.startswith("a"):
+            answer = await answer
+        if shape == "astream_chat":
+            answer = [chunk async for chunk in answer][-1]
+        elif shape == "stream_chat":
+            answer = list(answer)[-1]
+        return answer.message.content  # type: ignore[no-any-return]
+
+    path, derived = tmp_path / "chat.yaml", tmp_path / "derived.yaml"
+    with use_cassette(path, mode="all"):
+        asyncio.run(ask())
+    before = len(world.reached)
+    with use_cassette(path, candidate=kind(world), to=derived) as session:
+        found = asyncio.run(ask())
+    assert len(world.reached) == before + 1
+    assert str(session.report) == "0 served, 1 executed"
+    with use_cassette(derived):
+        assert asyncio.run(ask()) == found
+
+
+def test_bad_candidates(recorded: Path, world: World) -> None:
+    """What cannot be tried is refused before anything runs."""
+    silent = ScriptedLLM(world, function_calling=False)
+    for candidate, said in ((silent, "it calls no tools"), ("nobody:x", "install llama-index-llms-nobody"), ("x", "x")):
+        with pytest.raises(ConfigurationError, match=said), use_cassette(recorded, candidate=candidate):
+            pytest.fail("it was opened")
