@@ -49,7 +49,7 @@ def test_every_word_passes_and_fails(recorded: Path) -> None:
     file = read_checks("checks.yaml")
     run = run_of(recorded)
     assert check_run(run, [*file.every, *file.cases[0].checks]).findings == ()
-    assert {check.rule for check in file.every} == WORDS.keys() - {"confirmed"}
+    assert {check.rule for check in file.every} == WORDS.keys() - {"confirmed", "judged"}
     assert (file.cases[0].prompt, file.cases[0].name, file.cases[0].line) == (run.prompt, "refund", 14)
 
 

@@ -10,8 +10,9 @@ Each check is a small pure function from a run to findings.
 """
 
 from agenttape_core.checks.calls import after, arguments, before, called, never
-from agenttape_core.checks.checking import AnyCheck, Check, check, check_run
+from agenttape_core.checks.checking import AnyCheck, Check, Score, check, check_run
 from agenttape_core.checks.confirmations import confirmed
+from agenttape_core.checks.judges import judged
 from agenttape_core.checks.limits import at_most, no_errors
 from agenttape_core.checks.outputs import output
 from agenttape_core.checks.run import Call, Run
@@ -27,6 +28,7 @@ __all__ = [
     "Finding",
     "Judged",
     "Run",
+    "Score",
     "after",
     "arguments",
     "at_most",
@@ -36,6 +38,7 @@ __all__ = [
     "check_run",
     "confirmed",
     "exactly",
+    "judged",
     "never",
     "no_errors",
     "output",

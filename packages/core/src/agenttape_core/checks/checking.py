@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from agenttape_core.checks.run import Run
 from agenttape_core.checks.sources import run_of
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.tools.reporting import Checked, Finding, Judged
 
-Scores = tuple[tuple[str, float | bool], ...]
+
+class Score(NamedTuple):
+    """A score that an evaluator gave.
+
+    Args:
+        name: Its name.
+        value: The score.
+    """
+
+    name: str
+    value: float | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +31,25 @@ class Check:
     Args:
         rule: Its word, such as `never`.
         text: The whole check in words, such as `never delete_user`.
-        judge: Yields what is wrong with a run.
+        judge: Yields what is wrong with a run, and scores.
         needs: What must be known of a run: names of `Run.lacking`.
     """
 
     rule: str
     text: str
-    judge: Callable[[Run], Iterable[Finding]]
+    judge: Callable[[Run], Iterable[Finding | Score]]
     needs: tuple[str, ...] = ()
 
     def __call__(self, run: Run) -> tuple[Finding, ...]:
-        """Return what is wrong with a run. What cannot be judged is wrong, too: it must not pass unseen."""
+        """Return what is wrong with a run."""
+        return self.judged(run).findings
+
+    def judged(self, run: Run) -> Judged:
+        """Return what is wrong with a run, and its scores. What cannot be judged is wrong: it must not pass unseen."""
         unknown = [run.lacking[fact] for fact in self.needs if fact in run.lacking]
-        found = [run.finding(f"cannot be judged: {unknown[0]}")] if unknown else self.judge(run)
-        return tuple(replace(finding, rule=self.rule) for finding in found)
+        made = [run.finding(f"cannot be judged: {unknown[0]}")] if unknown else list(self.judge(run))
+        findings = tuple(replace(each, rule=self.rule) for each in made if isinstance(each, Finding))
+        return Judged(self.rule, self.text, findings, tuple(each for each in made if isinstance(each, Score)))
 
     def __str__(self) -> str:
         return self.text
@@ -59,11 +74,10 @@ def _judged(run: Run, check: AnyCheck) -> Judged:
         raise ConfigurationError(
             f"{check!r} is no check\n  expected one such as never('delete_user'), or a function from a run to findings"
         )
-    rule = check.rule if isinstance(check, Check) else getattr(check, "__name__", type(check).__name__)
-    found = check(run)
-    scores: Scores = getattr(found, "scores", ())
-    findings = tuple(each if each.rule else replace(each, rule=rule) for each in found or ())
-    return Judged(rule, str(check) if isinstance(check, Check) else rule, findings, scores)
+    if isinstance(check, Check):
+        return check.judged(run)
+    rule = getattr(check, "__name__", type(check).__name__)
+    return Judged(rule, rule, tuple(each if each.rule else replace(each, rule=rule) for each in check(run) or ()))
 
 
 def check(source: Any, *checks: AnyCheck) -> Checked:

@@ -32,6 +32,7 @@ class Call:
         address: Its place in the run.
         is_step: Whether it is a step, and no interaction.
         data: What an interrupt asked, as plain data.
+        result: The value that a tool or a retriever returned, as plain data.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Call:
     address: str = ""
     is_step: bool = False
     data: Any = None
+    result: Any = None
 
     def __str__(self) -> str:
         if not isinstance(self.arguments, Mapping):

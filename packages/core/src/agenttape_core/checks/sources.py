@@ -13,7 +13,7 @@ from agenttape_core.schema import Interaction, Step, Timing
 from agenttape_core.session import Session
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.compare.opening import named_cassette
-from agenttape_core.tools.reading.answer import ANSWERING, Answer, bare
+from agenttape_core.tools.reading.answer import ANSWERING, Answer, bare, joined
 from agenttape_core.tools.reading.conversation import conversation_of
 from agenttape_core.tools.reading.messages import input_messages
 from agenttape_core.tools.reading.prices import Prices, load_prices
@@ -25,6 +25,8 @@ _UNCOUNTED = "none of its models counted tokens"
 _UNTIMED = "no times were recorded"
 _NO_STEPS = "the steps of a run are known under pytest, and when its recording has ended: check the cassette then"
 
+_RESULTS = frozenset({"tool", "retrieval"})
+"""The kinds whose results are contexts of an answer."""
 _NOTHING: Mapping[str, str] = {}
 
 Record = tuple[Interaction | Step, Timing | None]
@@ -189,7 +191,8 @@ def _asked_at(step: Step) -> Any:
 
 def _call(item: Interaction) -> Call:
     arguments = item.request.get("arguments", item.request) if item.kind == "tool" else None
-    return Call(item.kind, item.name, arguments, _error_of(item), item.number, item.address)
+    result = bare(joined(item.outcome)) if item.kind in _RESULTS else None
+    return Call(item.kind, item.name, arguments, _error_of(item), item.number, item.address, result=result)
 
 
 def _said(step: Step) -> str:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from agenttape_core.checks.calls import after, arguments, before, called, never
 from agenttape_core.checks.checking import Check
 from agenttape_core.checks.confirmations import confirmed
+from agenttape_core.checks.judges import judged
 from agenttape_core.checks.limits import at_most, no_errors
 from agenttape_core.checks.outputs import output
 from agenttape_core.checks.trajectories import exactly, trajectory
@@ -116,6 +121,29 @@ def _arguments(word: str, value: Any) -> list[Check]:
     return [arguments(given["tool"], json_schema=given.get("json_schema"), **_with_patterns(equals))]
 
 
+def _judged(word: str, value: Any) -> list[Check]:
+    given = {"evaluator": value} if isinstance(value, str) else value
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"judged: expected the name of an evaluator, module:function; found {value!r}")
+    options = _options(word, given, ("evaluator", "name", "reference", "of", "at_least"))
+    if not isinstance(options.get("evaluator"), str):
+        raise ConfigurationError("judged: expected the name of an evaluator as `evaluator`, module:function")
+    return [judged(_loaded(options.pop("evaluator")), **options)]
+
+
+def _loaded(name: str) -> Any:
+    """Return the evaluator of a name, `module:function`, from the working folder or what is installed."""
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise ConfigurationError(f"judged: expected the name of an evaluator, module:function; found {name!r}")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return reduce(getattr, function.split("."), import_module(module))
+    except Exception as error:  # noqa: BLE001 - importing runs code of the user
+        raise ConfigurationError(f"judged: {name} cannot be loaded: {type(error).__name__}: {error}") from None
+
+
 WORDS: dict[str, Callable[[str, Any], list[Check]]] = {
     "after": _pair(after, "within", "kind"),
     "arguments": _arguments,
@@ -124,6 +152,7 @@ WORDS: dict[str, Callable[[str, Any], list[Check]]] = {
     "called": _named(called, "times", "kind", "arguments"),
     "confirmed": _named(confirmed),
     "exactly": _exactly,
+    "judged": _judged,
     "never": _named(never, "kind", "arguments"),
     "no_errors": _no_errors,
     "output": _keyed(output, "equals", "contains", "regex", "json_schema"),
@@ -149,8 +178,11 @@ def _with_patterns(options: Mapping[str, Any]) -> dict[str, Any]:
 def _patterns(value: Any) -> Any:
     """Return a value with `{regex: ...}` as the regular expression that it stands for."""
     if isinstance(value, Mapping):
-        if set(value) == {"regex"} and isinstance(value["regex"], str):
-            return _pattern(value["regex"])
+        (key,) = value if len(value) == 1 else ("",)
+        if key == "regex" and isinstance(value[key], str):
+            return _pattern(value[key])
+        if key != "regex" and difflib.get_close_matches(str(key), ["regex"], cutoff=0.75):
+            raise ConfigurationError(unknown("key", key, ["regex"]))  # as data it would never match
         return {key: _patterns(item) for key, item in value.items()}
     return [_patterns(item) for item in value] if isinstance(value, list) else value
 

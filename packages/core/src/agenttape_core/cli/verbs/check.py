@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +15,7 @@ import click
 from agenttape_core.checks.baselines import Baseline, baseline_text, facts_of, read_baseline, read_slack
 from agenttape_core.checks.check_file import read_checks
 from agenttape_core.checks.gate import UNREADABLE, judge
+from agenttape_core.checks.judges import recording_judges
 from agenttape_core.checks.run import Run
 from agenttape_core.checks.sources import run_of_cassette
 from agenttape_core.checks.traces import read_trace, run_of_line
@@ -47,6 +49,7 @@ Source = tuple[str, Callable[[], Run]]
 )
 @click.option("--write-baseline", is_flag=True, help=f"Write the baseline, by default {_BASELINE}, and do not compare.")
 @click.option("--slack", default="", metavar="LIST", help="How much more than the baseline: tokens=10%,calls=1.")
+@click.option("--record-judges", is_flag=True, help="Let judges ask what is not recorded, and record it.")
 @click.option("--junit", "junit_to", metavar="FILE", help="Write JUnit's XML.")
 @click.option("--sarif", "sarif_to", metavar="FILE", help="Write SARIF 2.1.0.")
 @click.option("--trx", "trx_to", metavar="FILE", help="Write TRX, for Azure DevOps.")
@@ -61,6 +64,7 @@ def check(
     baseline: str | None,
     write_baseline: bool,
     slack: str,
+    record_judges: bool,
     redact_prompts: bool,
     github: bool,
     as_json: bool,
@@ -77,7 +81,8 @@ def check(
     compared = read_baseline(baseline, allowed) if baseline is not None and not write_baseline else None
     runs = list(_runs(paths, trace, load_prices(project_settings().prices)))
     gathered = _Gathered(compared)
-    checked = list(judge(list(progress(runs, "checking")), files, gathered.add))
+    with recording_judges() if record_judges else nullcontext():
+        checked = list(judge(list(progress(runs, "checking")), files, gathered.add))
     if redact_prompts:
         prompts = [run.prompt for run in checked]
         checked = list(map(Mask([*prompts, *gathered.prompts]).checked, checked))

@@ -1,0 +1,150 @@
+"""The check that an evaluator is content. What a judge asks is recorded apart from the run: a gate is offline."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.checks.checking import Check, Score
+from agenttape_core.checks.evaluators import WAYS, Scored, ask, scores_of
+from agenttape_core.checks.run import Run
+from agenttape_core.errors import (
+    AgentTapeError,
+    AgentTapeHalt,
+    CassetteMissError,
+    CassetteNotFoundError,
+    ConfigurationError,
+)
+from agenttape_core.lifecycle.use_cassette import use_cassette
+from agenttape_core.tools.reporting import Finding
+
+JUDGE = ".judge.yaml"
+"""The end of the name of what a judge was asked."""
+_MODE: ContextVar[str | None] = ContextVar("mode of judges", default=None)
+"""The mode of the sessions of judges, if it is not that of the project."""
+_NO_NAME = re.compile(r"[^\w.-]+")
+
+
+def judged(
+    evaluator: Any,
+    /,
+    *,
+    name: str | None = None,
+    reference: Any = None,
+    of: str = "run",
+    at_least: float = 1.0,
+    mode: str | None = None,
+) -> Check:
+    """Return the check that an evaluator is content with a run.
+
+    The evaluator runs in a session of its own: what it asks models is recorded beside the run, in
+    `RUN.NAME.judge.yaml`, by the mode that is in force, and served ever after. One that asks nothing leaves no file.
+
+    Args:
+        evaluator: A function of LangSmith's signature, `(inputs, outputs, reference_outputs)`, which returns a
+            boolean, a number or a mapping with `score`; or an object with `evaluate`, such as LlamaIndex's.
+        name: Its name; by default that of the function or the class.
+        reference: What the run is compared with.
+        of: What the evaluator reads: `run` (a mapping with `answer` and `messages`), `answer`, or `messages`.
+        at_least: The least score that passes, where it is a number.
+        mode: The mode of its session; by default that of the project, of pytest or of the command.
+
+    Raises:
+        ConfigurationError: If it is no evaluator, or an option is malformed.
+    """
+    if not callable(evaluator) and not callable(getattr(evaluator, "evaluate", None)):
+        raise ConfigurationError(f"judged: expected an evaluator, found {evaluator!r}")
+    if of not in WAYS:
+        raise ConfigurationError(f"judged: of is one of {', '.join(WAYS)}, found {of!r}")
+    if isinstance(at_least, bool) or not isinstance(at_least, int | float):
+        raise ConfigurationError(f"judged: at_least is a number, found {at_least!r}")
+    called = name or getattr(evaluator, "__name__", None) or type(evaluator).__name__
+
+    def judge(run: Run) -> Iterator[Finding | Score]:
+        try:
+            with _session(run, called, mode or _MODE.get()):
+                found = list(scores_of(ask(evaluator, run, reference, of)))
+        except ConfigurationError:
+            raise
+        except CassetteMissError as miss:
+            how = "record it: agenttape check --record-judges, or the test in a mode that records"
+            yield run.finding(
+                f"{called} asked for something that is not recorded; {how}", found=str(miss).partition("\n")[0]
+            )
+            return
+        except (AgentTapeError, AgentTapeHalt, Exception) as error:  # noqa: BLE001 - of an evaluator, it may be any
+            yield run.finding(f"{called} raised {type(error).__name__}", found=str(error))
+            return
+        is_named = name is not None and len(found) == 1
+        for each in found or [Scored("", None)]:
+            yield from _verdict(run, each._replace(name=called if is_named else each.name or called), at_least)
+
+    return Check("judged", f"judged {called}", judge, ("output",))
+
+
+def _verdict(run: Run, scored: Scored, at_least: float) -> Iterator[Finding | Score]:
+    if scored.value is None:
+        yield run.finding(f"{scored.name} gave no score", found=scored.comment)
+        return
+    yield Score(scored.name, scored.value)
+    if isinstance(scored.value, bool):
+        if not scored.value:
+            yield run.finding(f"{scored.name} is not content", found=scored.comment)
+    elif not scored.value >= at_least:
+        yield run.finding(f"{scored.name} scored {scored.value:g}, and at least {at_least:g}", found=scored.comment)
+
+
+@contextmanager
+def recording_judges() -> Iterator[None]:
+    """Let judges inside the block execute what is not recorded, and drop what they no longer ask for."""
+    before = _MODE.set("update")
+    try:
+        yield
+    finally:
+        _MODE.reset(before)
+
+
+def judge_path(run: Run, name: str) -> Path:
+    """Return the file of what a judge was asked about a run.
+
+    Args:
+        run: The run.
+        name: The name of the judge.
+
+    Raises:
+        ConfigurationError: If the run is in no local file.
+    """
+    if not run.path or "://" in run.path:
+        raise ConfigurationError(f"judged: {run.path or run.name} is no local file: {name} has no place to record")
+    path = Path(run.path)
+    place = path.name.partition(".")[0]
+    key = f".{run.key.rpartition('#')[2]}" if run.key else ""
+    return path.with_name(f"{place}{key}.{_NO_NAME.sub('-', name)}{JUDGE}")
+
+
+@contextmanager
+def _session(run: Run, name: str, mode: str | None) -> Iterator[None]:
+    """Open the session of a judge. One that asks nothing leaves no file, and needs none."""
+    path = judge_path(run, name).resolve()
+    was_there = path.exists()
+    with ExitStack() as stack:
+        try:
+            session = stack.enter_context(use_cassette(path, mode=mode, unused="ignore"))
+        except CassetteNotFoundError:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="agenttape-judge-"))
+            session = stack.enter_context(_empty(Path(folder) / path.name))
+        yield
+    if not was_there and not session.report.executed:
+        path.unlink(missing_ok=True)
+
+
+def _empty(path: Path) -> use_cassette:
+    """Return a replay of nothing, in which each call is a miss."""
+    with use_cassette(path, mode="all"):
+        pass
+    return use_cassette(path, mode="none")
