@@ -14,6 +14,7 @@ from agenttape_core.schema import Timing, ValueCodec
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.drift import Drift
 from agenttape_core.session.failure import FirstFailure
+from agenttape_core.session.held_secrets import HeldSecrets
 from agenttape_core.session.ledger import Ledger
 from agenttape_core.session.miss import differences_around, explanation, nearest_to
 from agenttape_core.session.order.cancellation import Patience
@@ -87,7 +88,13 @@ class BaseSession:
             fidelity_note=note,
             acted=lambda number: setup.source.interaction(number).acts != [],
         )
-        self._canonical = Canonicaliser(lambda value: setup.redactor.value(self.codec.encode(value)), setup.ignored)
+        guarded = setup.policy.serves and not setup.policy.offline
+        self.held = HeldSecrets(setup.redactor, self._encoded) if guarded else None
+        """The secrets that requests have held, where what is served may reach a call that is executed."""
+        self._canonical = Canonicaliser(lambda value: setup.redactor.value(self._encoded(value)), setup.ignored)
+
+    def _encoded(self, value: Any) -> Any:
+        return self.codec.encode(value)  # which may have learned of more types since
 
     def _new_report(self) -> Report:
         source = self.source  # it is another one when the session has ended

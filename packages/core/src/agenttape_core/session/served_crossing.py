@@ -229,13 +229,23 @@ class ServedCrossing(AnsweredCrossing):
     def _value(self, plain: Plain) -> Any:
         """Return a recorded value with the ids and the secrets of this run in the place of the recorded ones."""
         with self.session.latching():
-            return self.session.codec.decode(self.session.redactor.rehydrate(self._ids().value(plain)))
+            return self.session.codec.decode(self._with_secrets(self._ids().value(plain)))
+
+    def _with_secrets(self, plain: Plain) -> Any:
+        """Return plain data with the secrets of this run in the place of pseudonyms."""
+        held = self.session.held
+        return self.session.redactor.rehydrate(plain) if held is None else held.put_back(self.position.address, plain)
 
     def _chunks(self, outcome: Outcome) -> Iterator[Any]:
         """Yield the recorded chunks as `_value` returns values; each is decoded when its reader comes to it."""
         with self.session.latching():
             chunks = self._ids().chunks(outcome.chunks or ())
-            plain = self.session.redactor.rehydrate_chunks(chunks)
+            held, redactor = self.session.held, self.session.redactor
+            plain = (
+                redactor.rehydrate_chunks(chunks)
+                if held is None
+                else iter(held.put_back_chunks(self.position.address, list(chunks)))
+            )
         for _ in chunks:
             with self.session.latching():
                 value = self.session.codec.decode(next(plain))
@@ -244,5 +254,5 @@ class ServedCrossing(AnsweredCrossing):
     def _error(self, record: RecordedError | None) -> BaseException:
         assert record is not None
         with self.session.latching():
-            plain = self.session.redactor.rehydrate(self._ids().value(dict(record)))
+            plain = self._with_secrets(self._ids().value(dict(record)))
             return rebuild_error(RecordedError.model_construct(**plain), self.session.codec)

@@ -225,6 +225,9 @@ class Session(BaseSession):
         candidate = self._candidate_at(request, position)
         with under_way(self):
             decision = self._decide(request, position.address, is_tried=candidate is not None, again=is_idempotent)
+        if self.held is not None:
+            with self.latching(), under_way(self):
+                self.held.note(position.address, body, begins_run=isinstance(decision, RunThrough))
         self._follow_writes(decision, request, position, owner if holder is None else holder, writes=writes)
         number = self.ledger.next_number()
         if parent is not None and isinstance(decision, Serve | RunThrough):
