@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import PurePosixPath
+from urllib.parse import quote
 
-from agenttape_core.redaction import Redactor, Rule
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agenttape_core.redaction import PSEUDONYM, Redactor, Rule
+from agenttape_core.redaction.places import can_be_place
 
 KEY = "k"
 
@@ -46,3 +53,104 @@ def test_a_rule_and_a_switch_win() -> None:
     assert redactor(1, Rule("mine", literal=path)).text(path).startswith("[REDACTED:mine:")
     off = Redactor(KEY, enabled=False, places={"tmp_path": path})
     assert off.rehydrate(off.value([path])) == [path]
+
+
+HOUSES = [
+    {"home": "/home/ann", "project_root": "/home/ann/work/shop", "tmp_path": "/home/ann/work/shop/.tmp/test_it0"},
+    {"home": "/root", "project_root": "/app", "cwd": "/mnt/disk 2/run"},
+    {"home": "/Users/Bob Lee", "project_root": "/Users/Bob Lee/shop", "cwd": "/tmp/über/x", "basetemp": "/tmp/p-1/gw0"},
+]
+WORDS = st.one_of(
+    st.sampled_from(
+        [" ", "/", ".", ":", "file://", "sqlite:///", "x", "\n", '"', "'", "\\n", "%2F", "%20", "-", "C:", "="]
+    ),
+    st.text(max_size=3),
+)
+
+
+@settings(max_examples=60)
+@given(data=st.data(), house=st.sampled_from(HOUSES))
+def test_round_trip(data: st.DataObject, house: dict[str, str]) -> None:
+    """Whatever is around a place and however it is written, redacting twice is redacting once, and it is put back."""
+    one = Redactor(KEY, places=house)
+    forms = (str, quote, json.dumps, lambda path: quote(path, safe=""), lambda path: repr(PurePosixPath(path)))
+    texts = [form(path) for path in house.values() for form in forms]
+    pieces = data.draw(st.lists(st.one_of(WORDS, st.sampled_from(texts)), max_size=8))
+    text = "".join(pieces)
+    plain = {"a": [text, json.dumps({"p": text})], text: {"$PosixPath": text}}
+    redacted = one.value(plain)
+    assert one.value(redacted) == redacted
+    assert one.rehydrate(redacted) == plain
+
+
+WRITTEN = [
+    "{}/a.txt",
+    "see {}.",
+    "({})",
+    '{{"path": "{}/x"}}',
+    "file://{}/a.txt",
+    "sqlite:///{}/db",
+    'File "{}/app.py", line 3, in main',
+    "PATH=/usr/bin:{}/bin",
+    "PosixPath('{}')",
+    "+{}/added",
+    "\\n{}/x",
+    "- {}\n- b",
+]
+
+
+@pytest.mark.parametrize("name", ["home", "project_root", "cwd"])
+def test_one_text_in_all_runs(name: str) -> None:
+    """A text about a place is one text redacted wherever the place is, and each run gets its own back."""
+    runs = [Redactor(KEY, places={name: path}) for path in ("/root", "/home/ann/work", "/srv/x/y.z-1")]
+    texts = [[form.format(run.places.paths[name]) for form in WRITTEN] for run in runs]
+    redacted = [run.value(own) for run, own in zip(runs, texts, strict=True)]
+    assert redacted[0] == redacted[1] == redacted[2]
+    assert all(PSEUDONYM.search(text) for text in redacted[0])
+    assert [run.rehydrate(redacted[0]) for run in runs] == texts
+
+
+def test_blanks_in_urls() -> None:
+    """A `file:` URL holds a place with its blanks escaped, also if the recording had none."""
+    ann, bob = (Redactor(KEY, places={"home": path}) for path in ("/home/ann", "/home/bob lee"))
+    redacted = ann.text("file:///home/ann/a.txt and /home/ann/a.txt")
+    assert bob.rehydrate(redacted) == "file:///home/bob%20lee/a.txt and /home/bob lee/a.txt"
+    assert bob.text("file:///home/bob%20lee/a.txt and /home/bob lee/a.txt") == redacted
+
+
+@pytest.mark.parametrize("text", [
+    "/rootfs/x", "/root-2",
+    "/root.d", "/mnt/root/x", "a/root", "http://host/root/x", "C:/root/x", r"C:\root\x", "./root",
+    "${BASE}/root", "$HOME/root", "~/root", "//root", "/root%20x", "https://x.org/a?next=x/root",
+    r"\\host\root",
+    "/root\\ x",
+])  # fmt: skip
+def test_other_paths_stay(text: str) -> None:
+    """A path that only holds the letters of a place, a route of a URL and a Windows path are left alone."""
+    found = Redactor(KEY, places={"home": "/root"}).text(text)
+    assert found == text
+
+
+@pytest.mark.parametrize(("path", "can"), [
+    ("/", False), ("", False), ("/tmp", False), ("/home", False), ("/usr/lib", False), ("relative/x", False),
+    ('/a"b', False), ("/a\nb", False), ("C:\\Users\\ann", False), ("/root", True), ("/app", True), ("/home/ann", True),
+    ("/a b/ü", True),
+])  # fmt: skip
+def test_general_folders(path: str, *, can: bool) -> None:
+    """A folder that each machine has, or that cannot stand in any text, is no place."""
+    assert can_be_place(path) is can
+
+
+def test_a_secret_that_holds_a_place() -> None:
+    """What stands under a denied name and holds a place has one pseudonym in all runs."""
+    made = [Redactor(KEY, places={"home": home}).value({"api_key": f"{home}/key"}) for home in ("/root", "/home/ann")]
+    assert made[0] == made[1]
+    assert "key" not in made[0]["api_key"].partition(":")[2]
+
+
+def test_split_between_chunks() -> None:
+    """A place that a model streams in pieces is one all the same."""
+    ann, bob = (Redactor(KEY, places={"home": path}) for path in ("/home/ann", "/home/bob"))
+    redacted = ann.chunks(["in /ho", "me/a", "nn/x", " and so"])
+    assert "ann" not in "".join(redacted)
+    assert "".join(bob.rehydrate_chunks(redacted)) == "in /home/bob/x and so"

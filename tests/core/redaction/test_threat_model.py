@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ TABLE = {
     "- What is *named* stays": f"{HERE}::test_names_stay",
     "- *Rehydration follows the cassette.*": f"{HERE}::test_a_live_tool_gets_the_real_key",
     "- What is put back is what this session has seen": f"{REDACTOR}::test_unknown_pseudonyms_stay",
+    "- *Where anything may be executed*": f"{HERE}::test_a_live_tool_gets_nothing_of_another_run",
     "- It does not decide": f"{REPLAYS}::test_kinds_that_are_switched_off_are_in_the_header",
     "- Its files cost an error": f"{STRANGERS}::test_a_bomb_is_cheap",
     "- **Files of savers.**": "langgraph/test_saver_secrets.py::test_scan",
@@ -157,6 +159,46 @@ def test_a_live_tool_gets_the_real_key(tmp_path: Path) -> None:
     with use_cassette(path, live=["tool"]):
         run()
     assert reached[1] == f"fetch http://elsewhere/?k={key}"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_live_tool_gets_nothing_of_another_run(tmp_path: Path, *, streams: bool) -> None:
+    """A pseudonym in an answer to a run that has not held its secret stays one, if a tool is live; not so offline."""
+    key, reached = "sk-" + "proj-" + "a1B2c3D4" * 5, []
+    answers = {key: key, "hello": "somewhere"}
+
+    @boundary("chat")
+    def think(prompt: str) -> str:
+        return f"to {answers[prompt]}"
+
+    @boundary("chat")
+    def tell(prompt: str) -> Iterator[str]:
+        yield f"to {answers[prompt]}"
+        yield ""
+
+    @boundary("tool")
+    def fetch(url: str) -> str:
+        reached.append(url)
+        return f"found {key}"
+
+    @boundary("tool")
+    def talk(prompt: str) -> None:
+        fetch("".join(tell(prompt)) if streams else think(prompt))
+
+    def run() -> list[str]:
+        reached.clear()
+        for prompt in answers:
+            talk(prompt)
+        return list(reached)
+
+    path = tmp_path / "c.yaml"
+    with use_cassette(path, mode="all"):
+        assert run() == [f"to {key}", "to somewhere"]
+    pseudonym = PSEUDONYM.search(path.read_text())
+    assert pseudonym is not None
+    path.write_text(path.read_text().replace("somewhere", pseudonym[0]))
+    with use_cassette(path, live=["fetch"]):
+        assert run() == [f"to {key}", f"to {pseudonym[0]}"]
 
 
 def test_a_shared_pseudonym_is_not_put_back() -> None:

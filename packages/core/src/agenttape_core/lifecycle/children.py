@@ -93,6 +93,7 @@ def _options(opened: Opened, process: str) -> dict[str, Any]:
         "cassette": path.absolute() if isinstance(path, Path) else str(path),
         "options": {name: value for name, value in options.items() if _travels(value)},
         "redact": request.redact if _travels(request.redact) else True,
+        "places": prepared.redactor.places.paths,
         "ambient": request.ambient,
         "shown_as": prepared.shown,
         "process": process,

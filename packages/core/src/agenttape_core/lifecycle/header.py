@@ -11,6 +11,7 @@ from agenttape_core.errors import ConfigurationError
 from agenttape_core.freeze import TICKING
 from agenttape_core.lifecycle.packages import package_versions
 from agenttape_core.redaction import Redactor, Rule, new_key
+from agenttape_core.redaction.places import Places
 from agenttape_core.schema import (
     Freeze,
     Header,
@@ -32,7 +33,7 @@ def redactor_for(
     settings: Settings,
     *,
     key: str | None = None,
-    places: Mapping[str, str] | None = None,
+    places: Places | None = None,
     writes: bool = False,
 ) -> Redactor:
     """Return the redactor of a session: with the key of its cassette, so that equal secrets stay equal.
@@ -43,7 +44,7 @@ def redactor_for(
         redact: The user's rules, or whether to redact at all.
         settings: The settings of the project, with its rules and the key from the environment.
         key: The key that keeps pseudonyms equal to earlier ones; a key from the environment wins over it.
-        places: Paths that are others in each run, by name.
+        places: Folders that are others in each run.
         writes: Whether the session may write what is not in the cassette yet. Then the cassette, which may be a
             stranger's, does not decide on what is not looked for.
 
@@ -75,7 +76,7 @@ def redactor_for(
         off = _off_as(path, prior, off, writes=writes)
     forms = prior is None or prior.redaction.forms
     return Redactor(
-        key or new_key(), rules=rules, enabled=redact is not False, places=places or {}, off=off, forms=forms
+        key or new_key(), rules=rules, enabled=redact is not False, places=places or Places({}), off=off, forms=forms
     )
 
 
@@ -128,6 +129,7 @@ def new_header(
             rules=[rule.name for rule in redactor.rules],
             off=sorted(redactor.off),
             forms=redactor.forms,
+            places=redactor.enabled,
         ),
         volatile=Volatile(
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),

@@ -13,6 +13,7 @@ from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, Co
 from agenttape_core.freeze import Environment, Frozen
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.http import TapedHosts
+from agenttape_core.lifecycle.places import places_of_run
 from agenttape_core.lifecycle.project import Project, this_project
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, unchanged
 from agenttape_core.lifecycle.running_test import this_test
@@ -154,7 +155,8 @@ def prepare(request: SessionRequest) -> Prepared:
     key = prior.redaction.key if prior is not None else request.key
     matched = prior if policy.serves else None
     writes = not policy.offline or request.derivation is not None
-    redactor = redactor_for(path, matched, request.redact, settings, key=key, places=request.places, writes=writes)
+    places = places_of_run(request.places, matched)
+    redactor = redactor_for(path, matched, request.redact, settings, key=key, places=places, writes=writes)
     header = new_header(path, prior, settings, redactor, replaces=policy.replaces, clock=request.clock)
     began = perf_counter()
     return Prepared(request, settings, path, cassette, is_broken, policy, redactor, header, began, candidates)
@@ -326,6 +328,7 @@ def _redacted(outcomes: Mapping[int, Outcome], redactor: Redactor) -> dict[int, 
 def _frozen(prepared: Prepared) -> Frozen | None:
     """Return what is kept fixed for the session. A replay has it in any case: it skips the waits between attempts."""
     freeze, volatile, policy = prepared.header.freeze, prepared.header.volatile, prepared.policy
+    environment: dict[str, str | None] = prepared.redactor.with_places(freeze.environment)
     if not prepared.request.is_current or not (freeze.kinds or policy.offline):
         return None
     process = prepared.request.process
@@ -334,7 +337,7 @@ def _frozen(prepared: Prepared) -> Frozen | None:
         seed=f"{freeze.seed}:{process}" if process else freeze.seed,  # or all processes would make the same ids
         clock=volatile.clock if volatile.clock is not None else time.time(),
         scope=current_scope,
-        environment=Environment(freeze.environment, learns=not policy.offline),
+        environment=Environment(environment, learns=not policy.offline),
         skips_backoff=policy.offline,
         is_under_way=call_is_under_way,
         readings={} if policy.replaces else volatile.readings,

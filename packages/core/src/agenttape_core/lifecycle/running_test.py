@@ -5,7 +5,7 @@ The plugin of pytest sets it around each test of any project, so this module imp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ class RunningTest:
         started_in: The folder in which pytest was started.
         mode_of: Returns the mode that the command line gives to a cassette; `None` leaves it to the settings.
         leaves_pending: Whether the command line lets new recordings wait for review.
+        places: Returns the temporary folders that the test has so far, by the names of their fixtures.
         reports: The reports of its sessions that have ended.
         pending: The recordings that wait for review since a session of the test, by their cassettes.
     """
@@ -35,6 +36,7 @@ class RunningTest:
     started_in: Path
     mode_of: Callable[[Location], Mode | None]
     leaves_pending: bool = False
+    places: Callable[[], Mapping[str, str]] = dict
     reports: list[Report] = field(default_factory=list)
     pending: dict[Location, Location] = field(default_factory=dict)
 

@@ -7,7 +7,7 @@ tests with a cassette need.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -155,9 +155,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
         return mode_of(item, path)
 
+    def places() -> Mapping[str, str]:
+        from agenttape_core.pytest_plugin.cassette_options import places_among
+
+        return places_among(getattr(item, "funcargs", {}))
+
     try:
         pending = item.config.option.cassette_pending
-        with during(RunningTest(item.path.parent, item.config.invocation_params.dir, mode_of, pending)):
+        with during(RunningTest(item.path.parent, item.config.invocation_params.dir, mode_of, pending, places)):
             return (yield)
     finally:
         if RUNNING in item.stash:  # else every session would live as long as the run

@@ -12,6 +12,7 @@ from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import CassetteError, ConfigurationError
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.pytest_plugin.naming import cassette_of, named_cassette
+from agenttape_core.redaction.places import BASETEMP, TMP_PATH
 from agenttape_core.storage import Location, derived_path, open_cassette
 from agenttape_core.tools.upkeep.age import age_of, parse_age
 
@@ -72,11 +73,18 @@ def derived_to(request: pytest.FixtureRequest, path: Location) -> Location:
 
 def places_of(request: pytest.FixtureRequest) -> dict[str, str]:
     """Return the temporary folders of a test by the names of their fixtures: they are others in each run."""
-    used, found = getattr(request.node, "fixturenames", ()), {}
-    if "tmp_path_factory" in used:
-        found["basetemp"] = str(request.getfixturevalue("tmp_path_factory").getbasetemp())
-    if "tmp_path" in used:
-        found["tmp_path"] = str(request.getfixturevalue("tmp_path"))
+    used = getattr(request.node, "fixturenames", ())
+    names = [name for name in ("tmp_path_factory", "tmp_path") if name in used]
+    return places_among({name: request.getfixturevalue(name) for name in names})
+
+
+def places_among(fixtures: Mapping[str, Any]) -> dict[str, str]:
+    """Return the temporary folders among the fixtures of a test, by their names."""
+    found: dict[str, str] = {}
+    if "tmp_path_factory" in fixtures:
+        found[BASETEMP] = str(fixtures["tmp_path_factory"].getbasetemp())
+    if "tmp_path" in fixtures:
+        found[TMP_PATH] = str(fixtures["tmp_path"])
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.places import ALL_PLACES, KINDS_OF_PLACES
 
 _OTHERS = ("email", "phone", "card", "ssn", "iban", "pem", "discord", SECRET, NUMBER)
 
@@ -18,12 +19,12 @@ def kinds_of_secrets() -> list[str]:
 
 
 def check_kinds_of_secrets(kinds: Iterable[str]) -> None:
-    """Refuse a name of a kind that there is not, which would switch off nothing.
+    """Refuse a name of a kind that there is not, neither of secrets nor of places: it would switch off nothing.
 
     Raises:
         ConfigurationError: There is no such kind; the message names the nearest.
     """
-    known = kinds_of_secrets()
+    known = sorted({*kinds_of_secrets(), ALL_PLACES, *KINDS_OF_PLACES})
     for kind in kinds:
         if kind not in known:
             near = difflib.get_close_matches(kind, known, 1)

@@ -7,21 +7,25 @@ a form is made of such a digest, too: see `forms`.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import re
 import secrets
 import threading
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from agenttape_core.redaction.detection.encoded import has_pseudonym, sub_encoded
 from agenttape_core.redaction.detection.kinds import NUMBER
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.forms import EMAIL, MAIL_MARK
+from agenttape_core.redaction.places import is_in_file_url
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agenttape_core.redaction.forms import Form
+    from agenttape_core.redaction.places import Writing
 
 MARK = "[REDACTED:"
 PSEUDONYM = re.compile(
@@ -65,12 +69,20 @@ class Pseudonyms:
         self._formed: dict[tuple[str, str, str], str | None] = {}
         self._exact: set[str] = set()
         self._encoded: dict[str, str | None] = {}
+        self._places: set[str] = set()
+        self._expected: Sequence[Writing] = ()
+        self._in_file_urls: dict[str, str] = {}
         self._lock = threading.Lock()
 
     @property
     def any_known(self) -> bool:
         """True if any secret was seen at all."""
-        return bool(self._known or self._formed)
+        return bool(self._known or self._formed or self._expected)
+
+    @property
+    def any_secret(self) -> bool:
+        """True if any was seen that is no place."""
+        return bool(self._formed) or len(self._known) > len(self._places)
 
     @property
     def any_formed(self) -> bool:
@@ -81,7 +93,8 @@ class Pseudonyms:
     def secrets(self) -> frozenset[str]:
         """All secrets that a pseudonym was made of, and that have it for themselves."""
         with self._lock:
-            return frozenset(secret for secret in self._known.values() if secret is not None) | self._exact
+            secrets = (secret for name, secret in self._known.items() if name not in self._places)
+            return frozenset(secret for secret in secrets if secret is not None) | self._exact
 
     def make(self, kind: str, secret: str, *, named: str | None = None) -> str:
         """Return the pseudonym of a secret in brackets, and remember the pair.
@@ -99,6 +112,22 @@ class Pseudonyms:
             if named is None and _ESCAPED.search(secret):
                 for other in _other_writings(secret):
                     self._escaped[self._bracket(kind, other)] = other
+        return name
+
+    def expect(self, places: Sequence[Writing]) -> None:
+        """Know these folders of this run: an answer may hold the pseudonym of one before a request holds the folder."""
+        self._expected = places  # whose pseudonyms are made when the first one is looked for
+
+    def make_place(self, place: Writing) -> str:
+        """Return the pseudonym of a folder of this run, and remember the pair.
+
+        Args:
+            place: The folder, in one of its writings.
+        """
+        name = self.make(place.kind, place.text, named=place.named)
+        self._places.add(name)
+        if place.named == place.kind and (quoted := quote(place.text)) != place.text:
+            self._in_file_urls[name] = quoted
         return name
 
     def make_armoured(self, secret: str) -> str | None:
@@ -172,6 +201,8 @@ class Pseudonyms:
         secret = self._secret(found[0])
         if secret is None:
             return found[0]
+        if found[0] in self._in_file_urls and is_in_file_url(found.string, found.start()):
+            return self._in_file_urls[found[0]]
         if found["kind"] == PEM:
             before = found.string[max(0, found.start() - _LONGEST_BREAK) : found.start()]
             line_break = _BREAK_BEFORE.search(before)
@@ -184,13 +215,17 @@ class Pseudonyms:
         return sub_encoded(text, self.restore)
 
     def _secret(self, name: str) -> str | None:
+        if self._expected and name not in self._known:
+            for place in self._expected:
+                self.make_place(place)
+            self._expected = ()  # not before, as another thread would not find them
         return self._known[name] if name in self._known else self._escaped.get(name)
 
     def _bracket(self, kind: str, text: str) -> str:
         return f"{MARK}{kind}:{self._digest(text)[:4].hex()}]"
 
     def _digest(self, text: str) -> bytes:
-        return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
+        return hmac.digest(self._key, text.encode("utf-8", "surrogatepass"), "sha256")
 
 
 def number_of(text: str) -> int | float:

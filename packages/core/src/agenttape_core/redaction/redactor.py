@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agenttape_core.redaction.rehydration import tells_pseudonym
 from agenttape_core.redaction.streams import redact_chunks
 from agenttape_core.redaction.text_redactor import TextRedactor
 from agenttape_core.redaction.walk import redact_value
@@ -46,7 +47,10 @@ class Redactor(TextRedactor):
 
         A pseudonym that it has not made stays. The very same object is returned when there is none.
         """
-        return redact_value(plain, self._rehydrator) if self._pseudonyms.any_known else plain
+        known = self._pseudonyms
+        if not known.any_known or not (known.any_secret or tells_pseudonym(plain)):
+            return plain
+        return redact_value(plain, self._rehydrator)
 
     def rehydrate_chunks(self, chunks: Sequence[Plain]) -> Iterator[Plain]:
         """Yield the chunks of a stream with their secrets, each when its reader comes to it."""

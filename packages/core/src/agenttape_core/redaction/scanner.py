@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from agenttape_core.redaction.detection.detector import Detector
+    from agenttape_core.redaction.places import Places
     from agenttape_core.redaction.rules import Rule
 
 _SHORTEST = 4
@@ -57,33 +58,42 @@ class Scanner:
         rules: The user's own rules. They come before the detectors.
         holds_secret: Whether a text that was decoded from base64 holds a secret.
         is_spared: Whether a detector's finding of some kind, which is given with its text, is no secret here.
+        places: The folders of this run. They come after the rules.
     """
 
     def __init__(
-        self, rules: Sequence[Rule], holds_secret: Callable[[str], bool], is_spared: Callable[[str, str], bool]
+        self,
+        rules: Sequence[Rule],
+        holds_secret: Callable[[str], bool],
+        is_spared: Callable[[str, str], bool],
+        places: Places | None = None,
     ) -> None:
+        self._places = places
         self._holds_secret = holds_secret
         self._is_spared = is_spared
         self._rules = [rule for rule in rules if rule.pattern is not None or rule.literal is not None]
         self._own = {rule.name for rule in rules if rule.keys}
         self.names = Names({words: rule.name for rule in rules for words in rule.key_words})
 
-    def find(self, text: str, *, strict: bool = False) -> list[Finding]:
+    def find(self, text: str, *, strict: bool = False, is_start: bool = True) -> list[Finding]:
         """Return what is secret in a text that holds no pseudonym, in order and without overlaps.
 
         Args:
             text: The text.
-            strict: Only the user's rules and secrets with a form of their own; for data that is not text.
+            strict: Only the user's rules, places, and secrets with a form of their own; for data that is not text.
+            is_start: Whether a text starts here, rather than goes on after a pseudonym.
         """
         normal = normalised(text)
         view = View(normal)
-        found = list(self._found(text, view, strict=strict))
+        found = list(self._found(text, view, strict=strict, is_start=is_start))
         if self._rules and normal.text != text:
             found[:0] = self._ruled(View(Normal(text)))  # what a rule spells is meant as it stands, too
         return without_overlaps(found) if found else found
 
-    def _found(self, text: str, view: View, *, strict: bool) -> Iterator[Finding]:
+    def _found(self, text: str, view: View, *, strict: bool, is_start: bool) -> Iterator[Finding]:
         yield from self._ruled(view)
+        if self._places is not None:
+            yield from self._places.find(view, is_start=is_start)
         if len(view.text) < _SHORTEST:
             return
         yield from self._unspared(text, self._by_form(view, strict=strict))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core.redaction.detection.data import Data
 from agenttape_core.redaction.detection.encoded import decode, encode_like
+from agenttape_core.redaction.detection.findings import without_overlaps
 from agenttape_core.redaction.detection.kinds import BASE64, NUMBER, SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import demand_of
+from agenttape_core.redaction.detection.normal import Normal
 from agenttape_core.redaction.detection.spans import Span, render
 from agenttape_core.redaction.detection.values import is_placeholder
+from agenttape_core.redaction.detection.views import View
 from agenttape_core.redaction.forms import form_of, is_example, is_pseudonym
 from agenttape_core.redaction.memo import Memo
+from agenttape_core.redaction.places import Places, Writing
 from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms, may_hold, number_of
 from agenttape_core.redaction.rehydration import Rehydrator
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.scanner import Scanner
 
 _MAX_KEYS = 10_000
-_NO_PLACES: Mapping[str, str] = MappingProxyType({})
+_NO_PLACES = Places({})
 _SCHEMES = frozenset({"", "bearer", "basic", "token", "digest", "apikey", "negotiate"})
 _ARMOUR = "-----BEGIN "
 _AROUND = Lazy(r"-----(?:BEGIN|END) [A-Z0-9 ]{1,50}-----|\\{1,4}[nrt]")
@@ -46,8 +48,8 @@ class TextRedactor:
         key: The key of the cassette's pseudonyms; see `new_key`.
         rules: The user's own rules, in addition to the built-in detectors.
         enabled: Whether anything is redacted at all.
-        places: Paths that are others in each run, by a name of at most 32 of `a-z`, `0-9`, `_` and `-`. Each has a
-            pseudonym of its name, so that it is the same for all runs, and answers get the path of this run.
+        places: Folders that are others in each run. Each has a pseudonym of its name, so that it is the same for all
+            runs, and answers get the path of this run.
         off: Kinds that the detectors do not look for.
         forms: Whether pseudonyms have the form of what they stand for. Without, as older cassettes have it, all are
             in brackets, and examples are secrets.
@@ -59,7 +61,7 @@ class TextRedactor:
         *,
         rules: Sequence[Rule] = (),
         enabled: bool = True,
-        places: Mapping[str, str] = _NO_PLACES,
+        places: Places | Mapping[str, str] = _NO_PLACES,
         off: Collection[str] = (),
         forms: bool = True,
     ) -> None:
@@ -72,9 +74,9 @@ class TextRedactor:
         replaced = {rule.name for rule in rules} - {SECRET, NUMBER, BASE64} if forms else set()
         self._unsearched = self.off | replaced
         self._pseudonyms = Pseudonyms(key)
-        self.places = places
-        for name, path in places.items() if enabled else ():
-            self._pseudonyms.make(name, path, named=name)  # an answer may hold it before a request does
+        self.places = (places if isinstance(places, Places) else Places(places)).without(self._unsearched)
+        if enabled:
+            self._pseudonyms.expect(self.places.writings)
         self._memo = Memo()
         self._bytes_memo = Memo()
         self.harmless_keys: set[str] = set()
@@ -84,13 +86,7 @@ class TextRedactor:
         # Imported by the first session, not by whoever imports us: the detectors are most of this layer.
         from agenttape_core.redaction.scanner import Scanner
 
-        if not self.places:
-            return Scanner(self.rules, self.contains_secret, self._is_spared)
-        from agenttape_core.redaction.rules import Rule
-
-        longest_first = sorted(self.places.items(), key=lambda place: -len(place[1]))
-        places = [Rule(name, pattern=rf"{re.escape(path)}(?![\w-])") for name, path in longest_first]
-        return Scanner((*self.rules, *places), self.contains_secret, self._is_spared)
+        return Scanner(self.rules, self.contains_secret, self._is_spared, self.places or None)
 
     @cached_property
     def _rehydrator(self) -> Rehydrator:
@@ -159,7 +155,14 @@ class TextRedactor:
                 return secret  # the pseudonym inside was found before
             if armoured := self._pseudonyms.make_armoured(secret):
                 return armoured
-        return self._pseudonyms.make(kind, secret)
+        return self._pseudonyms.make(kind, secret, named=self._in_all_runs(secret))
+
+    def _in_all_runs(self, secret: str) -> str | None:
+        """Return what is hashed for a secret in which a place stands: the file of a key is one in all runs."""
+        if not self.places or "/" not in secret:
+            return None
+        found = without_overlaps(self.places.find(View(Normal(secret))))
+        return render(secret, [Span(place.start, place.end, f"<{place.kind}>") for place in found]) if found else None
 
     def whole(self, text: str, kind: str) -> str:
         """Return the pseudonym of a string of which the name says that it is secret, unless it is a placeholder.
@@ -221,9 +224,10 @@ class TextRedactor:
             encoded = encode_like(secret, redacted)
             self._pseudonyms.note_encoded(encoded, secret)
             return encoded
-        if self.places.get(finding.kind) == secret:
-            return self._pseudonyms.make(finding.kind, secret, named=finding.kind)
-        made = self.pseudonym(finding.kind, secret)
+        found = Writing(secret, finding.kind)
+        if (place := self.places.writing(found)) is not None:
+            return self._pseudonyms.make_place(place)
+        made = self.pseudonym(found.kind, secret)
         return f"{finding.quote}{made}{finding.quote}" if made.startswith(MARK) else made
 
 
@@ -241,7 +245,7 @@ def _found(
         start, end = parts.pop()
         part = text if (start, end) == (0, len(text)) else text[start:end]
         rest = start
-        found = scanner.find(part, strict=strict)
+        found = scanner.find(part, strict=strict, is_start=start == 0)
         for finding in found:
             first, last = start + finding.start, start + finding.end
             spans.append(Span(first, last, replacement(finding, text[first:last])))

@@ -40,6 +40,8 @@ class Redaction(Record):
     """The kinds of secrets that were not looked for."""
     forms: bool = False
     """True if pseudonyms have the form of what they stand for; older cassettes have all of them in brackets."""
+    places: bool = False
+    """True if the folders of the run, such as the home folder, are pseudonyms of their names."""
 
 
 class Volatile(Record):

@@ -12,6 +12,7 @@ from agenttape_core.lifecycle.header import redactor_for
 from agenttape_core.matching import Ignored
 from agenttape_core.redaction import Redactor, Rule
 from agenttape_core.redaction.detection.kinds import SECRET
+from agenttape_core.redaction.places import ALL_PLACES, KINDS_OF_PLACES
 from agenttape_core.redaction.pseudonyms import may_hold
 from agenttape_core.schema import Header, Redaction
 from agenttape_core.settings import Settings
@@ -120,7 +121,7 @@ def _planned(cassette: Cassette, settings: Settings, values: Sequence[str]) -> _
         pair = (each.model_dump(exclude={"fingerprint"}) for each in (record, after[-1]))
         replaced += [Leak(title(record), *place) for place in found.places(*pair)]
     rules = [*header.redaction.rules, *(rule.name for rule in settings.redaction_rules)]
-    off = sorted({*header.redaction.off} & {*settings.redaction_off})
+    off = sorted({*header.redaction.off} & {*settings.redaction_off, ALL_PLACES, *KINDS_OF_PLACES})
     redaction = header.redaction.model_copy(update={"rules": list(dict.fromkeys(rules)), "off": off})
     return _Plan(new_header.model_copy(update={"redaction": redaction}), after, redactor, replaced)
 
@@ -128,9 +129,9 @@ def _planned(cassette: Cassette, settings: Settings, values: Sequence[str]) -> _
 def _redactor(cassette: Cassette, settings: Settings, values: Sequence[str]) -> Redactor:
     """Return a redactor with the key of the cassette; its own rules have done their work, and are not asked for."""
     was = cassette.preface.redaction
-    prior = cassette.preface.model_copy(
-        update={"redaction": Redaction(key=was.key, off=list(settings.redaction_off), forms=was.forms)}
-    )
+    off = list(settings.redaction_off)
+    redaction = Redaction(key=was.key, off=off, forms=was.forms, places=was.places)
+    prior = cassette.preface.model_copy(update={"redaction": redaction})
     redactor = redactor_for(cassette.path, prior, True, settings)
     literals = tuple(Rule(SECRET, literal=value) for value in values)
     return redactor.with_rules((*literals, *redactor.rules)) if literals else redactor

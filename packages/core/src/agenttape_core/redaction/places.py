@@ -1,0 +1,175 @@
+"""Places: folders that are others in each run, such as the home folder, and how they are written in texts.
+
+A place has a pseudonym of its name and not of its path, so that all runs share it, and each gets its own path back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from agenttape_core.redaction.detection.findings import Finding
+    from agenttape_core.redaction.detection.views import View
+
+TMP_PATH, BASETEMP = "tmp_path", "basetemp"
+PROJECT, WORKING, HOME = "project_root", "cwd", "home"
+KINDS_OF_PLACES = (BASETEMP, WORKING, HOME, PROJECT, TMP_PATH)
+"""The names of places: the kinds of their pseudonyms, and what switches them off."""
+ALL_PLACES = "places"
+"""What switches off all of them."""
+
+_FIXTURES = frozenset({TMP_PATH, BASETEMP})
+"""Places whose paths no other text holds by chance, so what stands before them does not matter."""
+_GENERAL = re.compile(
+    r"/(?:bin|boot|dev|etc|home|lib|lib64|media|mnt|nonexistent|opt|proc|run|sbin|srv|sys|tmp|Users|Volumes|private)"
+    r"|/private/(?:tmp|var)|/usr(?:/(?:bin|lib|local|sbin|share))?|/var(?:/(?:empty|lib|log|tmp))?"
+)
+"""Folders of many machines (Filesystem Hierarchy Standard 3.0): a text that names one does not mean this run."""
+_PLAIN = re.compile(r"/[^\"\\\x00-\x1f\x7f]*[^\"\\\x00-\x1f\x7f/]")
+"""An absolute path that can be put into any text: JSON would escape the others."""
+_SHELL_ESCAPED = re.compile(r"([^\w@%+=:,./-])", re.ASCII)
+_FILE_URL = ("file://", "file://localhost")
+_BEFORE = re.compile(
+    r"(?:(?:\A|\n)[+-]|\\[bfnrt]|file://(?:localhost)?|:///|(?<!\b[A-Za-z]):|[^\w/.~$%+)\]}\\*#&?:-])\Z"
+)
+"""What stands before a path where it begins: the mark of a diff, an escape of JSON, a URL without a host such as
+`sqlite:////srv/app.db`, a colon behind no drive, or what is no part of a path, a template or a pseudonym."""
+_BEFORE_FORM = re.compile(r"%[0-9A-Fa-f]{2}\Z")
+_REACH = 18
+_JOINS_AFTER = frozenset("~+@$")
+_COMPONENT_GOES_ON = re.compile(r"%(?:20|2[BbDdEe]|[89A-Fa-f][0-9A-Fa-f])|\\ ")
+_URL, _RAW = ":url", ":raw"
+
+
+class Writing(NamedTuple):
+    """One way in which a place is written.
+
+    Args:
+        text: The text.
+        named: The name of the place, and a mark of the writing: what is hashed for its pseudonym.
+    """
+
+    text: str
+    named: str
+
+    @property
+    def kind(self) -> str:
+        """The name of the place."""
+        return self.named.partition(":")[0]
+
+
+def can_be_place(path: str) -> bool:
+    """Return True if a folder says something of the run: not `/`, nothing that each machine has, no odd characters."""
+    return _PLAIN.fullmatch(path) is not None and _GENERAL.fullmatch(path) is None
+
+
+class Places:
+    """The places of one run.
+
+    Args:
+        paths: The folders by name; a name has at most 32 of `a-z`, `0-9`, `_` and `-`.
+        is_plain: Whether they are found only as they are, as it was for older cassettes, and not in other writings.
+    """
+
+    def __init__(self, paths: Mapping[str, str], *, is_plain: bool = False) -> None:
+        self.paths = dict(paths)
+        self._is_plain = is_plain
+        longest_first = sorted(paths.items(), key=lambda place: -len(place[1]))
+        self.writings = [each for name, path in longest_first for each in _writings(name, path)[: is_plain or None]]
+        self._pairs = frozenset(self.writings)
+        self._searched = {written.text: written.named for written in reversed(self.writings)}
+        self._in_order = sorted(self._searched.items(), key=lambda place: -len(place[0]))
+
+    def __bool__(self) -> bool:
+        """Return True if there is any."""
+        return bool(self.paths)
+
+    def without(self, names: frozenset[str]) -> Places:
+        """Return these places but for some, or none of them where all are switched off."""
+        if names.isdisjoint((ALL_PLACES, *self.paths)):
+            return self
+        kept = {} if ALL_PLACES in names else {name: path for name, path in self.paths.items() if name not in names}
+        return Places(kept, is_plain=self._is_plain)
+
+    def writing(self, found: Writing) -> Writing | None:
+        """Return the place that was found, which in a `file:` URL is the plain one; `None` if it is none."""
+        if found in self._pairs:
+            return found
+        is_quoted = (found.text, found.named + _URL) in self._pairs
+        return Writing(self.paths[found.named], found.named) if is_quoted else None
+
+    def find(self, view: View, *, is_start: bool = True) -> Iterator[Finding]:
+        """Find the places in a text, as whole components of paths. The kind of each is what is hashed for it.
+
+        Args:
+            view: The text.
+            is_start: Whether a text starts here, rather than goes on after something that was replaced.
+        """
+        text = view.text
+        if not self.paths or ("/" not in text and "%2F" not in text and not self._is_plain):
+            return
+        taken: set[int] = set()
+        for written, named in self._in_order:
+            at = text.find(written)
+            while at >= 0:
+                end = at + len(written)
+                if at not in taken and (which := self._which(text, at, end, named, is_start=is_start)):
+                    taken.add(at)
+                    yield view.finding(at, end, which)
+                at = text.find(written, end)
+
+    def _which(self, text: str, at: int, end: int, named: str, *, is_start: bool) -> str | None:
+        """Return the name of the writing that seems to stand in a text, or `None` if it is none."""
+        if self._is_plain:
+            return named if not (text[end : end + 1].isalnum() or text[end : end + 1] in ("_", "-")) else None
+        name, _, mark = named.partition(":")
+        if not _ends(text, end) or not (
+            name in _FIXTURES or _begins(text, at, is_form=mark == "form", is_start=is_start)
+        ):
+            return None
+        if not is_in_file_url(text, at):
+            return named
+        return name if mark == "url" or (name + _URL) not in self._searched.values() else name + _RAW
+
+
+def is_in_file_url(text: str, at: int) -> bool:
+    """Return True if what stands at a position of a text is the path of a `file:` URL."""
+    return at > 0 and text.endswith(_FILE_URL, max(0, at - len(_FILE_URL[1])), at)
+
+
+@lru_cache(maxsize=256)
+def _writings(name: str, path: str) -> list[Writing]:
+    """Return all ways in which a place is written, the plain one first."""
+    once = json.dumps(path)[1:-1]
+    others = {
+        _URL: quote(path),
+        ":json": once,
+        ":json2": json.dumps(once)[1:-1],
+        ":shell": _SHELL_ESCAPED.sub(r"\\\1", path),
+        _RAW: path,
+        ":form": quote(path, safe=""),
+    }
+    return [Writing(path, name), *(Writing(text, name + mark) for mark, text in others.items())]
+
+
+def _begins(text: str, at: int, *, is_form: bool, is_start: bool) -> bool:
+    """Return True if a path begins at a position, rather than goes on."""
+    if at == 0:
+        return is_start
+    window = (text, max(0, at - _REACH), at)
+    return bool(_BEFORE.search(*window) or (is_form and _BEFORE_FORM.search(*window)))
+
+
+def _ends(text: str, end: int) -> bool:
+    """Return True if a component of a path ends at a position."""
+    after, next_one = text[end : end + 1], text[end + 1 : end + 2]
+    if after.isalnum() or after in ("_", "-"):
+        return False
+    if after == "." or after in _JOINS_AFTER:
+        return not next_one.isalnum()
+    return not _COMPONENT_GOES_ON.match(text, end)
