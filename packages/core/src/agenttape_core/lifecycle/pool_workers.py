@@ -15,6 +15,8 @@ from agenttape_core.errors import AgentTapeHalt
 from agenttape_core.lifecycle.patched_on_import import PatchedOnImport
 
 _POOL = "multiprocessing.pool"
+_LOOK_AT_SIGNALS = 0.5
+"""Seconds after which a worker that waits lets Python look at signals."""
 
 
 class _HaltOfTask(Exception):  # noqa: N818 - nobody sees it but the worker
@@ -58,7 +60,7 @@ class _Tasks(_Queue):
 
     def get(self) -> Any:
         """Return the next task; `None` if there are no more."""
-        task = self._queue.get()
+        task = _taken(self._queue)
         if task is None:
             return None
         job, place, function, args, kwargs = task
@@ -66,6 +68,29 @@ class _Tasks(_Queue):
         if function is not getattr(sys.modules[_POOL], "_helper_reraises_exception", None):
             function = _surviving(function)
         return job, place, function, args, kwargs
+
+
+def _taken(queue: Any) -> Any:
+    """Return what comes next from a queue of processes, as its `get` does, but never wait without a limit.
+
+    Where Python handles SIGTERM, as in the processes of `agenttape record`, a signal that comes right before the system
+    begins to wait is looked at when that wait ends. A worker that waits for a lock whose holder was terminated would
+    wait for ever then, and so would the pool.
+    """
+    lock, reader = getattr(queue, "_rlock", None), getattr(queue, "_reader", None)
+    if lock is None or reader is None:
+        return queue.get()  # of a pool of threads
+    while not lock.acquire(timeout=_LOOK_AT_SIGNALS):
+        pass
+    try:
+        while not reader.poll(_LOOK_AT_SIGNALS):
+            pass
+        data = reader.recv_bytes()
+    finally:
+        lock.release()
+    from multiprocessing.reduction import ForkingPickler  # is loaded, as there is such a queue
+
+    return ForkingPickler.loads(data)
 
 
 class _Results(_Queue):
