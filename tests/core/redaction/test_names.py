@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, Field, ValidationError
 
 from agenttape_core.redaction import PSEUDONYM, Redactor
 
@@ -81,3 +84,54 @@ def test_pairs_of_queries_and_forms(redactor: Redactor, plain: Any) -> None:
     redacted = str(redactor.value(plain))
     assert SIGNATURE not in redacted
     assert "3f9a1c0b" not in redacted
+
+
+class Account(BaseModel):
+    """A form that a model has filled in."""
+
+    password: str = Field(min_length=99)
+    login: dict[str, str]
+
+
+def invalid(secret: str) -> str:
+    """Return what pydantic says of a password that is too short."""
+    with pytest.raises(ValidationError) as failed:
+        Account(password=secret, login={})
+    return str(failed.value)
+
+
+@pytest.mark.parametrize("made", [
+    lambda secret: {"properties": {"password": {"type": "string", "default": secret}}},
+    lambda secret: {"api_key": {"value": secret, "source": "env"}},
+    lambda secret: {"client_secret": {"examples": [secret]}},
+    lambda secret: f'form-data; name="api_key"\r\nContent-Type: text/plain\r\n\r\n{secret}\r\n--x',
+    lambda secret: f"password = SecretStr('{secret}')",
+    lambda secret: f'let api_key: &str = "{secret}";',
+    lambda secret: json.dumps({"error": invalid(secret)}),
+    invalid,
+])  # fmt: skip
+def test_described_fields(made: Callable[[str], Any]) -> None:
+    """A value in the description of a denied field is a secret: of a schema, a form, or an error of pydantic."""
+    secret = "Zx81-quux" + "-9f"
+    redactor = Redactor("k")
+    plain = made(secret)
+    assert secret not in str(redactor.value(plain))
+    assert redactor.rehydrate(redactor.value(plain)) == plain
+
+
+@pytest.mark.parametrize("plain", [
+    {"password": {"type": "string", "default": "", "description": "yours"}},
+    {"token": {"value": "Hello", "logprob": -0.1}},
+    "1 validation error for A\ncity\n  Input should be valid [type=x, input_value='Zx81-quux-9f', input_type=str]",
+    'form-data; name="city"\r\n\r\nZx81-quux-9f\r\n',
+])  # fmt: skip
+def test_other_fields_stay(plain: Any) -> None:
+    """Descriptions without a value, tokens of a model and other fields stay."""
+    assert Redactor("k").value(plain) == plain
+
+
+def test_italics() -> None:
+    """A key or an address in the italics of Markdown has the pseudonym that it has elsewhere."""
+    redactor = Redactor("k")
+    for secret in ("ann.lee@nordwind-mail.com", "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"):
+        assert redactor.text(f"see _{secret}_ there") == f"see _{redactor.text(secret)}_ there"

@@ -21,7 +21,7 @@ PROJECT, WORKING, HOME = "project_root", "cwd", "home"
 KINDS_OF_PLACES = (BASETEMP, WORKING, HOME, PROJECT, TMP_PATH)
 """The names of places: the kinds of their pseudonyms, and what switches them off."""
 ALL_PLACES = "places"
-"""What switches off all of them."""
+"""The word that switches off all of them."""
 
 _FIXTURES = frozenset({TMP_PATH, BASETEMP})
 """Places whose paths no other text holds by chance, so what stands before them does not matter."""
@@ -37,7 +37,7 @@ _FILE_URL = ("file://", "file://localhost")
 _BEFORE = re.compile(
     r"(?:(?:\A|\n)[+-]|\\[bfnrt]|file://(?:localhost)?|:///|(?<!\b[A-Za-z]):|[^\w/.~$%+)\]}\\*#&?:-])\Z"
 )
-"""What stands before a path where it begins: the mark of a diff, an escape of JSON, a URL without a host such as
+"""The text before a path where it begins: the mark of a diff, an escape of JSON, a URL without a host such as
 `sqlite:////srv/app.db`, a colon behind no drive, or what is no part of a path, a template or a pseudonym."""
 _BEFORE_FORM = re.compile(r"%[0-9A-Fa-f]{2}\Z")
 _REACH = 18

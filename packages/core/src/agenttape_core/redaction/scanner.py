@@ -8,6 +8,7 @@ from agenttape_core.redaction.detection.assignments import find_assignments
 from agenttape_core.redaction.detection.blocks import find_discord, find_pem, find_schemes, find_url_passwords
 from agenttape_core.redaction.detection.credentials import find_aws_secrets, find_handed_over
 from agenttape_core.redaction.detection.encoded import find_encoded
+from agenttape_core.redaction.detection.fields import find_fields
 from agenttape_core.redaction.detection.findings import Finding, without_overlaps
 from agenttape_core.redaction.detection.kinds import BASE64
 from agenttape_core.redaction.detection.names import Names
@@ -33,7 +34,8 @@ _BEFORE_RUN, _OF_RUN = 80, 120
 """The reach around the start of a run in which its literal is looked for."""
 _MAX_LOOKED_AT = 200
 """Of a text with more runs it costs less to search the whole for each literal."""
-_BACKSLASH, _PERCENT, _U, _MINUS = b"\\%u-"
+_BACKSLASH, _PERCENT, _U = b"\\%u"
+_MARKS = b"-_"
 
 
 def _heads() -> dict[bytes, tuple[Detector, ...]]:
@@ -124,6 +126,7 @@ class Scanner:
 
     def _by_name(self, view: View) -> Iterator[Finding]:
         yield from find_assignments(view, self.names)
+        yield from find_fields(view, self.names)
 
     def _ruled(self, view: View) -> Iterator[Finding]:
         for rule in self._rules:
@@ -165,8 +168,8 @@ def _candidates(raw: bytes, at: int) -> tuple[Detector, ...]:
     """Return the detectors of what may start at a run of token characters, or right before it."""
     found = _HEADS.get(raw[at : at + _HEAD], ())
     before = raw[at - 1] if at else 0
-    if raw[at] == _MINUS:
-        found += _HEADS.get(raw[at + 1 : at + 1 + _HEAD], ())  # a line of a diff
+    if raw[at] in _MARKS:
+        found += _HEADS.get(raw[at + 1 : at + 1 + _HEAD], ())  # a line of a diff, or italics
     if before in b".~:" or raw[max(0, at - 2) : at] == b"//":
         lead = raw[max(0, at - _LEAD) : at + _HEAD]
         found += tuple(detector for anchor, detector in _LEADS if anchor in lead)

@@ -49,6 +49,8 @@ _SIGNED = frozenset(
      "X-Amz-Credential", "X-Goog-Date", "X-Goog-Credential", "grant_type", "client_id", "redirect_uri", "code_verifier")
 )  # fmt: skip
 """Names beside which `sig` signs a URL, and `code` is one of OAuth. A pair that stands for itself needs none."""
+_DESCRIBED = frozenset({"value", "default", "const", "example", "examples"})
+"""Names of a value in what describes it: the field of a form, a JSON schema."""
 _AUTH = ("auth",)
 """The last word of what HTTP clients take a tuple of user and password by."""
 _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
@@ -286,6 +288,17 @@ def redact_denied(item: Plain, kind: str, redactor: Replacer, key: str = "") -> 
     return item
 
 
+def _redact_described(item: dict[str, Any], kind: str, redactor: Replacer) -> Plain | None:
+    """Redact the value in a dict that describes one, such as the default of a schema; `None` if there is none."""
+    if _DESCRIBED.isdisjoint(item) or not _OF_MODELS.isdisjoint(item):
+        return None
+    result = _redact_dict(item, redactor)
+    values = {name: redact_denied(item[name], kind, redactor) for name in _DESCRIBED & item.keys()}
+    if all(result.get(name) is value for name, value in values.items()):
+        return result
+    return {**result, **{name: values[name] for name in item if name in values}}
+
+
 def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Replacer, key: str) -> Plain:
     if len(item) == 1:
         ((tag, body),) = item.items()
@@ -298,6 +311,8 @@ def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Replacer, key
         if tag in _SCALARS and isinstance(body, str):
             typed = redactor.scalar(tag, body, kind)
             return item if typed == item else typed
+    if (described := _redact_described(item, kind, redactor)) is not None:
+        return described
     if words_of(key)[-1:] in (("cookies",), ("cookie",)):
         result = {name: redact_denied(part, kind, redactor) for name, part in item.items()}
         return item if all(result[name] is part for name, part in item.items()) else result

@@ -32,9 +32,10 @@ _TAIL = Lazy(
     r"""(?x)
     (?P<rest>[\w-]{0,48}+)
     (?:\*\*|__)? (?P<close>\\{0,7}["'`])? (?:\*\*|__)? \]? [ \t]{0,8}
-    (?: (?P<typed>:[ \t]{0,4}(?:str|bytes|string|String|SecretStr|Optional\[str\]|str[ ]\|[ ]None)[ \t]{0,4}=(?!=))
+    (?: (?P<typed>:[ \t]{0,4}(?:str|bytes|string|String|SecretStr|&(?:'static[ ])?str|Optional\[str\]|str[ ]\|[ ]None)
+          [ \t]{0,4}=(?!=))
       | (?P<sep>=>|:=|={1,2}|:|>) )
-    (?:\*\*|__)? (?P<gap>[ \t]{0,8})"""
+    (?:\*\*|__)? (?P<gap>[ \t]{0,8}) (?:Secret(?:Str|Bytes)?\((?=\\{0,7}["']))?"""
 )
 _LOOSE = Lazy(
     r"""(?x)

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.detection.views import View
 
 BEFORE = r"(?:(?<![A-Za-z0-9_+-])|(?<=\\[abfnrtv0])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"
-BEFORE += r"|(?<=\A[+-])|(?<=\n[+-])|(?<=\\n[+-]))"
-"""A token starts here: not inside another one, but right after an escape of JSON or of a URL, or the mark of a diff.
+BEFORE += r"|(?<=\A[+-])|(?<=\n[+-])|(?<=\\n[+-])|(?<=(?<![A-Za-z0-9_+-])_))"
+"""A token starts here: not inside another one, but right after an escape of JSON or of a URL, the mark of a diff or of
+italics.
 
 It also keeps the scan linear: a run of token characters is entered once, however often it repeats a prefix.
 """
-AFTER = r"(?![A-Za-z0-9_])"
+AFTER = r"(?![A-Za-z0-9]|_\w)"
 """A token of fixed length ends here."""
 
 _DUMMY = 12

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LOCAL = string.ascii_letters + string.digits + "._%+-"
 _MAX_LOCAL = 64
 _DOMAIN = Lazy(
-    r"(?:@|%40|\\u0040)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}(?P<top>[A-Za-z]{2,24})(?![\w(])(?!-\w)",
+    r"(?:@|%40|\\u0040)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}(?P<top>[A-Za-z]{2,24})(?![A-Za-z0-9(]|_\w|-\w)",
     re.ASCII,
 )
 _USER_INFO = Lazy(r"://[^\s/@]{0,200}\Z")
@@ -66,6 +66,8 @@ def _find_emails(view: View, sign: bytes) -> Iterator[Finding]:
         domain = _DOMAIN.match(view.text, at)
         window = view.text[max(0, at - _MAX_LOCAL) : at].rstrip("\\")  # of a sign that JSON has escaped more than once
         local = _local(window, characters)
+        if domain and view.raw[domain.end() : domain.end() + 1] == b"_":
+            local = local.lstrip("_")  # in italics of Markdown
         if domain and local and local not in _NO_PERSON and domain["top"].lower() not in _FILES:
             start = max(0, at - _MAX_LOCAL) + len(window) - len(local)
             if not _USER_INFO.search(view.text, max(0, start - 210), start):

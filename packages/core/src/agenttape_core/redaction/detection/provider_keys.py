@@ -74,7 +74,7 @@ _CODE_HOSTS = (
     token("pypi", "pypi-", r"pypi-[\w-]{70,}+"),
     token("rubygems", "rubygems_", r"rubygems_[0-9a-f]{48}" + AFTER),
     token("docker", "dckr_", r"dckr_(?:pat|oat)_[\w-]{27,}+"),
-    token("atlassian", "ATATT3 ATCTT3 ATBB", r"(?:AT[AC]TT3[\w=-]{100,}+|ATBB[A-Za-z0-9]{32}" + AFTER + ")"),
+    token("atlassian", "ATATT3 ATCTT3 ATBB", r"(?:AT[AC]TT3[\w-]{20}[\w=-]{80,}+|ATBB[A-Za-z0-9]{32}" + AFTER + ")"),
     token("postman", "PMAK-", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}" + AFTER),
     token("figma", "fig", r"fig[a-z]_[\w-]{40,}+", check=has_digit),
     token("linear", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{40,}+"),
