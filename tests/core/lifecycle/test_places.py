@@ -21,7 +21,7 @@ def living(folder: Path, home: Path, fixtures: Mapping[str, str] = {}) -> Iterat
     for each in (folder, home):
         each.mkdir(parents=True, exist_ok=True)
     (folder / "pyproject.toml").touch()
-    test = RunningTest(folder, folder, lambda _: None, lambda: fixtures)
+    test = RunningTest(folder, folder, lambda _: None, places=lambda: fixtures)
     with pytest.MonkeyPatch.context() as patch, during(test):
         patch.setenv("HOME", str(home))
         patch.chdir(folder)
