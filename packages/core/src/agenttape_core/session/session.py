@@ -225,9 +225,7 @@ class Session(BaseSession):
         candidate = self._candidate_at(request, position)
         with under_way(self):
             decision = self._decide(request, position.address, is_tried=candidate is not None, again=is_idempotent)
-        if self.held is not None:
-            with self.latching(), under_way(self):
-                self.held.note(position.address, body, begins_run=isinstance(decision, RunThrough))
+        self._note_secrets(position, body, begins_run=isinstance(decision, RunThrough))
         self._follow_writes(decision, request, position, owner if holder is None else holder, writes=writes)
         number = self.ledger.next_number()
         if parent is not None and isinstance(decision, Serve | RunThrough):
@@ -285,6 +283,12 @@ class Session(BaseSession):
         """Return the candidate that is asked in the place of the program's own model, if there is one."""
         candidates = self._setup.candidates
         return candidates.at(position.address) if candidates is not None and request.kind == "chat" else None
+
+    def _note_secrets(self, position: Position, body: Mapping[str, Any], *, begins_run: bool) -> None:
+        """Note what a request holds, where what is served later may reach a call that is executed."""
+        if self.held is not None:
+            with self.latching(), under_way(self):
+                self.held.note(position.address, body, begins_run=begins_run)
 
     def _note_texts(self, found: Candidate) -> None:
         """Let steps refer to the texts of a recording that stays, as they did when it was recorded."""
