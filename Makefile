@@ -111,11 +111,10 @@ $(SERVERS)/.ready: pyproject.toml $(wildcard packages/*/pyproject.toml)
 suites: $(SUITES)/.ready ## Run other people's tests plainly, recorded and replayed. OF=workflows chooses.
 	$(SUITES)/bin/python tests/upstream/run.py $(filter-out tests/%,$(OF))
 
-$(SUITES)/.ready: pyproject.toml constraints.txt packages/core/pyproject.toml packages/llamaindex/pyproject.toml
+$(SUITES)/.ready: pyproject.toml constraints.txt tests/upstream/constraints.txt packages/core/pyproject.toml packages/llamaindex/pyproject.toml
 	$(PYTHON) -m venv $(SUITES)
 	$(SUITES)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt pip
-	grep -v '^openai==' constraints.txt > $(SUITES)/constraints.txt
-	$(SUITES)/bin/python -m pip install --quiet --disable-pip-version-check -c $(SUITES)/constraints.txt \
+	$(SUITES)/bin/python -m pip install --quiet --disable-pip-version-check -c tests/upstream/constraints.txt \
 		-e packages/core -e packages/llamaindex --group suites
 	@touch $@
 

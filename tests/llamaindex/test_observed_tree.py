@@ -86,6 +86,8 @@ def test_what_was_not_seen_is_named(seen: tuple[Path, Path], capsys: pytest.Capt
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_observed_and_recorded_calls_have_one_place(order: int, seen: tuple[Path, Path]) -> None:
-    """A comparison of both calls nothing moved, and all calls the same."""
-    counts = compare_cassettes(*seen[::order]).counts
+    """A comparison of both calls nothing moved, and all calls the same; it lists no step that only one of them sees."""
+    comparison = compare_cassettes(*seen[::order])
+    assert comparison.identical, str(comparison)
+    counts = comparison.counts
     assert counts["moved"] == counts["changed"] == counts["only in other" if order == 1 else "only in first"] == 0

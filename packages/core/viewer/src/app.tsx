@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { sideOf, type Page, type Row } from "./data";
 import { Detail } from "./detail";
-import { nearest, stepsAround, tells } from "./graph";
+import { isTick, nearest, stepsAround, tells } from "./graph";
 import { Comparing, Header, Help } from "./header";
 import { pressed, type Actions } from "./keys";
 import { hashOf, routeOf } from "./route";
@@ -45,7 +45,7 @@ export function App({ page }: { page: Page }) {
     else next.delete(which.index);
     setClosed(next);
   };
-  const changes = useMemo(() => page.rows.filter((each) => each.state && each.state !== "same"), [page]);
+  const changes = useMemo(() => page.rows.filter((each) => each.state && each.state !== "same" && !isTick(each)), [page]);
   const actions: Actions = {
     move: (by) => {
       const at = rows.findIndex((each) => each.index === selected);
@@ -155,13 +155,13 @@ function inSight(page: Page, closed: Set<number>, hits: Hits | null): Row[] {
     for (const hit of hits.rows.keys()) {
       for (let at = hit; at >= 0 && !around.has(at); at = page.rows[at]?.above ?? -1) around.add(at);
     }
-    return page.rows.filter((row) => around.has(row.index));
+    return page.rows.filter((row) => around.has(row.index) && !isTick(row));
   }
   let below = Infinity;
   return page.rows.filter((row) => {
     if (row.depth > below) return false;
     below = closed.has(row.index) ? row.depth : Infinity;
-    return true;
+    return !isTick(row);
   });
 }
 

@@ -1,6 +1,7 @@
 // One record in full, or two beside each other.
 
 import { Call, Failure } from "./call";
+import { withEvents } from "./graph";
 import { sideOf, type Mapping, type Page, type Plain, type Recorded, type Row, type Side } from "./data";
 import { Arguments } from "./messages";
 import type { Going, Shown } from "./route";
@@ -162,6 +163,10 @@ function about(record: Recorded): Mapping {
   return Object.fromEntries(kept.filter((key) => record[key] !== undefined).map((key) => [key, record[key] as Plain]));
 }
 
+function told(page: Page, which: number, data: Plain | undefined): Plain | undefined {
+  return data === undefined ? undefined : withEvents(page, which, data);
+}
+
 /** A step: its input, its output, and where it goes next. */
 function Taken({ page, record, other, which, going }: Shown) {
   return (
@@ -169,7 +174,7 @@ function Taken({ page, record, other, which, going }: Shown) {
       {record.error && <Section title="Error"><Failure error={record.error} /></Section>}
       <Given title="Input" value={record.input} other={other?.input} {...{ page, which, going }} />
       <Given title="Output" value={record.output} other={other?.output} {...{ page, which, going }} />
-      <Given title={record.kind === "node" ? "Goes to" : "Data"} value={record.data} other={other?.data} {...{ page, which, going }} />
+      <Given title={record.kind === "node" ? "Goes to" : "Data"} value={told(page, which, record.data)} other={told(page, 1 - which, other?.data)} {...{ page, which, going }} />
     </>
   );
 }

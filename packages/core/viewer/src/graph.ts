@@ -1,6 +1,6 @@
 // The state of a graph after each of its steps, computed from what is new in the input of a node, and from its writes.
 
-import { isMapping, type Mapping, type Page, type Plain, type Row } from "./data";
+import { isMapping, sideOf, type Mapping, type Page, type Plain, type Row } from "./data";
 
 export interface Channel {
   name: string;
@@ -17,8 +17,25 @@ export function stepsAround(page: Page, row: Row): Row[] {
 
 /** The step that a row is, or lies in, if it is a step of a graph with recorded changes. */
 export function nearest(page: Page, row: Row): Row | null {
-  for (let at: Row | undefined = row; at; at = page.rows[at.above]) if (tells(at)) return at;
+  for (let at: Row | undefined = row; at; at = page.rows[at.above]) {
+    const told = tells(at) ? at : tickOf(page, at);
+    if (told) return told;
+  }
   return null;
+}
+
+/** True for a tick of a workflow: it tells the state after a step, and is no line of the tree. */
+export function isTick(row: Row): boolean {
+  return row.kind === "checkpoint";
+}
+
+/** The tick that tells the state after a step function: the n-th of the name for its n-th call. */
+function tickOf(page: Page, row: Row): Row | null {
+  if (row.kind !== "node") return null;
+  const [, label = "", nth = "1"] = /^(.*?)(?:#(\d+))?$/.exec(row.label) ?? [];
+  const name = label.split(".").at(-1);
+  const same = (each: Row): boolean => each.above === row.above && tells(each) && isTick(each) && sideOf(each)?.name === name;
+  return page.rows.filter(same)[Number(nth) - 1] ?? null;
 }
 
 /** True for a step with recorded changes. */
@@ -46,7 +63,7 @@ export function stateAfter(page: Page, steps: Row[], last: Row, which: number): 
     }
     if (step === last) break;
   }
-  return [...state].map(([name, value]) => ({ name, value, how: how.get(name) ?? "" }));
+  return [...state].map(([name, value]) => ({ name, value: withEvents(page, which, value), how: how.get(name) ?? "" }));
 }
 
 /** The input of the graph, unless it is a command to one that ran before. */
@@ -113,6 +130,41 @@ function items(payload: Plain | undefined): Mapping {
   const data = isMapping(payload) ? payload["state_data"] : undefined;
   const inner = isMapping(data) ? (data["_data"] ?? data["_whole"]) : payload;
   return isMapping(inner) ? inner : {};
+}
+
+const events = new WeakMap<Page, Map<number, Plain>[]>();
+
+/** The events of the ticks of a run, by their numbers: each under the name of its class. */
+function eventsOf(page: Page, which: number): Map<number, Plain> {
+  const all = events.get(page) ?? [];
+  events.set(page, all);
+  const known = all[which];
+  if (known) return known;
+  const written = new Map<number, Plain>();
+  const found = (all[which] = new Map<number, Plain>());
+  for (const row of page.rows) {
+    const side = row.kind === "checkpoint" || row.kind === "interrupt" ? row.sides[which] : null;
+    const data = side ? page.records[which]?.get(side.line).data : undefined;
+    const fresh = isMapping(data) ? data["events"] : undefined;
+    for (const event of Array.isArray(fresh) ? fresh : []) {
+      if (!isMapping(event)) continue;
+      const before = written.get(Number(event["of"]));
+      const after = event["value"] === undefined ? before : changed(before, event["value"]);
+      if (after === undefined) continue;
+      written.set(Number(event["n"]), after);
+      const inner = isMapping(after) ? (after["value"] ?? after) : after;
+      found.set(Number(event["n"]), { [String(event["event"]).split(".").at(-1) ?? "event"]: inner });
+    }
+  }
+  return found;
+}
+
+/** A value with the events of a workflow in the places of the references to them. */
+export function withEvents(page: Page, which: number, value: Plain): Plain {
+  if (Array.isArray(value)) return value.map((item) => withEvents(page, which, item));
+  if (!isMapping(value)) return value;
+  if (typeof value["$event"] === "number") return eventsOf(page, which).get(value["$event"]) ?? value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withEvents(page, which, item)]));
 }
 
 /** Apply a change to a value, in the form in which growing values are recorded (agenttape_core.schema.codecs.changes). */

@@ -1,7 +1,7 @@
 // The state of a graph: the input and the writes of a step, and the state after it.
 
 import { useMemo } from "preact/hooks";
-import { isMapping, unwrapped, type Mapping, type Page, type Plain, type Row } from "./data";
+import { isMapping, sideOf, unwrapped, type Mapping, type Page, type Plain, type Row } from "./data";
 import { nearest, stateAfter, stepsAround, type Channel } from "./graph";
 import { Arguments, Message } from "./messages";
 import type { Going, Shown } from "./route";
@@ -94,7 +94,7 @@ export function GraphState({ page, row, which, going }: Shown) {
   if (!step || !state.length) return null;
   const at = steps.indexOf(step);
   return (
-    <Section title="State of the graph" note={`after ${plain(step.label, 60)}`}>
+    <Section title="State of the graph" note={`after ${plain(named(step), 60)}`}>
       <Stepper steps={steps} at={at} going={going} />
       <dl class="channels state">
         {state.map((channel) => (
@@ -111,6 +111,10 @@ export function GraphState({ page, row, which, going }: Shown) {
   );
 }
 
+function named(row: Row): string {
+  return row.label || sideOf(row)?.name || "";
+}
+
 function How({ channel }: { channel: Channel }) {
   const words = [
     Array.isArray(channel.value) ? count(channel.value.length, "item") : "",
@@ -124,13 +128,13 @@ function Stepper({ steps, at, going }: { steps: Row[]; at: number; going: Going 
   return (
     <div class="stepper" role="group" aria-label="steps of the graph">
       <button type="button" disabled={!before} onClick={() => before && going.to(before)} aria-keyshortcuts="[">
-        ← {before ? plain(before.label, 40) : "first step"}
+        ← {before ? plain(named(before), 40) : "first step"}
       </button>
       <span>
         step {at + 1} of {steps.length}
       </span>
       <button type="button" disabled={!after} onClick={() => after && going.to(after)} aria-keyshortcuts="]">
-        {after ? plain(after.label, 40) : "last step"} →
+        {after ? plain(named(after), 40) : "last step"} →
       </button>
     </div>
   );

@@ -7,9 +7,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from llama_index.core.graph_stores.types import LabelledPropertyGraph
+from llama_index.core.indices.keyword_table.retrievers import BaseKeywordTableRetriever
 from llama_index.core.storage.chat_store import sql
 
 from agenttape_core.integration import forking_pools, wrapping
+from agenttape_llamaindex import keyword_tables, property_graphs
 from agenttape_llamaindex._compat import CONTROL_LOOP, hook_span_handler
 from agenttape_llamaindex.clocks import RUNNER_METHODS, OrderedTime
 from agenttape_llamaindex.effect_hooks import noting_effects
@@ -18,7 +20,6 @@ from agenttape_llamaindex.limiters import LIMITERS
 from agenttape_llamaindex.llms import LLMS
 from agenttape_llamaindex.postprocessors import POSTPROCESSORS
 from agenttape_llamaindex.program_parts import PROGRAM_PARTS
-from agenttape_llamaindex.property_graphs import in_order
 from agenttape_llamaindex.readers import READERS
 from agenttape_llamaindex.retrievers import RETRIEVERS
 from agenttape_llamaindex.run_tree import SpanTree
@@ -59,7 +60,8 @@ def integration() -> Iterator[None]:
         _patch(stack, CONTROL_LOOP, "run", in_recorded_order)
         stack.enter_context(halts_end_streams())
         _patch(stack, sql, "time", OrderedTime)
-        _patch(stack, LabelledPropertyGraph, "get_triplets", in_order)
+        _patch(stack, LabelledPropertyGraph, "get_triplets", property_graphs.in_order)
+        _patch(stack, BaseKeywordTableRetriever, "_retrieve", keyword_tables.in_order)
         stack.enter_context(forking_pools())
         yield
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -382,3 +383,52 @@ def test_an_empty_cassette(opened: Opened, tmp_path: Path) -> None:
     page = opened(Book().write(tmp_path / "empty.yaml"))
     expect(page.get_by_text("This cassette is empty.")).to_be_visible()
     press(page, "j", "]", "z", "n", ".", "d", "Enter", "ArrowRight", "ArrowLeft")
+
+
+TICKS: list[dict[str, Any]] = [
+    {"kind": "agent", "name": "Agent.run", "address": "Agent.run"},
+    {
+        "kind": "checkpoint",
+        "name": "Start",
+        "address": "Agent.run",
+        "data": {
+            "tick": "add_event",
+            "seq": 1,
+            "value": {"$to": {"event": {"$event": 1}}},
+            "events": [{"n": 1, "event": "m.Start", "value": {"$to": {"value": {"city": "Oslo"}}}}],
+        },
+    },
+    {"kind": "node", "name": "Agent.look", "address": "Agent.run/Agent.look"},
+    {
+        "kind": "checkpoint",
+        "name": "look",
+        "address": "Agent.run",
+        "data": {
+            "tick": "step_result",
+            "seq": 2,
+            "value": {"$to": {"event": {"$event": 1}}},
+            "state": {"$to": {"state_data": {"_data": {"seen": [{"$event": 1}]}}}},
+        },
+    },
+]
+
+
+@pytest.fixture
+def ticking(tmp_path: Path) -> Path:
+    """A cassette of a run with two ticks."""
+    lines = [{"agenttape": 1, "name": "ticks"}, *({"step": n, **one} for n, one in enumerate(TICKS, 1)), {"end": True}]
+    path = tmp_path / "ticks.jsonl"
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    return path
+
+
+def test_ticks_tell_the_state_and_are_no_lines(ticking: Path, opened: Opened) -> None:
+    """The list has the agent and its step; the step shows the state after it, with the event itself in it."""
+    tab = opened(ticking)
+    kinds = tab.locator(".tree [role=treeitem] .kind").all_inner_texts()
+    assert kinds == ["agent", "node"]
+    tab.locator(".tree [role=treeitem]", has_text="look").click()
+    shown = tab.locator(".channels.state").inner_text()
+    assert "Start" in shown
+    assert "Oslo" in shown
+    assert "$event" not in tab.locator("body").inner_text()

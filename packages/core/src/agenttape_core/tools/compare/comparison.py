@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Literal, get_args
 
 from agenttape_core.matching import Difference, Ignored
-from agenttape_core.schema import IndexRow, Plain, Step
+from agenttape_core.schema import GAP, IndexRow, Plain, Step
 from agenttape_core.storage import Cassette, Location
 from agenttape_core.tools.compare.alignment import StepRow, aligned, is_same_place
 from agenttape_core.tools.compare.opening import named_cassette
@@ -29,6 +29,8 @@ _SHOWN = 40
 _ENDS = {"step": frozenset({"output", "status", "error", "data"}), "interaction": frozenset({"outcome", "acts"})}
 """The parts of a record that tell how it ended."""
 _PLACES = 8
+_FIRST = 8
+"""The number of records among which an observer's note of what it cannot see stands, as it is written first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,8 @@ class Comparison:
         ids = Counterparts(pseudonyms=keys[0] != keys[1])
         yield from self._facts(ids)
         for first, other in self._pairs:
-            yield self._compared(first, other, ids)
+            if not self._is_unseen(first, other):
+                yield self._compared(first, other, ids)
 
     @property
     def changes(self) -> Iterator[Compared]:
@@ -199,12 +202,25 @@ class Comparison:
     __str__ = text
 
     @cached_property
+    def _is_half_observed(self) -> bool:
+        """True if one run was observed by a handler and the other recorded by a session: they see other steps."""
+        return self._steps and _was_observed(self.first) != _was_observed(self.other)
+
+    def _is_unseen(self, first: IndexRow | None, other: IndexRow | None) -> bool:
+        """Return whether a record is a step that only an observer, or only a session, can see."""
+        return self._is_half_observed and (
+            (first is None and isinstance(other, StepRow)) or (other is None and isinstance(first, StepRow))
+        )
+
+    @cached_property
     def _pairs(self) -> list[tuple[IndexRow | None, IndexRow | None]]:
         return list(aligned(*(_rows(cassette, steps=self._steps) for cassette in (self.first, self.other))))
 
     def _facts(self, ids: Counterparts) -> Iterator[Compared]:
         for name, read in _FACTS:
             facts = read(self.first), read(self.other)
+            if self._is_half_observed and None in facts:
+                continue
             found = tuple(plain_differences(name, *facts, ids, self._ignored))
             if any(fact not in (None, [], {}) for fact in facts):
                 yield Compared("header", "changed" if found else "same", "header", name, "", differences=found)
@@ -260,6 +276,11 @@ def _rows(cassette: Cassette, *, steps: bool) -> list[IndexRow]:
     ]
 
 
+def _was_observed(cassette: Cassette) -> bool:
+    """Return whether a handler observed a run: it notes which calls it cannot see."""
+    return any(isinstance(row, Step) and row.kind == GAP for row in islice(cassette.rows(), _FIRST))
+
+
 def _input(cassette: Cassette) -> Plain:
     return cassette.preface.input
 
@@ -289,8 +310,8 @@ def compare_cassettes(
         first: A cassette, its path, or its bare name in the project's folder.
         other: The cassette to compare with it.
         ignore: Paths in requests, outcomes, inputs and outputs to ignore, as in `use_cassette`.
-        steps: Whether to compare steps, too. Leave them out if one run was observed by a callback handler, which sees
-            other steps than a session.
+        steps: Whether to compare steps, too. If one run was observed by a callback handler, which sees other steps
+            than a session, only those steps are compared that both have.
 
     Raises:
         CassetteError: If there is no such cassette, or it cannot be read. A malformed record raises when it is reached.

@@ -171,7 +171,9 @@ def _facts(line: int, record: Interaction | Step, cassette: Cassette, prices: Pr
 def _step_facts(step: Step) -> Iterator[tuple[str, Any]]:
     yield "status", step.status if step.status != "ended" else None
     yield "fidelity", step.fidelity
-    yield "changes", True if step.kind in {"checkpoint", "interrupt"} or step.output or step.input else None
+    is_tick = step.kind == "checkpoint" and isinstance(step.data, dict) and "state" not in step.data
+    told = step.kind in {"checkpoint", "interrupt"} and not is_tick
+    yield "changes", True if told or step.output or step.input else None
 
 
 def _call_facts(item: Interaction, cassette: Cassette, prices: Prices) -> Iterator[tuple[str, Any]]:
