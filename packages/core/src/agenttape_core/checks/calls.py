@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from agenttape_core.checks.values import differing_arguments, shown
 from agenttape_core.errors import ConfigurationError, counted
 from agenttape_core.tools.reporting import Finding
 
+_SUPERSTEP = re.compile(r"@(\d+)(?:\[\d+\])?$")
+"""The superstep of a task, at the end of a part of an address."""
 STEPS = frozenset({"node"})
 """The kinds that are steps, and no interactions."""
 
@@ -181,13 +184,11 @@ def arguments(name: str, /, *, json_schema: Mapping[str, Any] | None = None, **e
 
 
 def _beside(call: Call, other: Call) -> bool:
-    """Return True if two calls belong to tasks of one superstep, `…@3[0]` and `…@3[1]`."""
+    """Return True if two calls belong to tasks of one superstep, such as `a@3` and `b@3`, or `tools@3[0]` and `[1]`."""
     ours, theirs = call.address.split("/"), other.address.split("/")
-    parting = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), None)
-    if parting is None:
-        return False
-    (first, _, own), (second, _, another) = (each.partition("[") for each in parting)
-    return first == second and "@" in first and bool(own) and bool(another)
+    parting = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), ("", ""))
+    first, second = map(_SUPERSTEP.search, parting)
+    return first is not None and second is not None and first[1] == second[1]
 
 
 def _listed(calls: Sequence[Call]) -> str:
