@@ -40,6 +40,7 @@ VERBS = (
     "report",
     "review",
     "scan",
+    "schema",
     "serve",
     "show",
     "stale",

@@ -30,7 +30,8 @@ _SINCE_SECOND = frozenset({"step", "metadata", "fidelity", "fidelity_note"})
 """The keys of records that version 1 does not have."""
 _REQUIRED: Any = object()
 _OPTIONAL = ("parent", "ids", "tags", "metadata", "fidelity", "fidelity_note", "acts")
-_KEYS = {*HEAD, *_OPTIONAL, "continues", "keep", "without", "request", "outcome"}
+INTERACTION_KEYS = {*HEAD, *_OPTIONAL, "continues", "keep", "without", "request", "outcome"}
+"""The keys that a stored interaction may have."""
 
 
 def interaction_to_dict(interaction: Interaction, delta: Delta) -> dict[str, Any]:
@@ -169,7 +170,7 @@ def delta_from_dict(value: dict[str, Any], number: int, known: Container[int]) -
 
 def interaction_from_dict(value: dict[str, Any], request: dict[str, Any]) -> Interaction:
     """Check a stored record, given its resolved request."""
-    unknown = value.keys() - _KEYS
+    unknown = value.keys() - INTERACTION_KEYS
     if unknown:
         raise Malformed(f"the record has an unknown key: {min(unknown)!r}")
     fields = {key: value[key] for key in ("kind", "name", "address", "fingerprint", "outcome") if key in value}

@@ -1,0 +1,16 @@
+"""`agenttape schema`: the JSON Schema of cassettes."""
+
+from __future__ import annotations
+
+from agenttape_core.cli.output import print_json, verb
+from agenttape_core.format.json_schema import json_schema
+
+
+@verb("agenttape schema > cassette.schema.json")
+def schema(*, as_json: bool) -> None:  # noqa: ARG001 - it is JSON anyway
+    """Print the JSON Schema of a record of a cassette: a line of the JSON layout, a document of the YAML layout.
+
+    It is for editors and other languages. The order of records and the references between them are checked by
+    agenttape validate alone.
+    """
+    print_json(json_schema())
