@@ -16,6 +16,7 @@ from agenttape_core import convert, open_cassette, use_cassette
 from agenttape_core.cli.app import run
 from agenttape_core.errors import CassetteFormatError
 from agenttape_core.tools.git.automation import hooks, install_steps, steps_for, with_hooks, workflow
+from agenttape_core.tools.git.origin import are_local, steps_from
 from agenttape_core.tools.git.texts import diffable
 
 from .conftest import answer, look_up
@@ -410,6 +411,41 @@ def test_ci_writes_what_the_docs_show(repository: Repository) -> None:
         ["pytest", "--cassette-mode=none"],
     ]
     assert "://" not in workflow + configured
+
+
+def test_a_workflow_that_reports(repository: Repository, command: Any) -> None:
+    """`--report` adds the comparison of a pull request to a workflow, also to one that is there, and keeps the rest."""
+    assert "agenttape init --report" in command("init", "--ci").out
+    path = repository.folder / ".github/workflows/agenttape.yml"
+    path.write_text(path.read_text().replace("pip install", "uv pip install --system"))
+    assert command("init", "--report").code == 0
+    steps = yaml.safe_load(path.read_text())["jobs"]["replay"]["steps"]
+    assert steps[0]["with"] == {"persist-credentials": False, "fetch-depth": 0}
+    assert any(step.get("run", "").startswith("uv pip install") for step in steps)
+    assert (steps[-2]["run"], steps[-1]["run"]) == ("pytest --cassette-mode=none", "agenttape report --github")
+    assert steps[-1]["if"] == "${{ !cancelled() && github.event_name == 'pull_request' }}"
+    for words in (["--ci"], ["--report"]):
+        changes = command("init", *words, "--json").json["changes"]
+        assert {change["state"] for change in changes} == {"unchanged"}
+
+
+def test_a_workflow_installs_what_is_installed_here() -> None:
+    """What came from a repository is installed from there; what came from a folder is on no other machine."""
+    git = {"url": "https://example.com/tape.git", "vcs_info": {"vcs": "git", "commit_id": "0a1b"}}
+    origins = {
+        "agenttape-core": {**git, "subdirectory": "packages/core"},
+        "agenttape-langchain": {**git, "subdirectory": "packages/langchain"},
+        "agenttape-langgraph": {},
+    }
+    _, step = steps_from(origins)
+    assert step == (
+        '- run: pip install "agenttape-core[cli] @ git+https://example.com/tape.git@0a1b#subdirectory=packages/core" '
+        '"agenttape-langchain @ git+https://example.com/tape.git@0a1b#subdirectory=packages/langchain"'
+    )
+    assert list(steps_from({"agenttape-core": {}})) == []
+    assert not are_local(origins.values())
+    assert are_local([{"url": "file:///x", "dir_info": {}}])
+    assert are_local([{"url": "file:///x.whl", "archive_info": {}}])
 
 
 def test_the_hooks_find_what_is_wrong(repository: Repository, capfd: pytest.CaptureFixture[str]) -> None:

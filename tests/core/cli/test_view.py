@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import click
 import pytest
@@ -99,6 +101,39 @@ def test_compressed_and_named(command: Any) -> None:
     assert command("view", "cassettes", "--json").json["written"] == "weather.html"
     assert command("view", "weather", "--json").json["written"] == "weather.html"
     assert str(Path.cwd()) not in page("weather.html")
+
+
+def test_a_folder(command: Any, folder: Path) -> None:
+    """Each of several cassettes in a folder gets a page, and one lists them with links, also those that are broken."""
+    record(folder / "cassettes" / "test_it" / "test_a[#1 & <b>].yaml", "Snow?")
+    (folder / "cassettes" / "cut.yaml").write_bytes(Path(WEATHER).read_bytes()[:-200])
+    ended = command("view", "cassettes", "-o", "pages")
+    assert (ended.code, ended.out.splitlines()[0]) == (3, "wrote pages/index.html and 2 pages; open it in a browser")
+    listed = page("pages/index.html")
+    links = re.findall('href="([^"]+)"', listed)
+    assert [unquote(link) for link in links if link.endswith(".html")] == [
+        "test_it/test_a[#1 & <b>].yaml.html",
+        "weather.yaml.html",
+    ]
+    assert all(page(Path("pages", unquote(link))) for link in links if link.endswith(".html"))
+    assert "test_a[#1 &amp; &lt;b&gt;].yaml</a>" in listed
+    assert "<td>cut.yaml</td>" in listed
+    assert "<script" not in listed
+    told = command("view", "cassettes", "-o", "pages", "--json").json
+    assert (told["written"], len(told["pages"]), list(told["problems"])) == (
+        "pages/index.html",
+        2,
+        ["cassettes/cut.yaml"],
+    )
+
+
+def test_a_folder_that_holds_other_pages(command: Any, folder: Path) -> None:
+    """A page that is not ours is left alone."""
+    record(folder / "cassettes" / "snow.yaml", "Snow?")
+    Path("agenttape-pages").mkdir()
+    Path("agenttape-pages/index.html").write_text("mine")
+    assert command("view", "cassettes").code == 2
+    assert Path("agenttape-pages/index.html").read_text() == "mine"
 
 
 @pytest.mark.process

@@ -11,6 +11,7 @@ from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.output import print_json, print_text, verb
 from agenttape_core.errors import shown_path
 from agenttape_core.settings import load_settings
+from agenttape_core.tools.git.origin import ELSEWHERE, are_local, installed_origins
 from agenttape_core.tools.git.settings import root_of
 from agenttape_core.tools.git.setup import (
     Change,
@@ -25,10 +26,15 @@ _NO_REPOSITORY = (
     "  run `git init`, then `agenttape init` again"
 )
 
+_REPORTS = "to say in each pull request which recordings took another path, too:  agenttape init --report"
+
 
 @verb("agenttape init --ci")
 @click.option("--ci", "automated", is_flag=True, help="Also write a GitHub Actions workflow and pre-commit hooks.")
-def init(*, automated: bool, as_json: bool) -> int:
+@click.option(
+    "--report", "reports", is_flag=True, help="As --ci; the workflow also compares the recordings of pull requests."
+)
+def init(*, automated: bool, reports: bool, as_json: bool) -> int:
     """Set git up to compare and merge the cassettes of this project, and to ignore working files beside them.
 
     Writes lines to .gitattributes and .gitignore in this folder, and settings to this clone of the repository: run it
@@ -37,7 +43,7 @@ def init(*, automated: bool, as_json: bool) -> int:
     project = Path()
     root = root_of(project)
     folder = folder_name(shown_path(load_settings().cassette_dir))
-    changes = files_to_change(project, _near(root), folder, automated=automated)
+    changes = files_to_change(project, _near(root), folder, automated=automated or reports, reports=reports)
     write_files(changes)
     changes += set_clone_settings(root) if root is not None else []
     if as_json:
@@ -46,6 +52,10 @@ def init(*, automated: bool, as_json: bool) -> int:
         _report(changes)
         if root is None:
             print_text(_NO_REPOSITORY)
+        if (automated or reports) and are_local(installed_origins().values()):
+            print_text(ELSEWHERE)
+        if automated and not reports:
+            print_text(_REPORTS)
     return FINDINGS if any(change.state == "left" for change in changes) else OK
 
 

@@ -7,14 +7,20 @@ from pathlib import Path
 
 import click
 
-from agenttape_core.cli.cassettes import STDIN, Found, found_one
-from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
+from agenttape_core.cli.app import CASSETTE, OK
+from agenttape_core.cli.cassettes import STDIN, Found, found_in, found_one
+from agenttape_core.cli.output import print_json, print_text, progress, progress_bar, verb
+from agenttape_core.errors import CassetteError, counted
 from agenttape_core.matching import Ignored
 from agenttape_core.settings import load_settings
 from agenttape_core.storage import SUFFIXES
 from agenttape_core.tools.compare import Comparison
 from agenttape_core.tools.reading.prices import load_prices
-from agenttape_core.tools.viewer import is_page, page_of
+from agenttape_core.tools.reading.summary import overview_of
+from agenttape_core.tools.viewer import Listed, is_page, listing_of, page_of
+
+_PAGES = "agenttape-pages"
+"""The folder of the pages of a folder."""
 
 
 @verb("agenttape view cassettes/weather.yaml --open")
@@ -24,14 +30,19 @@ from agenttape_core.tools.viewer import is_page, page_of
     "-o",
     "--output",
     metavar="OUT.html",
-    help="The file to write, - for standard output; by default NAME.html in this folder.",
+    help="The file to write, - for standard output; by default NAME.html in this folder. Of a folder of cassettes: the "
+    "folder to write; by default agenttape-pages.",
 )
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
-def view(path: str, other: str | None, *, output: str | None, opens: bool, as_json: bool) -> None:
+def view(path: str, other: str | None, *, output: str | None, opens: bool, as_json: bool) -> int:
     """Write one HTML file that shows a run, or two runs side by side with their differences marked.
 
-    The file needs no network and no server: keep it, send it, attach it to a failed build.
+    Of a folder with several cassettes, it writes a folder: index.html lists them all, and each has a page of its own.
+
+    The files need no network and no server: keep them, send them, attach them to a failed build.
     """
+    if other is None and Path(path).is_dir() and len(several := found_in([path])) > 1:
+        return _folder(Path(path), several, Path(output or _PAGES), opens=opens, as_json=as_json)
     found = [found_one(each) for each in (path, other) if each is not None]
     if path == other == STDIN:
         raise click.UsageError("only one of two cassettes can come from standard input")
@@ -42,7 +53,7 @@ def view(path: str, other: str | None, *, output: str | None, opens: bool, as_js
         page, comparison = _page(found)
     if target is None:
         sys.stdout.write(page)
-        return
+        return OK
     _write(target, page)
     if as_json:
         shown = [each.shown for each in found]
@@ -52,6 +63,48 @@ def view(path: str, other: str | None, *, output: str | None, opens: bool, as_js
         print_text(f"wrote {target}; open it in a browser")
     if opens:
         click.launch(str(target))
+    return OK
+
+
+def _folder(folder: Path, several: list[Found], target: Path, *, opens: bool, as_json: bool) -> int:
+    """Write a page for each cassette of a folder, and one that lists them. What cannot be read is listed with why."""
+    prices = load_prices(load_settings().prices)
+    listed: list[Listed] = []
+    for found in progress(several, "reading"):
+        assert found.path is not None  # it was found in a folder
+        name = found.path.relative_to(folder).as_posix()
+        try:
+            cassette = found.open()
+            page = page_of([(_name(found), cassette)], prices)
+            listed.append(Listed(name, f"{name}.html", overview_of(cassette, prices)))
+        except CassetteError as error:
+            listed.append(Listed(name, "", problem=str(error).splitlines()[0]))
+            continue
+        _write_ours(target / f"{name}.html", page)
+    index = target / "index.html"
+    _write_ours(index, listing_of(folder.resolve().name, listed))
+    broken = [one for one in listed if one.problem]
+    if as_json:
+        pages = {str(folder / one.name): str(target / one.page) for one in listed if one.page}
+        problems = {str(folder / one.name): one.problem for one in broken}
+        print_json({"written": str(index), "pages": pages, "problems": problems})
+    else:
+        print_text(f"wrote {index} and {counted(len(listed) - len(broken), 'page')}; open it in a browser")
+        for one in broken:
+            print_text(one.problem, "red")
+    if opens:
+        click.launch(str(index))
+    return CASSETTE if broken else OK
+
+
+def _write_ours(target: Path, page: str) -> None:
+    if target.exists() and not _is_ours(target):
+        raise click.UsageError(f"{target} is not a page of agenttape view; name another folder with -o, or remove it")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"{target.parent} cannot be made: {error.strerror or error}") from None
+    _write(target, page)
 
 
 def _page(found: list[Found]) -> tuple[str, Comparison | None]:

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.tools.git.origin import installed_origins, steps_from
 
 WORKFLOW_PATH = ".github/workflows/agenttape.yml"
 HOOKS_PATH = ".pre-commit-config.yaml"
@@ -34,36 +35,62 @@ jobs:
   replay:
     runs-on: ubuntu-latest
 """
-_SET_UP = """\
-    steps:
+_CHECKOUT = """\
       - uses: actions/checkout@v4
         with:
           persist-credentials: false
+"""
+_HISTORY = "          fetch-depth: 0 # with the base of the pull request\n"
+_REPORT = """\
+      # The summary of the job says which recordings took another path.
+      - run: agenttape report --github
+        if: "${{ !cancelled() && github.event_name == 'pull_request' }}"
+"""
+_SET_UP = f"""\
+    steps:
+{_CHECKOUT}\
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
 """
 
 
-def workflow(install: Sequence[str], folder: str, where: PurePath) -> str:
+def workflow(install: Sequence[str], folder: str, where: PurePath, *, reports: bool = False) -> str:
     """Return a workflow of GitHub Actions: cassettes can be read, hold no secret, and answer all that the tests ask.
 
     Args:
         install: The lines of the steps that install the project.
         folder: What folders with cassettes are called.
         where: The folder of the project in its repository.
+        reports: Whether the recordings of a pull request are compared with those of its base.
     """
-    head, tail = _frame(folder, where)
+    head, tail = _frame(folder, where, reports=reports)
     return head + "".join(f"      {line}\n" for line in install) + tail
 
 
-def is_workflow(text: str, folder: str, where: PurePath) -> bool:
-    """Return True if a text is such a workflow, whatever it installs: that step belongs to the project once written."""
-    head, tail = _frame(folder, where)
-    return text.startswith(head) and text.endswith(tail)
+def extended_workflow(text: str, folder: str, where: PurePath, *, reports: bool) -> str | None:
+    """Return such a workflow, whatever it installs: that step belongs to the project once written.
+
+    Args:
+        text: The workflow that is there.
+        folder: What folders with cassettes are called.
+        where: The folder of the project in its repository.
+        reports: Whether it is to compare recordings; if it does already, it stays so.
+
+    Returns:
+        The text, with what is missing; `None` if it is none of ours.
+    """
+    for compares in (True, False):
+        head, tail = _frame(folder, where, reports=compares)
+        if text.startswith(head) and text.endswith(tail):
+            if compares or not reports:
+                return text
+            start, end = _frame(folder, where, reports=True)
+            return start + text[len(head) : len(text) - len(tail)] + end
+    return None
 
 
-def _frame(folder: str, where: PurePath) -> tuple[str, str]:
+def _frame(folder: str, where: PurePath, *, reports: bool) -> tuple[str, str]:
     """Return what stands before and behind the steps that install."""
     place = where.as_posix()
     inner = place != "."
@@ -78,7 +105,8 @@ def _frame(folder: str, where: PurePath) -> tuple[str, str]:
         if: {recorded}
       - run: pytest --cassette-mode=none
 """
-    return f"{_HEAD}{head}{_SET_UP}", tail
+    set_up = _SET_UP.replace(_CHECKOUT, _CHECKOUT + _HISTORY) if reports else _SET_UP
+    return f"{_HEAD}{head}{set_up}", tail + (_REPORT if reports else "")
 
 
 def hooks(folder: str) -> str:
@@ -184,7 +212,7 @@ def install_steps(project: Path) -> list[str]:
         declared = tomllib.loads(files.get("pyproject.toml", ""))
     except ValueError as error:
         raise ConfigurationError(f"{project / 'pyproject.toml'}: not valid TOML: {error}") from None
-    return list(steps_for(declared, files))
+    return [*steps_from(installed_origins()), *steps_for(declared, files)]
 
 
 def steps_for(declared: Mapping[str, Any], files: Mapping[str, str]) -> Iterator[str]:

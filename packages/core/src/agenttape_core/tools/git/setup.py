@@ -32,7 +32,7 @@ class Change(NamedTuple):
     text: str
 
 
-def files_to_change(project: Path, root: Path, folder: str, *, automated: bool) -> list[Change]:
+def files_to_change(project: Path, root: Path, folder: str, *, automated: bool, reports: bool = False) -> list[Change]:
     """Decide on the changes of a project's files. Existing content is never changed.
 
     Args:
@@ -40,6 +40,7 @@ def files_to_change(project: Path, root: Path, folder: str, *, automated: bool) 
         root: That of the repository, where automation belongs.
         folder: The name of folders with cassettes.
         automated: Whether it gets a workflow and hooks.
+        reports: Whether the workflow compares the recordings of pull requests.
 
     Raises:
         ConfigurationError: If a file is there and cannot be read.
@@ -48,7 +49,7 @@ def files_to_change(project: Path, root: Path, folder: str, *, automated: bool) 
         _lines(project / ".gitattributes", settings.attribute_lines(folder)),
         _lines(project / ".gitignore", settings.ignore_lines(folder)),
     ]
-    return [*changes, *_automation(project, root, folder)] if automated else changes
+    return [*changes, *_automation(project, root, folder, reports=reports)] if automated else changes
 
 
 def write_files(changes: Sequence[Change]) -> None:
@@ -100,12 +101,15 @@ def folder_name(cassette_dir: str) -> str:
     return name
 
 
-def _automation(project: Path, root: Path, folder: str) -> Iterator[Change]:
+def _automation(project: Path, root: Path, folder: str, *, reports: bool) -> Iterator[Change]:
     where = project.resolve().relative_to(root.resolve())
     workflow, hooks = root / automation.WORKFLOW_PATH, root / automation.HOOKS_PATH
-    there, text = _read(workflow), automation.workflow(install_steps(project), folder, where)
-    is_ours = automation.is_workflow(there, folder, where)
-    yield Change(str(workflow), "unchanged" if is_ours else "left" if there else "written", there if is_ours else text)
+    there, text = _read(workflow), automation.workflow(install_steps(project), folder, where, reports=reports)
+    ours = automation.extended_workflow(there, folder, where, reports=reports)
+    if ours is not None:
+        yield Change(str(workflow), _state(there, ours), ours)
+    else:
+        yield Change(str(workflow), "left" if there else "written", text)
     before, entry = _read(hooks), automation.hooks(folder)
     after = automation.with_hooks(before, entry)
     yield Change(str(hooks), "left", entry) if after is None else Change(str(hooks), _state(before, after), after)

@@ -29,7 +29,8 @@ from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.reading.summary import overview_of
 from agenttape_core.tools.viewer.rows import page_rows, pairs_in, pairs_of, run_of
 
-_MARK = "<!doctype html>\n<!-- made by agenttape view -->\n"
+MARK = "<!doctype html>\n<!-- made by agenttape view -->\n"
+"""The beginning of each page that is made here."""
 _EXACT = 2**53
 """Greater integers are not exact in a browser."""
 _LONG_NUMBER = re.compile(r"\d{16}")
@@ -39,7 +40,7 @@ _HIDDEN = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202
 
 def is_page(text: str) -> bool:
     """Return True if a text is the beginning of a page that was made here."""
-    return text.startswith(_MARK)
+    return text.startswith(MARK)
 
 
 def page_of(cassettes: Sequence[tuple[str, Cassette]], prices: Prices, comparison: Comparison | None = None) -> str:
@@ -148,12 +149,12 @@ def _great_integer(value: Any) -> Any:
 def _page(title: str, blocks: Iterable[tuple[str, Sequence[str]]]) -> str:
     script, styles = _asset("viewer.js"), _asset("viewer.css")
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(styles)}'; img-src data:; "
+        f"default-src 'none'; script-src '{hash_of(script)}'; style-src '{hash_of(styles)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    shown = html.escape(_HIDDEN.sub(lambda char: char[0].encode("unicode_escape").decode("ascii"), title))
+    shown = html.escape(shown_safely(title))
     data = "\n".join(_block(name, lines) for name, lines in blocks)
-    return f"""{_MARK}<html lang="en">
+    return f"""{MARK}<html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
@@ -183,5 +184,11 @@ def _asset(name: str) -> str:
     return files("agenttape_core.tools.viewer").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def shown_safely(text: str) -> str:
+    """Return a text with its control characters, and those that change its direction, spelled out."""
+    return _HIDDEN.sub(lambda char: char[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def hash_of(text: str) -> str:
+    """Return the hash by which the policy of a page names a script or a style sheet of it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"

@@ -1,0 +1,57 @@
+"""The origin of the installed packages of AgentTape, from which a workflow can install them, too (PEP 610)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import distributions
+from typing import Any
+
+Origin = Mapping[str, Any]
+"""The content of `direct_url.json`; empty for a distribution from a registry."""
+
+ELSEWHERE = (
+    "AgentTape is installed here from local files, which the workflow does not have. Until its packages are on a "
+    "registry,\nput their wheels into your repository and install them in a step before the others, for example:\n"
+    "  - run: pip install wheels/agenttape_*.whl click rich"
+)
+"""The advice where nobody but this machine has the packages."""
+
+
+def installed_origins() -> dict[str, Origin]:
+    """Return the origins of AgentTape's installed distributions, by their names."""
+    found = {}
+    for each in distributions():
+        name = (each.metadata["Name"] or "").lower().replace("_", "-")
+        if name.startswith("agenttape-"):
+            text = each.read_text("direct_url.json")
+            found[name] = json.loads(text) if text else {}
+    return dict(sorted(found.items()))
+
+
+def steps_from(origins: Mapping[str, Origin]) -> Iterator[str]:
+    """Yield the lines of a workflow's step that installs what came from a repository here; none if nothing did.
+
+    Args:
+        origins: The origins of distributions by their names.
+    """
+    wanted = [_requirement(name, origin) for name, origin in origins.items() if "vcs_info" in origin]
+    if wanted:
+        yield "# AgentTape, from where it is installed here."
+        yield f"- run: pip install {' '.join(json.dumps(each) for each in wanted)}"
+
+
+def are_local(origins: Iterable[Origin]) -> bool:
+    """Return whether a distribution came from files of this machine."""
+    return any("dir_info" in origin or ("archive_info" in origin and _is_file(origin)) for origin in origins)
+
+
+def _is_file(origin: Origin) -> bool:
+    return str(origin.get("url", "")).startswith("file:")
+
+
+def _requirement(name: str, origin: Origin) -> str:
+    told = origin["vcs_info"]
+    extra = "[cli]" if name == "agenttape-core" else ""
+    place = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
+    return f"{name}{extra} @ {told['vcs']}+{origin['url']}@{told['commit_id']}{place}"
