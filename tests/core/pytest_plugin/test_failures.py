@@ -394,3 +394,46 @@ def test_a_sub_agent_that_ran_is_counted(project: Project) -> None:
     result = project.run()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["served    cassettes/test_it/test_it.yaml  1 served, 1 run through"])
+
+
+def test_one_command_for_all_that_miss_a_recording(project: Project) -> None:
+    """Where several tests fail for want of a recording, the summary ends with one command that makes them pass."""
+    body = """
+@pytest.mark.cassette
+def test_a():
+    for word in WORDS: ask(word)
+
+@pytest.mark.cassette
+def test_b():
+    for word in WORDS: ask(word)
+"""
+    project.tests(f"WORDS = ['x', 'y']\n{body}")
+    missing = project.run("test_it.py")
+    missing.stdout.fnmatch_lines(["to record the 2 that are missing:  pytest test_it.py --cassette-mode=once"])
+    project.run("test_it.py", "--cassette-mode=once").assert_outcomes(passed=2)
+    project.tests(f"WORDS = ['x']\n{body}")
+    unused = project.run("test_it.py")
+    unused.stdout.fnmatch_lines(["to record anew what failed:  pytest test_it.py --rerecord=failing"])
+    project.run("test_it.py", "--rerecord=failing").assert_outcomes(passed=2)
+    for cut in (project.path / "cassettes" / "test_it").iterdir():
+        cut.write_bytes(cut.read_bytes()[:-20])
+    project.run("test_it.py").stdout.fnmatch_lines(
+        ["to record anew what failed:  pytest test_it.py --rerecord=failing"]
+    )
+    project.run("test_it.py", "--rerecord=failing").assert_outcomes(passed=2)
+    project.run("test_it.py").assert_outcomes(passed=2)
+
+
+def test_an_error_of_ours_in_a_test_without_a_cassette(project: Project) -> None:
+    """A session that a test opens by itself fails at the line of the test, without frames of pytest or of ours."""
+    project.tests("""
+from agenttape_core import use_cassette
+
+def test_a():
+    with use_cassette("gone"):
+        ask("x")
+""")
+    out = project.run().stdout.str()
+    assert "CassetteNotFoundError: cassettes/gone.yaml: there is no such cassette" in out
+    assert "test_it.py:8: in test_a" in out
+    assert not any(word in out for word in ("use_cassette.py", "pluggy/", "_pytest/"))

@@ -9,7 +9,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agenttape_core.errors import NetworkBlockedError
+from agenttape_core.errors import NetworkBlockedError, shown_path
 from agenttape_core.guard.attempts import Attempt, attempt_of, look_up, send_on, start_of
 from agenttape_core.guard.caller import caller
 from agenttape_core.guard.hosts import is_loopback, normal, text
@@ -174,7 +174,7 @@ def _end(sock: socket.socket, *, is_open: bool) -> None:
 def _message(attempt: Attempt, objecting: Sequence[Guard]) -> str:
     states: dict[str, list[str]] = {}
     for guard in objecting:
-        states.setdefault(guard.state, []).append(f'"{guard.name}"')
+        states.setdefault(guard.state, []).append(f'"{shown_path(guard.name)}"')
     state = " and ".join(state.format(" and ".join(names)) for state, names in states.items())
     remedy = WAIT_FOR_IT if all(guard.is_over for guard in objecting) else _REMEDY.format(repr(attempt.remedy))
     return f"blocked an attempt to {attempt.what} {state}\n  tried at {caller()}\n  {remedy}"

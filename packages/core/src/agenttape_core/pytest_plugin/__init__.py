@@ -219,6 +219,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.sections.extend(not_run(call))
     running = item.stash.get(RUNNING, None)
     if running is None:
+        if report.failed and "agenttape_core.errors" in sys.modules:
+            from agenttape_core.pytest_plugin.failures import shown
+
+            report.longrepr = shown(item, call) or report.longrepr
         return report
     if report.failed and running.plans:
         from agenttape_core.pytest_plugin.planning import passed_over

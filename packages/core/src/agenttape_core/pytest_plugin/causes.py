@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -64,8 +64,12 @@ class Misses:
         if len(tests) > 1 and cause.differences:
             _shorten(report, tests[0])
 
-    def lines(self) -> list[str]:
-        """Return the summary, a line each; no line for a single test, which says all of it itself."""
+    def lines(self, again: Callable[[str], str]) -> list[str]:
+        """Return the summary, a line each; no line for a single test, which says all of it itself.
+
+        Args:
+            again: Returns the command that runs the same tests with one more option.
+        """
         if sum(map(len, self._tests.values())) <= 1:
             return []
         lines = []
@@ -73,8 +77,8 @@ class Misses:
             lines += [f"{counted(len(tests), 'test')}, first {tests[0]}", *cause.lines()]
         return [
             *lines,
-            "to see what it would take to execute only what has changed:  pytest --rerecord=plan",
-            "to do so:  pytest --rerecord=dirty",
+            f"to see what it would take to execute only what has changed:  {again('--rerecord=plan')}",
+            f"to do so:  {again('--rerecord=dirty')}",
         ]
 
 

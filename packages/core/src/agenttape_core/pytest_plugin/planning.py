@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +60,16 @@ def plan_in(report: pytest.TestReport) -> tuple[str, Plan] | None:
     return plain["test"], Plan.from_dict(plain["plan"])
 
 
-def lines_of(plans: Mapping[str, Plan]) -> list[str]:
-    """Return the lines about the plans of the tests, by their ids, that are to be healed."""
+def lines_of(plans: Mapping[str, Plan], again: Callable[[str], str]) -> list[str]:
+    """Return the lines about the plans of tests that are to be healed.
+
+    Args:
+        plans: The plans by the ids of the tests.
+        again: Returns the command that runs the same tests with one more option.
+    """
     dirty = [plan for plan in plans.values() if not plan.is_clean]
     lines = [line for plan in dirty for line in plan.lines()]
-    healed = "dirty, and pytest --rerecord=dirty executes only what has changed" if dirty else "dirty"
+    healed = f"dirty, and {again('--rerecord=dirty')} executes only what has changed" if dirty else "dirty"
     return [*lines, f"{len(dirty)} of {counted(len(plans), 'cassette')} {healed}: {total_of(list(plans.values()))}"]
 
 

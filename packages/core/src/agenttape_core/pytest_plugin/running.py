@@ -20,6 +20,7 @@ import pytest
 from agenttape_core.engine import Mode
 from agenttape_core.errors import (
     AgentTapeError,
+    CassetteFormatError,
     CassetteNotFoundError,
     ConfigurationError,
     counted,
@@ -59,6 +60,10 @@ _NEITHER = (pytest.skip.Exception, pytest.xfail.Exception)
 """The ends of a test that has neither passed nor failed. They may hide no failure of its session."""
 
 
+class _TooOldError(ConfigurationError):
+    """The cassette is older than the command line allows."""
+
+
 class Running:
     """The life of the cassette of one test.
 
@@ -80,7 +85,7 @@ class Running:
             refuse_twin(chosen.path)
         mode = mode_of(item, chosen.path)
         if mode is not Mode.ALL and (old := too_old(chosen.path, item.config.option.cassette_max_age)) is not None:
-            raise ConfigurationError(_too_old(chosen, old, item))
+            raise _TooOldError(_too_old(chosen, old, item))
         self.plans = item.config.option.rerecord == "plan"
         """True if the test is replayed to see what it would take to heal its cassette."""
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
@@ -249,7 +254,9 @@ def plainly(work: Callable[[], Result], item: pytest.Item) -> Result:
     except AgentTapeError as error:
         problem = str(error)
         is_there = not isinstance(error, CassetteNotFoundError)
-        _keep(Verdict.unopened(_path_of(item), item.config.rootpath, is_there=is_there), item)
+        renewable = isinstance(error, CassetteFormatError | _TooOldError)
+        verdict = Verdict.unopened(_path_of(item), item.config.rootpath, is_there=is_there, renewable=renewable)
+        _keep(verdict, item)
     pytest.fail(problem.replace(f"{Path.cwd()}{os.sep}", ""), pytrace=False)
 
 

@@ -46,6 +46,7 @@ class Verdict:
         refused: The first calls that got an error result, a line each.
         proof: The result of running the test again at once after it has recorded: `same`, `differs`, or empty.
         difference: The difference that was found, a line each; empty if the test fails with these lines.
+        renewable: Whether a cassette that was not opened would be, if it were recorded anew: it is broken, or too old.
     """
 
     path: str
@@ -66,6 +67,7 @@ class Verdict:
     refused: str = ""
     proof: str = ""
     difference: str = ""
+    renewable: bool = False
 
     @classmethod
     def of(
@@ -117,15 +119,16 @@ class Verdict:
         )
 
     @classmethod
-    def unopened(cls, path: Path | str, root: Path, *, is_there: bool) -> Verdict:
+    def unopened(cls, path: Path | str, root: Path, *, is_there: bool, renewable: bool = False) -> Verdict:
         """Judge a cassette that could not be opened.
 
         Args:
             path: The cassette, or its URL.
             root: The folder that paths are shown from.
             is_there: Whether it exists.
+            renewable: Whether to record it anew is the remedy.
         """
-        return cls(_relative(path, root), "refused" if is_there else "missing")
+        return cls(_relative(path, root), "refused" if is_there else "missing", renewable=renewable)
 
     @classmethod
     def from_properties(cls, properties: Iterable[tuple[str, object]]) -> Verdict | None:
@@ -139,7 +142,9 @@ class Verdict:
     def added_to(self, properties: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
         """Return properties of a test report, which JUnit files show, with this verdict in place of an earlier one."""
         others = [(name, value) for name, value in properties if not name.startswith(_PREFIX)]
-        own = [(f"{_PREFIX}{name}", value) for name, value in asdict(self).items() if value != ""]
+        own = [
+            (f"{_PREFIX}{name}", value) for name, value in asdict(self).items() if value != "" and value is not False
+        ]
         return others + own
 
     def refused_lines(self) -> list[str]:

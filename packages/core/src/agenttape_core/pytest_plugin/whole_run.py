@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 from agenttape_core.errors import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from agenttape_core.pytest_plugin.causes import Misses
     from agenttape_core.pytest_plugin.verdict import Verdict
@@ -123,15 +124,20 @@ class WholeRun:
             for line in lines:
                 terminalreporter.line(line)
 
+    def _again(self, option: str) -> str:
+        """Return the command that runs the same tests with one more option."""
+        return shlex.join(["pytest", *self._config.option.file_or_dir, option])
+
     def _sections(self) -> Iterator[tuple[str, Sequence[str]]]:
         verdicts = [verdict for _, verdict in sorted(self._found, key=_place)]
         if self._config.option.rerecord == "plan":
             from agenttape_core.pytest_plugin.planning import lines_of
 
-            yield "what it would take", lines_of(self._plans)
+            yield "what it would take", lines_of(self._plans, self._again)
         elif verdicts:
-            yield "cassettes", summary(verdicts, everything=self._config.option.verbose > 0)
-        if self._misses is not None and (lines := self._misses.lines()):
+            lines = summary(verdicts, everything=self._config.option.verbose > 0)
+            yield "cassettes", [*lines, *remedies(verdicts, self._again)]
+        if self._misses is not None and (lines := self._misses.lines(self._again)):
             yield "misses by cause", lines
         differing = [verdict for verdict in verdicts if verdict.difference]
         if differing:
@@ -159,6 +165,23 @@ def summary(verdicts: Sequence[Verdict], *, everything: bool) -> list[str]:
     waiting = sum(verdict.word == "pending" for verdict in verdicts)
     review = [f"{counted(waiting, 'recording')} pending; to look at them one by one:  agenttape review"]
     return [*lines, _sum(verdicts), *_not_run(verdicts), *(review if waiting else [])]
+
+
+def remedies(verdicts: Sequence[Verdict], again: Callable[[str], str]) -> list[str]:
+    """Return one command for all tests that fail for want of a recording, a line for each sort of these.
+
+    A single test says its command itself, and misses are told by their causes.
+
+    Args:
+        verdicts: The verdicts on the cassettes of the tests.
+        again: Returns the command that runs the same tests with one more option.
+    """
+    missing = sum(verdict.word == "missing" for verdict in verdicts)
+    outdated = sum(verdict.word == "unused" or verdict.renewable for verdict in verdicts)
+    lines = [f"to record the {missing} that are missing:  {again('--cassette-mode=once')}"] if missing > 1 else []
+    if outdated > 1:
+        lines.append(f"to record anew what failed:  {again('--rerecord=failing')}")
+    return lines
 
 
 def _not_run(verdicts: Sequence[Verdict]) -> list[str]:
