@@ -99,6 +99,19 @@ def test_messages_are_compared_word_by_word(compared: Callable[..., Any]) -> Non
     assert text.index("the first divergence is interaction 2 / 2") < text.index("[-2-]") < text.index("{+bye+}")
 
 
+def test_a_model_of_another_class(compared: Callable[..., Any]) -> None:
+    """A call of another class of model at the same place is the counterpart of the recorded one, also a step later."""
+    first = [
+        interaction(1, address="agent/model@1/One", name="One"),
+        interaction(2, address="agent/model@3/One", name="One"),
+    ]
+    other = [
+        interaction(1, address="agent/model@1/Two", name="Two", fingerprint="g1"),
+        interaction(2, address="agent/model@5/Two", name="Two", fingerprint="g2"),
+    ]
+    assert states(compared(first, other)) == [("changed", 1, 1), ("changed", 2, 2)]
+
+
 def test_what_only_one_has(compared: Callable[..., Any]) -> None:
     """A call that only one run made stands where it happened in that run."""
     comparison = compared(

@@ -12,7 +12,7 @@ from agenttape_core.errors import ConfigurationError, shown_path
 from agenttape_core.lifecycle.entry_points import installed_names, load_integration
 from agenttape_core.matching import PlacePattern, bare_step
 from agenttape_core.schema import IndexRow
-from agenttape_core.session import Candidates, made_candidate
+from agenttape_core.session import OWN, Candidates, made_candidate
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Cassette, Location
 
@@ -36,6 +36,8 @@ def candidates_of(given: Any, path: Location, cassette: Cassette | None, mode: M
             f"{shown_path(path)}: a candidate is tried on a recording that is replayed, and {why}\n"
             "  record the run with its own model first, then open it with candidate= in the mode none"
         )
+    if given == OWN:
+        return Candidates([])
     chats = [row for row in cassette.entries if row.kind == "chat"]
     frameworks = _frameworks(cassette)
     if not isinstance(given, Mapping):

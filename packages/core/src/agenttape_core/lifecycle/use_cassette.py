@@ -145,8 +145,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             which the run goes on (`return`), counted in `report.drift`.
         candidate: A model that is tried in the place of the program's own, whose code stays as it is: a chat model, a
             name such as `"openai:gpt-5-mini"`, or a mapping of places to these. A place is the name of a node, an
-            address, or a pattern such as `"**/planner/**"`. Chat calls are then live, tools are served, and `on_miss`
-            is `return` unless it is given.
+            address, or a pattern such as `"**/planner/**"`. With `"own"`, the program's own model is asked again. Chat
+            calls are then live, tools are served, and `on_miss` is `return` unless it is given.
         fakes: Functions that answer calls that were never recorded, by the name of the tool. They get its arguments.
         drift: Whether a run that went on after calls without a recording fails at its end (`fail`), or not (`report`).
         unavailable: The words that a model reads of a tool without a recording.

@@ -80,6 +80,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="keep the report of a failing test, its cassette, and its new recording",
     )
     group.addoption(
+        "--cassette-candidate",
+        metavar="MODEL",
+        action="append",
+        default=[],
+        help="try another model, such as openai:gpt-5-mini, on the cassette of each test that passes; repeatable",
+    )
+    group.addoption(
+        "--cassette-samples", metavar="N", type=int, default=3, help="how often a candidate is tried on each test (3)"
+    )
+    group.addoption(
+        "--cassette-baseline",
+        metavar="N",
+        type=int,
+        help="how often the test's own model is asked again, to see its noise; by default as often as a candidate",
+    )
+    group.addoption(
+        "--fail-under",
+        metavar="SHARE",
+        type=float,
+        default=1.0,
+        help="fail a test if fewer samples than this share pass with a candidate (1)",
+    )
+    group.addoption(
+        "--cassette-report",
+        metavar="FILE",
+        help="write the table of the candidates to a file, as JSON or Markdown (.md)",
+    )
+    group.addoption(
         "--cassette-prove",
         metavar="HOW",
         choices=["true", "false", "fail"],
@@ -99,6 +127,8 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     if config.option.cassette_plan is not None and config.option.rerecord != "plan":
         raise pytest.UsageError("--cassette-plan needs --rerecord=plan")
+    if config.option.cassette_samples < 1 or (config.option.cassette_baseline or 0) < 0:
+        raise pytest.UsageError("--cassette-samples takes a number from 1, --cassette-baseline one from 0")
     if config.option.cassette_max_usd is not None:
         if config.option.rerecord != "dirty":
             raise pytest.UsageError("--cassette-max-usd needs --rerecord=dirty")
@@ -196,6 +226,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
     """Prove the recording of a test that has passed, between the end of its own fixtures and that of wider ones."""
     running = item.stash.get(RUNNING, None)
+    if running is not None and running.is_to_try:
+        return (yield from _tried(item, nextitem))
     if running is None or not running.is_to_prove:
         return (yield)
     from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
@@ -204,6 +236,21 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         with keeping_wider_fixtures(item):
             result = yield
         running.prove(nextitem, RUNNING)
+    finally:
+        tear_down_for(nextitem, item)
+    return result
+
+
+def _tried(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    """Try the candidates on a test that has passed, between the end of its own fixtures and that of wider ones."""
+    from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
+    from agenttape_core.pytest_plugin.trying import fail_under, try_candidates
+
+    try:
+        with keeping_wider_fixtures(item):
+            result = yield
+        try_candidates(item, nextitem, RUNNING)
+        fail_under(item)
     finally:
         tear_down_for(nextitem, item)
     return result

@@ -49,7 +49,7 @@ from agenttape_core.pytest_plugin.orphans import renamed
 from agenttape_core.pytest_plugin.planning import keep_plan
 from agenttape_core.pytest_plugin.proof import ADVICE, difference_of
 from agenttape_core.pytest_plugin.verdict import Verdict
-from agenttape_core.session import Report
+from agenttape_core.session import Report, Session
 from agenttape_core.settings import Prove, prove_of
 from agenttape_core.storage.asset_files import assets_of
 from agenttape_core.tools.heal.plans import PLANNING
@@ -89,6 +89,10 @@ class Running:
         self.plans = item.config.option.rerecord == "plan"
         """True if the test is replayed to see what it would take to heal its cassette."""
         options = chosen.options if mode is None else {**chosen.options, "mode": mode}
+        if item.config.option.cassette_candidate:
+            from agenttape_core.pytest_plugin.trying import options_of
+
+            options = {**options, **options_of(item)}
         if self.plans:
             options = {**options, **PLANNING, "on_miss": "raise"}
         opening = use_cassette(chosen.path, **options).request
@@ -113,6 +117,8 @@ class Running:
         self._is_recorded = False
         self.has_failed = False
         """True once the setup of the test has failed."""
+        self.has_passed = False
+        """True once the test function has passed."""
 
     def begin(self) -> TestCassette:
         """Open the cassette. From now on, the context of the caller belongs to its session."""
@@ -149,6 +155,18 @@ class Running:
         finally:
             restore()
             self._close(cassette, error)
+
+    @property
+    def session(self) -> Session:
+        """The session of the test."""
+        assert self._cassette is not None
+        return self._cassette.session
+
+    @property
+    def is_to_try(self) -> bool:
+        """True if the test has passed with its recording, and another model is to be tried on it."""
+        is_asked = bool(self._item.config.option.cassette_candidate) and self._cassette is not None
+        return is_asked and self.has_passed and not self.session.policy.records and not self.session.tries_candidate
 
     @property
     def report(self) -> Report | None:
@@ -195,6 +213,7 @@ class Running:
 
     def reported(self, report: pytest.TestReport) -> None:
         """Keep the artifacts of a failed test, if the command line asks for them."""
+        self.has_passed = report.passed
         folder = self._item.config.option.cassette_artifacts
         if report.failed and folder is not None and self._cassette is not None:
             kept = keep_artifacts(Path(folder), self._cassette, report)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agenttape_core.pytest_plugin.causes import Misses
     from agenttape_core.pytest_plugin.verdict import Verdict
     from agenttape_core.tools.heal import Plan
+    from agenttape_core.tools.trials import Trial
 
 _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
@@ -40,6 +41,7 @@ class WholeRun:
         self._orphans: set[str] = set()
         self._plans: dict[str, Plan] = {}
         self._misses: Misses | None = None
+        self._trials: list[Trial] = []
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember deselected tests: their cassettes are no orphans."""
@@ -84,6 +86,10 @@ class WholeRun:
             verdict = Verdict.from_properties(report.user_properties)
             if verdict is not None:
                 self._found.append((self._places.get(report.nodeid, 0), verdict))
+        if report.when == "teardown" and "agenttape.trial" in names:
+            from agenttape_core.pytest_plugin.trying import trials_in
+
+            self._trials += trials_in(report.user_properties)
         if report.when == "teardown" and self._config.option.rerecord == "plan":
             from agenttape_core.pytest_plugin.planning import plan_in
 
@@ -112,6 +118,10 @@ class WholeRun:
             is_dirty = any(not plan.is_clean for plan in self._plans.values())
             if self._orphans or is_dirty:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if output is None and self._config.option.cassette_report is not None:
+            from agenttape_core.pytest_plugin.trying import write_trials
+
+            write_trials(self._config.option.cassette_report, self._trials)
         if output is None and self._config.option.cassette_plan is not None:
             from agenttape_core.pytest_plugin.planning import write_plans
 
@@ -120,7 +130,7 @@ class WholeRun:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts on the cassettes."""
         for title, lines in self._sections():
-            terminalreporter.section(title, red=title not in _CALM)
+            terminalreporter.section(title, red=title not in _CALM and not title.startswith("candidate "))
             for line in lines:
                 terminalreporter.line(line)
 
@@ -137,6 +147,10 @@ class WholeRun:
         elif verdicts:
             lines = summary(verdicts, everything=self._config.option.verbose > 0)
             yield "cassettes", [*lines, *remedies(verdicts, self._again)]
+        if self._trials:
+            from agenttape_core.pytest_plugin.trying import sections_of
+
+            yield from sections_of(self._trials)
         if self._misses is not None and (lines := self._misses.lines(self._again)):
             yield "misses by cause", lines
         differing = [verdict for verdict in verdicts if verdict.difference]

@@ -5,6 +5,7 @@ from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.candidates import (
+    OWN,
     Candidate,
     CandidateModel,
     Candidates,
@@ -66,6 +67,7 @@ __all__ = [
     "EMPTY",
     "FAKED",
     "HASH_SEED",
+    "OWN",
     "UNAVAILABLE",
     "ActsOfCall",
     "BaseSession",

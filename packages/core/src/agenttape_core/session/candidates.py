@@ -102,12 +102,17 @@ def made_candidate(given: Any, frameworks: Sequence[str]) -> Candidate:
     raise ConfigurationError("\n  ".join([f"candidate={what}: {problems[0]}", *problems[1:]]))
 
 
+OWN = "own"
+"""The word for the program's own model, which is asked again: the baseline of a candidate."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """The candidates of a session, by place.
 
     Args:
         chosen: A candidate for each pattern of places, the first that selects a call counts; `None` selects all.
+            Without any, the program's own model is asked again.
     """
 
     chosen: Sequence[tuple[PlacePattern | None, Candidate]]
@@ -115,7 +120,7 @@ class Candidates:
     @property
     def is_everywhere(self) -> bool:
         """True if each chat call has a candidate."""
-        return any(pattern is None for pattern, _ in self.chosen)
+        return not self.chosen or any(pattern is None for pattern, _ in self.chosen)
 
     def at(self, address: str) -> Candidate | None:
         """Return the candidate for the calls at an address, if there is one."""
@@ -126,6 +131,8 @@ class Candidates:
 
     def described(self) -> str | dict[str, str]:
         """Return the labels as plain data, by pattern if there are several places."""
+        if not self.chosen:
+            return OWN
         if self.is_everywhere:
             return self.chosen[0][1].label
         return {pattern.text: candidate.label for pattern, candidate in self.chosen if pattern is not None}

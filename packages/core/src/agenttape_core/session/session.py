@@ -103,6 +103,11 @@ class Session(BaseSession):
         """True if requests of HTTP clients are taped here that the user did not tape."""
         return self._setup.tapes_http is not None
 
+    @property
+    def tries_candidate(self) -> bool:
+        """True if another model is tried here, or the program's own once more."""
+        return self._setup.candidates is not None
+
     def tapes_http(self, host: str) -> bool:
         """Return whether a request to a host is taped here that a client makes which the user did not tape."""
         return self._setup.tapes_http is not None and self._setup.tapes_http(host)

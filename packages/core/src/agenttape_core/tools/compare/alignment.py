@@ -60,6 +60,22 @@ def _shifted(row: IndexRow) -> Hashable:
     return type(row), row.kind, row.name, _SUPERSTEP.sub("", row.address)
 
 
+def _whatever_model(row: IndexRow) -> Hashable:
+    """Ignore the class of what is called: another model at the same place is the counterpart of the recorded one."""
+    around, _, leaf = row.address.rpartition("/")
+    return type(row), row.kind, around, _ordinal(leaf)
+
+
+def _ordinal(leaf: str) -> str:
+    count = _COUNT.search(leaf)
+    return count[0] if count is not None else ""
+
+
+def _whatever_model_shifted(row: IndexRow) -> Hashable:
+    around, _, _ = row.address.rpartition("/")
+    return type(row), row.kind, _SUPERSTEP.sub("", around)
+
+
 _KEYS: Sequence[Callable[[IndexRow], Hashable]] = (
     _exact,
     _wherever_begun,
@@ -67,8 +83,18 @@ _KEYS: Sequence[Callable[[IndexRow], Hashable]] = (
     _at_address,
     _request,
     _shifted,
+    _whatever_model,
+    _whatever_model_shifted,
 )
 """The keys that make two records counterparts, the strongest first."""
+
+
+_OF_MODELS = (_whatever_model, _whatever_model_shifted)
+
+
+def _are_models(first: IndexRow, other: IndexRow) -> bool:
+    """Return whether two calls are of models of different classes: other calls at one place are different ones."""
+    return first.kind in {"chat", "completion"} and first.name != other.name
 
 
 def aligned(first: Sequence[IndexRow], other: Sequence[IndexRow]) -> Iterator[tuple[IndexRow | None, IndexRow | None]]:
@@ -99,6 +125,8 @@ def _partners(first: Sequence[IndexRow], other: Sequence[IndexRow]) -> dict[int,
         found = {index: stack.pop() for index in left if (stack := waiting.get(key(first[index])))}
         if key is _request:  # steps have no request to be found by
             found = {index: partner for index, partner in found.items() if first[index].fingerprint}
+        if key in _OF_MODELS:
+            found = {index: partner for index, partner in found.items() if _are_models(first[index], other[partner])}
         partners |= found
         left, right = _without(left, found), _without(right, found.values())
     return partners

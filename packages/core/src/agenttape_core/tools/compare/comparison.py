@@ -303,7 +303,8 @@ def compare_cassettes(
     """Compare two cassettes: the records of a run, and those of another run of the same program.
 
     Interactions and steps are aligned by address first, then by fingerprint, then by the address without supersteps: a
-    run that is one step longer has its calls one step later. Ids are equal if they stand in corresponding places
+    run that is one step longer has its calls one step later. Last, calls of one kind at one place are counterparts, of
+    whatever class the model is. Ids are equal if they stand in corresponding places
     everywhere; so are pseudonyms, unless both cassettes have the same key. Times are not compared.
 
     Args:

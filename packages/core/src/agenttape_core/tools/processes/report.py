@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agenttape_core.errors import counted
 from agenttape_core.lifecycle.missing import explain
 from agenttape_core.session import served_not_run
-from agenttape_core.settings import Unused
+from agenttape_core.settings import Drifting, Unused
 from agenttape_core.storage import is_pending
 from agenttape_core.tools.processes.merge import Merged
 from agenttape_core.tools.processes.run_folder import ProcessReport, RunConfig
@@ -38,6 +39,7 @@ class Outcome:
         findings: The findings of a replay.
         notes: Facts that stand in no report.
         blocked: The attempts that were refused to processes without a report.
+        drift: The treatment of calls that had no recording, after which the run went on.
     """
 
     command: Sequence[str]
@@ -52,6 +54,7 @@ class Outcome:
     findings: Findings
     notes: Sequence[str]
     blocked: Sequence[str]
+    drift: Drifting = "report"
 
     @property
     def exit_code(self) -> int:
@@ -64,7 +67,7 @@ class Outcome:
 
     def failures(self) -> Iterator[str]:
         """Yield the message of each failure."""
-        found = [*self._failed(), *([] if self.records else self._killed())]
+        found = [*self._failed(), *self._drifted(), *([] if self.records else self._killed())]
         yield from found
         if self.unused == "fail" and not found:
             yield from self._unused()
@@ -76,6 +79,11 @@ class Outcome:
                 yield report.failure
         if self.missing:
             yield explain(str(self._path("")), self.missing)
+
+    def _drifted(self) -> Iterator[str]:
+        for report in self.reports:
+            if report.drift and self.drift == "fail":
+                yield f"{self._path(report.address)}: {counted(len(report.drift), 'call')} left the recorded world"
 
     def _killed(self) -> Iterator[str]:
         for address in self.findings.killed:
@@ -117,6 +125,7 @@ class Outcome:
                     "executed": report.executed,
                     "missed": report.missed,
                     "drift": report.drift,
+                    "drifted": report.drifted,
                     "blocked": report.blocked,
                     "outside": report.outside,
                     "failure": report.failure or None,

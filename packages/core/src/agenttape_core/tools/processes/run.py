@@ -64,13 +64,13 @@ def run(
         CassetteError: A cassette cannot be read or written, or is being recorded elsewhere. The recordings are kept.
     """
     command = command_of(given)
-    path = _path(cassette or command.name)
+    path = path_of(cassette or command.name)
     mode = _effective(parse_mode(str(mode)), path)
     records = mode is not Mode.NONE
     options = {**options, "mode": mode.value}
     settings = _checked(path, options)
     recorded = {} if records else _recorded(path, command)
-    config = _config(path, command, options, replays_only=not records and not settings.live)
+    config = _config(path, command, options, replays_only=not (records or settings.live or settings.candidate))
     config = replace(config, remedies=([], [])) if proves else config
     with _locked(path) if records else nullcontext():
         code, reports, notes, blocked = _run_command(command, config, settings, apart=apart)
@@ -81,7 +81,8 @@ def run(
         code=code,
         config=config,
         records=records,
-        unused=settings.judges_unused,
+        unused="ignore" if settings.candidate and settings.unused is None else settings.judges_unused,
+        drift=settings.drift,
         reports=[report for report in reports if not report.is_silent],
         missing=_missing(reports) if records else {},
         made=made,
@@ -136,7 +137,15 @@ def _missing(reports: Sequence[ProcessReport]) -> dict[str, str]:
     return {framework: package for report in reports for framework, package in report.missing.items()}
 
 
-def _path(cassette: str) -> Path:
+def path_of(cassette: str) -> Path:
+    """Return the cassette of the main process of a command.
+
+    Args:
+        cassette: Its name or path.
+
+    Raises:
+        ConfigurationError: If it is no local file.
+    """
     path = cassette_path(cassette, load_settings().cassette_dir)
     if not isinstance(path, Path):
         raise ConfigurationError(
@@ -203,7 +212,7 @@ def _config(path: Path, command: Command, options: dict[str, Any], *, replays_on
 def _called(path: Path) -> str:
     """Return the name of a cassette for the command line: the bare name, if it is enough."""
     stem = stem_of(path)
-    return stem if _path(stem) == path else str(_shown(path))
+    return stem if path_of(stem) == path else str(_shown(path))
 
 
 def _shown(path: Path) -> Path:

@@ -64,6 +64,7 @@ class ProcessReport:
         unused: The recordings that it did not ask for, a line each by their numbers.
         missed: Its misses, a line each.
         drift: The misses after which it went on, a line each.
+        drifted: The same with their facts, as plain data.
         blocked: Its attempts to reach the outside, a line each.
         outside: The connections of a recording that no boundary covers, a line each.
         missing: By framework that is in use, the package that is not installed and would record it.
@@ -85,6 +86,7 @@ class ProcessReport:
     unused: dict[int, str] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
     drift: list[str] = field(default_factory=list)
+    drifted: list[dict[str, Any]] = field(default_factory=list)
     blocked: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)

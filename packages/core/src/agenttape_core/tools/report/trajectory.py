@@ -53,7 +53,7 @@ def trajectory_of(cassette: Cassette, prices: Prices) -> Trajectory:
 
 
 def _said(item: Interaction) -> str:
-    failed = " raised" if item.outcome.error is not None else ""
+    failed = " raised" if item.outcome.error is not None else " refused" if item.outcome.status == "refused" else ""
     if item.kind != "tool":
         return f"{item.kind} {item.name}{failed}"
     given = item.request.get("arguments", item.request)

@@ -1,0 +1,207 @@
+"""Candidates on a whole suite and on commands: lanes of samples, what they are worth, the table and its files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import langchain.agents  # noqa: F401 - runs in this process forget what only they have imported
+import langchain_openai  # noqa: F401
+import pytest
+
+import agenttape_langgraph.ambient  # noqa: F401
+
+SUITE = """
+import pytest
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+
+ran = []
+
+
+@tool
+def refund(order: str, amount: int) -> str:
+    "Refund an order."
+    ran.append(order)
+    return f"refunded {order}"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran():
+    ran.clear()
+
+
+def ask(question):
+    agent = create_agent(ChatOpenAI(model="old", max_retries=0), [refund])
+    return agent.invoke({"messages": [("user", question)]})["messages"][-1].text
+
+
+@pytest.mark.cassette
+@pytest.mark.parametrize("question", ["same", "other", "fewer", "flaps", "wrong"])
+def test_refund(question, cassette):
+    assert "done" in ask(question)
+    if not cassette.session.policy.records:
+        assert ran == []
+"""
+
+
+class Models:
+    """Two models behind one address: how they act depends on the question, and on how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: dict[tuple[str, str], int] = {}
+        self.texts: list[str] = []
+
+    def __call__(self, turn: Any) -> Any:
+        """The next reply."""
+        reply = import_module("examples.weather_agent.policy").Reply
+        model, question = turn.body["model"], turn.user_text
+        self.texts.append(json.dumps(turn.body["messages"]))
+        is_new = model == "new"
+        if turn.tool_results:
+            return reply(self._end(model, question))
+        amount = 25 if is_new and question == "other" else 20
+        times = self.asked[model, question] = self.asked.get((model, question), 0) + 1
+        if (is_new and question == "fewer") or (question == "flaps" and times % 2 == 0):
+            return reply(self._end(model, question))
+        return reply(tool_calls=(("refund", {"order": "A1", "amount": amount}),))
+
+    def _end(self, model: str, question: str) -> str:
+        return "no" if model == "new" and question == "wrong" and self.asked[model, question] % 2 == 0 else "done"
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
+    """Serve both models."""
+    models = Models()
+    with import_module("examples.weather_agent.server").OpenAILoopback(models) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
+        yield models
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, models: Models) -> pytest.Pytester:
+    """A suite that is recorded with the old model."""
+    options = "-p no:randomly --cassette-prove=false"
+    pytester.makefile(".ini", pytest=f"[pytest]\naddopts = {options}\nasyncio_default_fixture_loop_scope = function\n")
+    pytester.makepyfile(test_shop=SUITE)
+    result = pytester.runpytest_inprocess("--cassette-mode=once")
+    result.assert_outcomes(passed=5)
+    models.asked.clear()
+    models.texts.clear()
+    return pytester
+
+
+def trials(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the trials of the report, by the question of their test."""
+    found = json.loads((folder / "report.json").read_text(encoding="utf-8"))["trials"]
+    return {trial["name"].partition("[")[2].rstrip("]"): trial for trial in found}
+
+
+def test_a_suite(suite: pytest.Pytester, models: Models) -> None:
+    """A change counts only where the test's own model does not show it; no tool runs, no word of ours is read."""
+    tree = sorted(path.name for path in (suite.path / "cassettes").rglob("*"))
+    result = suite.runpytest_inprocess(
+        "--cassette-candidate=openai:new", "--cassette-samples=3", "--fail-under=0.7", "--cassette-report=report.json"
+    )
+    result.assert_outcomes(passed=5, errors=1)
+    found = trials(suite.path)
+    assert {name: trial["verdict"] for name, trial in found.items()} == {
+        "same": "SAME",
+        "other": "HOLD",
+        "fewer": "CHANGED",
+        "flaps": "SAME",
+        "wrong": "WORSE",
+    }
+    assert found["fewer"]["parts_at"] == 'refund(order="A1", amount=20) → the end'
+    assert found["flaps"]["lanes"]["candidate"]["share"] == 1.0
+    assert found["wrong"]["lanes"]["candidate"]["share"] == pytest.approx(2 / 3)
+    drift = found["other"]["samples"][-1]["drift"][0]
+    assert (drift["name"], drift["request"]["arguments"]["amount"]) == ("refund", 25)
+    assert not any("cassette" in text or "recorded" in text or "LangGraph" in text for text in models.texts)
+    result.stdout.fnmatch_lines(
+        [
+            "*candidate openai:new*",
+            "test  *verdict *",
+            "*same]*SAME*3/3*3/3*",
+            "*other]*HOLD*3/3*",
+            "*wrong]*WORSE*2/3*",
+        ]
+    )
+    result.stdout.fnmatch_lines(["*2 of 3 samples passed with openai:new, below 0.7*"])
+    assert sorted(path.name for path in (suite.path / "cassettes").rglob("*")) == tree
+    derived = list((suite.path / ".agenttape").rglob("*.yaml"))
+    assert (suite.path / ".agenttape" / ".gitignore").read_text(encoding="utf-8") == "*\n"
+    assert len(derived) == 5 * 6
+
+
+def test_too_few_samples(suite: pytest.Pytester) -> None:
+    """Below a floor of evidence there is no verdict; the table may be Markdown, and a share that is enough passes."""
+    result = suite.runpytest_inprocess(
+        *("-k", "same", "--cassette-candidate=openai:new", "--cassette-samples=2", "--cassette-report=out/report.md")
+    )
+    assert result.ret == 0
+    lines = (suite.path / "out" / "report.md").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("| test | verdict | passed | baseline |")
+    assert "| too few | 2/2 | 2/2 | 0 |" in lines[2]
+
+
+def test_a_candidate_that_cannot_be_tried(suite: pytest.Pytester) -> None:
+    """A name that means no model fails each test with what to do, and nothing is asked."""
+    result = suite.runpytest_inprocess(
+        "-k", "same", "--cassette-candidate=nobody:new", "--cassette-baseline=0", "--cassette-samples=1"
+    )
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*candidate='nobody:new': ValueError*"])
+
+
+PROGRAM = """
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+
+
+@tool
+def refund(order: str, amount: int) -> str:
+    "Refund an order."
+    open("ran", "a").write(order)
+    return f"refunded {order}"
+
+
+model = ChatOpenAI(model="old", max_retries=0).bind_tools([refund])
+asked = [("user", "other")]
+answer = model.invoke(asked)
+result = refund.invoke(answer.tool_calls[0])
+print(model.invoke([*asked, answer, result]).text)
+"""
+
+
+@pytest.mark.process
+def test_a_command(pytester: pytest.Pytester, models: Models, capsys: pytest.CaptureFixture[str]) -> None:
+    """`agenttape replay --candidate` tries a model on a command, says what it would cost, and writes the result."""
+    from agenttape_core.cli.app import run
+
+    def replay(*args: str) -> int:
+        return run(["replay", "--cassette", "app", *args, "--", sys.executable, "app.py"])
+
+    pytester.makepyfile(app=PROGRAM)
+    assert run(["record", "--cassette", "app", "--", sys.executable, "app.py"]) == 0
+    before = Path("ran").read_text(encoding="utf-8")
+    how = ("--samples", "1", "--baseline", "0", "--to", "runs", "--output", "out.json")
+    assert replay("--candidate", "openai:new", *how) == 1
+    found = json.loads(Path("out.json").read_text(encoding="utf-8"))  # it left the recorded world
+    assert [(one["lane"], one["passed"], len(one["drift"])) for one in found["samples"]] == [
+        ("candidate", True, 1),
+    ]
+    assert found["samples"][0]["answer"] == "done"
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["candidate.1.yaml"]
+    assert Path("ran").read_text(encoding="utf-8") == before
+    capsys.readouterr()
+    assert replay("--candidate", "openai:new", "--samples", "5", "--plan") == 0
+    assert capsys.readouterr().out.startswith("openai:new: at least 20 calls of models")
+    assert replay("--samples", "5") == 2
