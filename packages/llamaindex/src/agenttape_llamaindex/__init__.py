@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agenttape_llamaindex.stand_ins.retrievers import ReplayRetriever
     from agenttape_llamaindex.stand_ins.tools import ReplayTool
     from agenttape_llamaindex.stand_ins.vector_stores import ReplayVectorStore
+    from agenttape_llamaindex.threads import ThreadReplay, areplay_thread, export_thread, replay_thread
     from agenttape_llamaindex.workflows import RecordedEvent, RecordedStep, TapeRuntime, context_at, steps_of
 
 _LATE = {
@@ -37,7 +38,11 @@ _LATE = {
     "ReplayVectorStore": "stand_ins.vector_stores",
     "TapeEventHandler": "callbacks",
     "TapeRuntime": "workflows",
+    "ThreadReplay": "threads",
+    "areplay_thread": "threads",
     "context_at": "workflows",
+    "export_thread": "threads",
+    "replay_thread": "threads",
     "steps_of": "workflows",
 }
 """The modules of names, imported when they are first used: importing LlamaIndex itself takes more than a second."""
@@ -59,7 +64,11 @@ __all__ = [
     "ReplayVectorStore",
     "TapeEventHandler",
     "TapeRuntime",
+    "ThreadReplay",
+    "areplay_thread",
     "context_at",
+    "export_thread",
+    "replay_thread",
     "steps_of",
     "tape",
 ]

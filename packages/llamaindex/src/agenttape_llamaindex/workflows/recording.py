@@ -17,14 +17,13 @@ from agenttape_core.integration.codecs import NOTHING, changes
 from agenttape_llamaindex.workflows.memories import Messages
 from agenttape_llamaindex.workflows.serializing import HELD
 from agenttape_llamaindex.workflows.times import shifted
-from agenttape_llamaindex.workflows.writing import EVENT, RunWriter, WrittenEvent
+from agenttape_llamaindex.workflows.writing import EVENT, EVENT_OF_TEXT, RunWriter, WrittenEvent
 
 CHECKPOINT, INTERRUPT = "checkpoint", "interrupt"
 """The kinds of steps that ticks become: after an interrupt the run waits for an event."""
 TICK = "tick"
 """The key that only the data of these steps have."""
-_STREAMED = ("llama_index.core.agent.workflow.workflow_events:AgentStream",)
-"""Events that repeat the one before: of several in a row the last holds everything."""
+_STREAMED = (f"llama_index.core.agent.workflow.workflow_events:{EVENT_OF_TEXT}",)
 
 _OTHERS = 4
 """The number of events of a class that another one may be written as a change of: steps have several in a turn."""

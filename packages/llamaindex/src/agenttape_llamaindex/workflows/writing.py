@@ -31,6 +31,8 @@ from agenttape_llamaindex.workflows.serializing import MISSING
 
 EVENT = "$event"
 """The key of a reference to an event of the run, by its number: it stands where the event would."""
+EVENT_OF_TEXT = "AgentStream"
+"""The class of events that repeat the one before: of several in a row the last holds everything."""
 _PLACE = ["$here"]
 """Stands for a list until the rest of the value around it is redacted."""
 _LISTS = 6

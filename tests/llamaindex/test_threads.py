@@ -1,0 +1,141 @@
+"""Threads of workflows: one run in a file of its own, and run again from it with all that came from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workflows import Context, Workflow, step
+from workflows.events import Event, HumanResponseEvent, InputRequiredEvent, StartEvent, StopEvent
+from workflows.plugins.basic import basic_runtime
+
+from agenttape_core import CassetteMissError, ConfigurationError, use_cassette
+from agenttape_llamaindex import (
+    TapeEventHandler,
+    TapeRuntime,
+    areplay_thread,
+    export_thread,
+    replay_thread,
+    steps_of,
+)
+
+from .scripted import ScriptedLLM, World
+
+
+class Named(Event):
+    """A name was given."""
+
+    name: str
+
+
+class Greeter(Workflow):
+    """Asks for a name, and lets a model greet it."""
+
+    def __init__(self, world: World, prompt: str = "Greet", **options: Any) -> None:
+        super().__init__(**options)
+        self.llm = ScriptedLLM(world, lambda messages, _: f"Hi: {messages[-1].content}")
+        self.prompt = prompt
+
+    @step
+    async def ask(self, ctx: Context, event: StartEvent) -> InputRequiredEvent:
+        await ctx.store.set("greeting", event.greeting)
+        return InputRequiredEvent(prefix="Your name?")
+
+    @step
+    async def hear(self, event: HumanResponseEvent) -> Named:
+        return Named(name=event.response)
+
+    @step
+    async def greet(self, ctx: Context, event: Named) -> StopEvent:
+        answer = await self.llm.acomplete(f"{self.prompt} {event.name}: {await ctx.store.get('greeting')}")
+        return StopEvent(result=answer.text)
+
+
+async def greeted(workflow: Greeter, greeting: str, name: str) -> Any:
+    """Run it, and answer its question."""
+    handler = workflow.run(greeting=greeting)
+    async for event in handler.stream_events():
+        if isinstance(event, InputRequiredEvent):
+            handler.ctx.send_event(HumanResponseEvent(response=name))
+    return await handler
+
+
+def gone() -> World:
+    """A world that no replay may reach."""
+    world = World()
+    world.gone = True
+    return world
+
+
+@pytest.fixture(params=["observed", "recorded"])
+def thread(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+    """A cassette of two runs, and what the second returned."""
+    path = tmp_path / "two.jsonl"
+
+    async def both(workflow: Greeter) -> str:
+        await greeted(workflow, "Hello", "Ada")
+        return str(await greeted(workflow, "Welcome", "Grace"))
+
+    if request.param == "observed":
+        with TapeEventHandler(path):
+            return path, asyncio.run(both(Greeter(World())))
+    with use_cassette(path, mode="all"):
+        return path, asyncio.run(both(Greeter(World(), runtime=TapeRuntime(basic_runtime))))
+
+
+def test_an_exported_thread_runs_again(thread: tuple[Path, str], tmp_path: Path) -> None:
+    """The file holds that run only; the workflow runs, is asked and answered as it was, and its calls are served."""
+    path, live = thread
+    exported = export_thread(path, tmp_path / "one.yaml")
+    assert {one.run for one in steps_of(exported)} == {steps_of(path, run=0)[0].run}, "it is the first there"
+    replayed = replay_thread(exported, Greeter(gone()))
+    assert (replayed.result, replayed.values) == (live, {"greeting": "Welcome"})
+    assert str(replayed.report) == "1 served, 0 executed"
+
+
+def test_each_thread_of_a_cassette(thread: tuple[Path, str]) -> None:
+    """A run is chosen by its number, without an export, and in an event loop."""
+    path, live = thread
+
+    async def both() -> list[Any]:
+        return [(await areplay_thread(path, Greeter(gone()), run=run)).result for run in (0, 1)]
+
+    first, second = asyncio.run(both())
+    assert (first != live, second) == (True, live)
+
+
+def test_a_changed_workflow_misses(thread: tuple[Path, str]) -> None:
+    """A changed prompt is a miss, as in every replay."""
+    with pytest.raises(CassetteMissError):
+        replay_thread(thread[0], Greeter(gone(), "Praise"))
+
+
+def test_a_thread_that_waits_ends_where_it_waits(tmp_path: Path) -> None:
+    """A run that was left while it waited for an answer is replayed up to there."""
+
+    async def asked() -> None:
+        handler = Greeter(World()).run(greeting="Hello")
+        async for event in handler.stream_events():
+            if isinstance(event, InputRequiredEvent):
+                break
+        await handler.cancel_run()
+
+    with TapeEventHandler(tmp_path / "left.jsonl"):
+        asyncio.run(asked())
+    replayed = replay_thread(tmp_path / "left.jsonl", Greeter(gone()), timeout=20)
+    assert (replayed.result, replayed.values) == (None, {"greeting": "Hello"})
+
+
+async def test_wrong_uses_say_what_to_do(tmp_path: Path) -> None:
+    """A sync replay in an event loop, a file that is there, a cassette without ticks."""
+    with pytest.raises(ConfigurationError, match="await areplay_thread"):
+        replay_thread(tmp_path / "no.yaml", Greeter(World()))
+    (tmp_path / "there.yaml").write_text("")
+    with pytest.raises(ConfigurationError, match="exists already"):
+        export_thread(tmp_path / "no.yaml", tmp_path / "there.yaml")
+    async with use_cassette(tmp_path / "plain.yaml", mode="all"):
+        await greeted(Greeter(World()), "Hello", "Ada")
+    with pytest.raises(ConfigurationError, match="TapeRuntime"):
+        await areplay_thread(tmp_path / "plain.yaml", Greeter(World()))
