@@ -96,6 +96,7 @@ WRITTEN = [
     "+{}/added",
     "\\n{}/x",
     "- {}\n- b",
+    "-I{}/include",
 ]
 
 
@@ -108,6 +109,14 @@ def test_one_text_in_all_runs(name: str) -> None:
     assert redacted[0] == redacted[1] == redacted[2]
     assert all(PSEUDONYM.search(text) for text in redacted[0])
     assert [run.rehydrate(redacted[0]) for run in runs] == texts
+
+
+@pytest.mark.parametrize("text", ["**{}/a**", "_{}_", "路径{}。", "在{}里"])
+def test_paths_of_several_components(text: str) -> None:
+    """In italics, and in scripts without blanks, a path is found that has several components: no glob is like it."""
+    ann, bob = (Redactor(KEY, places={"home": path}) for path in ("/home/ann", "/home/bob"))
+    assert bob.rehydrate(ann.text(text.format("/home/ann"))) == text.format("/home/bob")
+    assert Redactor(KEY, places={"project_root": "/app"}).text(text.format("/app")) == text.format("/app")
 
 
 def test_blanks_in_urls() -> None:

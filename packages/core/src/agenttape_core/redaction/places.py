@@ -34,12 +34,19 @@ _PLAIN = re.compile(r"/[^\"\\\x00-\x1f\x7f]*[^\"\\\x00-\x1f\x7f/]")
 """An absolute path that can be put into any text: JSON would escape the others."""
 _SHELL_ESCAPED = re.compile(r"([^\w@%+=:,./-])", re.ASCII)
 _FILE_URL = ("file://", "file://localhost")
-_BEFORE = re.compile(
-    r"(?:(?:\A|\n)[+-]|\\[bfnrt]|file://(?:localhost)?|:///|(?<!\b[A-Za-z]):|[^\w/.~$%+)\]}\\*#&?:-])\Z"
+_BEFORE = (
+    r"(?:\A|\n)[+-]|(?<![\w-])-[A-Z]|\\[bfnrt]|file://(?:localhost)?|:///|(?<!\b[A-Za-z]):"
+    r"|[^\w/.~$%+)\]}\\*#&?:-]"
 )
-"""The text before a path where it begins: the mark of a diff, an escape of JSON, a URL without a host such as
-`sqlite:////srv/app.db`, a colon behind no drive, or what is no part of a path, a template or a pseudonym."""
-_BEFORE_FORM = re.compile(r"%[0-9A-Fa-f]{2}\Z")
+"""The text before a path where it begins: the mark of a diff, an option such as `-I`, an escape of JSON, a URL without
+a host such as `sqlite:////srv/app.db`, a colon behind no drive, or no part of a path, a template or a pseudonym."""
+_UNSPACED = "[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]"
+"""Letters of Japanese, Chinese and Korean, which are written without blanks."""
+_SHALLOW = re.compile(rf"(?:{_BEFORE})\Z")
+_DEEP = re.compile(rf"(?:{_BEFORE}|(?<![\w/*])[*_]{{1,2}}|{_UNSPACED})\Z")
+"""The same of a path of several components, which begins no route and no glob."""
+_FORM = re.compile(rf"(?:{_BEFORE}|%[0-9A-Fa-f]{{2}})\Z")
+_AFTER_DEEP = re.compile(rf"__?(?!\w)|{_UNSPACED}")
 _REACH = 18
 _JOINS_AFTER = frozenset("~+@$")
 _COMPONENT_GOES_ON = re.compile(r"%(?:20|2[BbDdEe]|[89A-Fa-f][0-9A-Fa-f])|\\ ")
@@ -128,9 +135,11 @@ class Places:
         if self._is_plain:
             return named if not (text[end : end + 1].isalnum() or text[end : end + 1] in ("_", "-")) else None
         name, _, mark = named.partition(":")
-        if not _ends(text, end) or not (
-            name in _FIXTURES or _begins(text, at, is_form=mark == "form", is_start=is_start)
-        ):
+        is_deep = self.paths[name].count("/") > 1
+        if not _ends(text, end, is_deep=is_deep):
+            return None
+        before = _FORM if mark == "form" else _DEEP if is_deep else _SHALLOW
+        if name not in _FIXTURES and not _begins(text, at, before, is_start=is_start):
             return None
         if not is_in_file_url(text, at):
             return named
@@ -157,17 +166,16 @@ def _writings(name: str, path: str) -> list[Writing]:
     return [Writing(path, name), *(Writing(text, name + mark) for mark, text in others.items())]
 
 
-def _begins(text: str, at: int, *, is_form: bool, is_start: bool) -> bool:
+def _begins(text: str, at: int, before: re.Pattern[str], *, is_start: bool) -> bool:
     """Return True if a path begins at a position, rather than goes on."""
-    if at == 0:
-        return is_start
-    window = (text, max(0, at - _REACH), at)
-    return bool(_BEFORE.search(*window) or (is_form and _BEFORE_FORM.search(*window)))
+    return is_start if at == 0 else before.search(text, max(0, at - _REACH), at) is not None
 
 
-def _ends(text: str, end: int) -> bool:
+def _ends(text: str, end: int, *, is_deep: bool) -> bool:
     """Return True if a component of a path ends at a position."""
     after, next_one = text[end : end + 1], text[end + 1 : end + 2]
+    if is_deep and _AFTER_DEEP.match(text, end):
+        return True
     if after.isalnum() or after in ("_", "-"):
         return False
     if after == "." or after in _JOINS_AFTER:
