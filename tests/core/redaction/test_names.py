@@ -122,6 +122,7 @@ def test_described_fields(made: Callable[[str], Any]) -> None:
 @pytest.mark.parametrize("plain", [
     {"password": {"type": "string", "default": "", "description": "yours"}},
     {"token": {"value": "Hello", "logprob": -0.1}},
+    {"token": {"type": "NAME", "value": "hello"}},
     "1 validation error for A\ncity\n  Input should be valid [type=x, input_value='Zx81-quux-9f', input_type=str]",
     'form-data; name="city"\r\n\r\nZx81-quux-9f\r\n',
 ])  # fmt: skip

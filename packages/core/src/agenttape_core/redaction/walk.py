@@ -53,6 +53,8 @@ _DESCRIBED = frozenset({"value", "default", "const", "example", "examples"})
 """Names of a value in what describes it: the field of a form, a JSON schema."""
 _AUTH = ("auth",)
 """The last word of what HTTP clients take a tuple of user and password by."""
+_TOKEN = ("token",)
+"""A name that lexers and models have for a word, too."""
 _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 
 
@@ -235,7 +237,7 @@ def denied_kind(plain: dict[str, Any], key: str, redactor: Replacer) -> str | No
         # A header or a cookie as HAR files and many APIs write it: {"name": "X-Api-Key", "value": "..."}.
         name = plain.get("name", plain.get("key"))
         return _kind_in_pair(name, plain[key], redactor) if isinstance(name, str) else None
-    if words_of(key) == ("token",):
+    if words_of(key) == _TOKEN:
         value = plain[key]
         # An entry of log probabilities or of a tokenizer; a credential has no blanks either.
         # What a pseudonym stands for may have had blanks, so a value with one in it was judged before.
@@ -311,7 +313,7 @@ def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Replacer, key
         if tag in _SCALARS and isinstance(body, str):
             typed = redactor.scalar(tag, body, kind)
             return item if typed == item else typed
-    if (described := _redact_described(item, kind, redactor)) is not None:
+    if words_of(key) != _TOKEN and (described := _redact_described(item, kind, redactor)) is not None:
         return described
     if words_of(key)[-1:] in (("cookies",), ("cookie",)):
         result = {name: redact_denied(part, kind, redactor) for name, part in item.items()}

@@ -31,6 +31,8 @@ _LONG = frozenset(
 """The last four letters of the others."""
 _END, _LAST_THREE, _LAST_FOUR = map(operator.itemgetter, (slice(-12, None), slice(-3, None), slice(-4, None)))
 _NAME_LENGTH = 64
+_FOREIGN_LETTER = Lazy("[" + "".join(sorted({max(word) for word in FOREIGN})) + "]")
+"""One letter of each word that is looked for in a pass of its own: one search tells that there is none."""
 _LAST_PART = Lazy(r"(?P<name>[^\W\d_][\w-]{0,48}+)[\s\"'`\\\])*_]{0,8}\Z")
 
 
@@ -44,7 +46,7 @@ def last_words(view: View) -> Iterator[int]:
         window = view.text[max(0, end - _NAME_LENGTH) : end]
         if name := _LAST_PART.search(window):
             yield end - len(window) + name.start("name")
-    if not view.text.isascii():
+    if not view.text.isascii() and _FOREIGN_LETTER.search(view.text):
         for word in FOREIGN:
             at = view.text.find(word)
             while at >= 0:

@@ -23,7 +23,7 @@ _UNSEEN = Lazy(
     r"| [\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]"
 )
 """Text that a terminal or a browser does not show, also as JSON and programs escape it."""
-_ESCAPED = ("\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[", "\\u00ad", "\\u200", "\\u2060", "\\ufeff")
+_ESCAPED = Lazy(r"\\(?:u(?:001[bB]\[|00[aA][dD]|200|2060|[fF][eE][fF][fF])|x1[bB]\[|033\[|e\[)")
 _ODD = Lazy(
     r"[\xa0\xad\u2007\u2010\u2011\u202f\u3000\uff01-\uff5e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]"
 )
@@ -75,7 +75,7 @@ def normalised(text: str) -> Normal:
 
 
 def _holds_unseen(text: str) -> bool:
-    return "\x1b" in text or ("\\" in text and any(escape in text for escape in _ESCAPED))
+    return "\x1b" in text or ("\\" in text and _ESCAPED.search(text) is not None)
 
 
 def _without_unseen(text: str) -> Normal:
