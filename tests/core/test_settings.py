@@ -48,6 +48,7 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "candidate": ('"openai:gpt-5-mini"', "openai:gpt-5-mini", "openai:gpt-5-mini"),
     "drift": ('"fail"', "fail", "fail"),
     "unavailable": ('"Not now."', "Not now.", "Not now."),
+    "pending": ("true", "true", True),
     "opaque": ('"keep"', "keep", "keep"),
     "lossy": ('"serve"', "serve", "serve"),
     "unused": ('"warn"', "warn", "warn"),

@@ -216,6 +216,13 @@ def on_error(kind: str) -> Any:
     return sorted(path.name for path in Path("cassettes").glob("*.yaml"))
 
 
+def pending(kind: str) -> Any:
+    recorded(x=1)
+    with suppress(BaseException), opened(kind, mode="all") as ask:
+        ask(x=1)
+    return sorted(path.name for path in Path("cassettes").iterdir() if "pending" in path.name)
+
+
 def opaque(kind: str) -> Any:
     return outcome(lambda: bool(written(kind, Unknown(), x=4))) if kind != "stand-in" else None
 
@@ -301,6 +308,7 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "unavailable": (unavailable, '"Not now."'),
     "unused": (unused, '"ignore"'),
     "on_error": (on_error, '"keep"'),
+    "pending": (pending, "true"),
     "opaque": (opaque, '"keep"'),
     "lossy": (lossy, '"serve"'),
     "pace": (pace, "0.02"),
