@@ -22,6 +22,37 @@ def check_plain(value: Any, where: str = "$", depth: int = 1) -> None:
     Raises:
         UnrecordableValueError: Something in it is not plain data, or beyond the limits of the format.
     """
+    if not _is_plain(value, depth):
+        _refuse(value, where, depth)
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Return whether a value is plain data: the check without the paths, which few values need."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii() or _is_text(value)
+    if kind is dict:
+        return depth <= MAX_DEPTH and all(
+            type(key) is str and (key.isascii() or _is_text(key)) and _is_plain(item, depth + 1)
+            for key, item in value.items()
+        )
+    if kind is list:
+        return depth <= MAX_DEPTH and all(_is_plain(item, depth + 1) for item in value)
+    if value is None or kind is bool:
+        return True
+    return value.bit_length() <= _MAX_INT_BITS if kind is int else kind is float and math.isfinite(value)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _refuse(value: Any, where: str, depth: int) -> None:
+    """Raise the error for the first value that is not plain data."""
     kind = type(value)
     if kind is str:
         _check_text(value, where)
@@ -31,22 +62,18 @@ def check_plain(value: Any, where: str = "$", depth: int = 1) -> None:
             if type(key) is not str:
                 raise UnrecordableValueError(where, type(key), "keys of plain data are strings")
             _check_text(key, where)
-            check_plain(item, f"{where}.{key}", depth + 1)
+            _refuse(item, f"{where}.{key}", depth + 1)
     elif kind is list:
         _check_depth(value, where, depth)
         for position, item in enumerate(value):
-            check_plain(item, f"{where}[{position}]", depth + 1)
+            _refuse(item, f"{where}[{position}]", depth + 1)
     elif value is not None and kind is not bool:
         _check_number(value, where)
 
 
 def _check_text(text: str, where: str) -> None:
-    if text.isascii():
-        return
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UnrecordableValueError(where, str, "a lone surrogate must be encoded as a tagged value") from None
+    if not _is_text(text):
+        raise UnrecordableValueError(where, str, "a lone surrogate must be encoded as a tagged value")
 
 
 def _check_depth(value: object, where: str, depth: int) -> None:

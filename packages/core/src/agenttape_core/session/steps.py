@@ -17,7 +17,7 @@ from agenttape_core.session.recorded_errors import record_error
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
-    """A step that has ended, as an integration hands it in; it is redacted when it is recorded.
+    """A step that has ended, as an integration hands it in; it is redacted when it is recorded, if its data is not yet.
 
     Args:
         kind: The kind of step: a word of the glossary.
@@ -35,6 +35,7 @@ class StepEvent:
         output: Its output, as plain data.
         data: The content of an event, as plain data.
         repeats: Whether its input and output may repeat the long texts of interactions; it then only refers to them.
+        is_redacted: Whether the secrets in its data are replaced already, by the redactor of the session.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class StepEvent:
     output: Plain = None
     data: Plain = None
     repeats: bool = False
+    is_redacted: bool = False
 
 
 def record_step(session: BaseSession, event: StepEvent) -> None:
@@ -87,7 +89,7 @@ def _step(session: BaseSession, event: StepEvent) -> Step:
         fidelity_note=redactor.text(event.missing),
         input=shown(event.input),
         output=shown(event.output),
-        data=redactor.value(event.data),
+        data=event.data if event.is_redacted else redactor.value(event.data),
     )
 
 

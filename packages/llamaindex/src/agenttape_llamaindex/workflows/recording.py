@@ -158,6 +158,7 @@ class RunRecord:
             perf_counter(),
             missing=lost,
             data={key: item for key, item in data.items() if item is not NOTHING and item != []},
+            is_redacted=True,
         )
         record_step(session, event)
 

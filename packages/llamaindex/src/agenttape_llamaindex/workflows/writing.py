@@ -117,6 +117,7 @@ class RunWriter:
         self._kept = _Conversations(_SERIALIZER.serialize_value, self._redacted)
         self._atoms: dict[str, tuple[Any, Any]] = {}
         self._open_keys: set[str] = set()
+        self._list_of_events: tuple[list[Any], list[Any]] = ([], [])
 
     def use(self, redactor: Redactor) -> None:
         """Replace secrets by the pseudonyms of this redactor from now on."""
@@ -221,7 +222,16 @@ class RunWriter:
     def _items(self, values: list[Any]) -> list[Any] | None:
         if {*map(type, values)} == {ChatMessage}:
             return self._kept.write(values)
-        return [self.event(value) for value in values] if all(isinstance(value, Event) for value in values) else None
+        return self._events(values) if all(isinstance(value, Event) for value in values) else None
+
+    def _events(self, values: list[Any]) -> list[Any]:
+        """Return the references to a list of events; of one of an agent that has grown, those before it are known."""
+        before, references = self._list_of_events
+        same = _in_common(before, values)
+        written = [*references[:same], *map(self.event, values[same:])]
+        are_steady = all(type(value).__module__.startswith(_OF_AGENTS) for value in values[same:])
+        self._list_of_events = (list(values), written) if are_steady else ([], [])
+        return written
 
 
 class _Conversations:
