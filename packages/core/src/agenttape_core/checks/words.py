@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from agenttape_core.checks.calls import after, arguments, before, called, never
@@ -16,6 +12,7 @@ from agenttape_core.checks.checking import Check
 from agenttape_core.checks.confirmations import confirmed
 from agenttape_core.checks.judges import judged
 from agenttape_core.checks.limits import at_most, no_errors
+from agenttape_core.checks.loading import loaded
 from agenttape_core.checks.outputs import output
 from agenttape_core.checks.trajectories import exactly, trajectory
 from agenttape_core.errors import ConfigurationError
@@ -128,20 +125,7 @@ def _judged(word: str, value: Any) -> list[Check]:
     options = _options(word, given, ("evaluator", "name", "reference", "of", "at_least"))
     if not isinstance(options.get("evaluator"), str):
         raise ConfigurationError("judged: expected the name of an evaluator as `evaluator`, module:function")
-    return [judged(_loaded(options.pop("evaluator")), **options)]
-
-
-def _loaded(name: str) -> Any:
-    """Return the evaluator of a name, `module:function`, from the working folder or what is installed."""
-    module, _, function = name.partition(":")
-    if not module or not function:
-        raise ConfigurationError(f"judged: expected the name of an evaluator, module:function; found {name!r}")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        return reduce(getattr, function.split("."), import_module(module))
-    except Exception as error:  # noqa: BLE001 - importing runs code of the user
-        raise ConfigurationError(f"judged: {name} cannot be loaded: {type(error).__name__}: {error}") from None
+    return [judged(loaded(options.pop("evaluator"), "judged"), **options)]
 
 
 WORDS: dict[str, Callable[[str, Any], list[Check]]] = {

@@ -1,0 +1,158 @@
+"""Coverage: what runs have exercised of what they could: tools, errors of tools, nodes, edges, interrupts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from agenttape_core.schema import Interaction, Step
+from agenttape_core.storage import Cassette
+from agenttape_core.tools.reading.answer import ANSWERING, Answer
+from agenttape_core.tools.reading.messages import tool_definitions
+
+START, END = "__start__", "__end__"
+"""LangGraph's names of where a graph begins and ends."""
+_INTERRUPT = "Interrupt"
+_SUPERSTEP = re.compile(r"@(\d+)(?:\[\d+\])?$")
+"""The superstep of a task, at the end of its address."""
+
+Edge = tuple[str, str]
+
+
+class _Task(NamedTuple):
+    graph: str
+    superstep: int
+    name: str
+    targets: list[str] | None
+    has_ended: bool
+
+
+@dataclass(slots=True)
+class Coverage:
+    """What runs have exercised.
+
+    Args:
+        offered: How often each tool was offered to a model.
+        called: How often each tool was called, or asked for where calls of it are not recorded.
+        failed: How often a call of each tool failed.
+        nodes: How often each node ran.
+        edges: How often each edge was taken.
+        interrupts: How often each node waited for an answer.
+        graph_nodes: The nodes of the graph that the runs are held against.
+        graph_edges: Its edges.
+    """
+
+    offered: Counter[str] = field(default_factory=Counter)
+    called: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    nodes: Counter[str] = field(default_factory=Counter)
+    edges: Counter[Edge] = field(default_factory=Counter)
+    interrupts: Counter[str] = field(default_factory=Counter)
+    graph_nodes: tuple[str, ...] = ()
+    graph_edges: tuple[Edge, ...] = ()
+
+    def add(self, cassette: Cassette) -> None:
+        """Add what a recorded run has exercised.
+
+        Args:
+            cassette: The recording.
+
+        Raises:
+            CassetteFormatError: If a record is malformed.
+        """
+        made, asked = Counter[str](), Counter[str]()
+        tasks: list[_Task] = []
+        for record in cassette.records():
+            if isinstance(record, Step):
+                self._add_step(record, tasks)
+                made[record.name] += record.kind == "tool"
+                self.failed[record.name] += record.kind == "tool" and record.error is not None
+            elif record.kind in ANSWERING:
+                self.offered.update({tool["name"] for tool in tool_definitions(record.request) if tool.get("name")})
+                asked.update(call.name for call in Answer(record.outcome).tool_calls)
+            elif record.kind == "tool":
+                self._add_tool(record, made)
+        self._add_edges(tasks)
+        self.called.update({name: made[name] or asked[name] for name in made | asked})
+
+    def hold_against(self, graph: Any) -> None:
+        """Hold the runs against a graph.
+
+        Args:
+            graph: An object with `get_graph()`, such as LangGraph's and LangChain's.
+        """
+        drawn = graph.get_graph()
+        self.graph_nodes = tuple(sorted(str(node) for node in drawn.nodes if node not in {START, END}))
+        self.graph_edges = tuple(sorted({(str(edge.source), str(edge.target)) for edge in drawn.edges}))
+
+    @property
+    def never(self) -> dict[str, list[str]]:
+        """What was never exercised, by its sort."""
+        return {
+            "tools": sorted(self.offered.keys() - +self.called),
+            "errors": sorted(name for name in +self.called if not self.failed[name]),
+            "nodes": [name for name in self.graph_nodes if not self.nodes[name]],
+            "edges": [" → ".join(edge) for edge in self.graph_edges if not self.edges[edge]],
+        }
+
+    @property
+    def percent(self) -> float:
+        """The share of tools, nodes and edges that were exercised, in percent; errors of tools do not count."""
+        total = len(self.offered) + len(self.graph_nodes) + len(self.graph_edges)
+        never = self.never
+        missing = len(never["tools"]) + len(never["nodes"]) + len(never["edges"])
+        return round(100 * (total - missing) / total, 1) if total else 100.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        tools = sorted(self.offered.keys() | +self.called)
+        edges = sorted(self.edges.keys() | set(self.graph_edges))
+        return {
+            "percent": self.percent,
+            "tools": [
+                {"name": name, "offered": self.offered[name], "called": self.called[name], "failed": self.failed[name]}
+                for name in tools
+            ],
+            "nodes": _counts(self.nodes, self.graph_nodes),
+            "edges": [{"from": edge[0], "to": edge[1], "count": self.edges[edge]} for edge in edges],
+            "interrupts": _counts(self.interrupts, ()),
+            "never": self.never,
+        }
+
+    def _add_tool(self, item: Interaction, made: Counter[str]) -> None:
+        made[item.name] += 1
+        self.failed[item.name] += item.outcome.error is not None
+
+    def _add_step(self, step: Step, tasks: list[_Task]) -> None:
+        is_interrupt = step.error is not None and step.error.type.endswith(_INTERRUPT)
+        if step.kind == "interrupt" or is_interrupt:
+            self.interrupts[step.name] += 1
+        if step.kind != "node" or is_interrupt:
+            return
+        self.nodes[step.name] += 1
+        place = _SUPERSTEP.search(step.address)
+        if place is not None:
+            route = step.data.get("route") if isinstance(step.data, dict) else None
+            targets = [str(target) for target in route] if isinstance(route, list) else None
+            graph = step.address.rpartition("/")[0]
+            tasks.append(_Task(graph, int(place[1]), step.name, targets, has_ended=step.status == "ended"))
+
+    def _add_edges(self, tasks: list[_Task]) -> None:
+        """Add the edges that tasks took. One that says nothing of its edges had one that waits for others, or ended."""
+        for task in tasks:
+            if task.superstep == 1:
+                self.edges[START, task.name] += 1
+            later = {other.name for other in tasks if other.graph == task.graph and other.superstep > task.superstep}
+            targets = task.targets
+            if targets is None:
+                targets = [target for name, target in self.graph_edges if name == task.name and target in later]
+            if not targets and not later and task.has_ended:
+                targets = [END]
+            self.edges.update((task.name, target) for target in targets)
+
+
+def _counts(counts: Counter[str], known: Iterable[str]) -> list[dict[str, Any]]:
+    return [{"name": name, "count": counts[name]} for name in sorted({*counts, *known})]
