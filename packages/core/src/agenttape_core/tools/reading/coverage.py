@@ -32,7 +32,7 @@ class _Task(NamedTuple):
 
 @dataclass(slots=True)
 class Coverage:
-    """What runs have exercised.
+    """The parts of a program that runs have exercised, counted.
 
     Args:
         offered: How often each tool was offered to a model.
@@ -90,7 +90,7 @@ class Coverage:
 
     @property
     def never(self) -> dict[str, list[str]]:
-        """What was never exercised, by its sort."""
+        """The names of the parts that were never exercised, by their sort."""
         return {
             "tools": sorted(self.offered.keys() - +self.called),
             "errors": sorted(name for name in +self.called if not self.failed[name]),

@@ -15,7 +15,7 @@ from agenttape_core.tools.reading.summary import MODELS, cost_of, model_of
 from agenttape_core.tools.reading.turns import turns_of
 
 WAYS = ("cassette", "thread", "turn", "agent", "node", "model", "tool")
-"""What calls may be grouped by."""
+"""The facts by which calls may be grouped."""
 
 
 @dataclass(slots=True)
