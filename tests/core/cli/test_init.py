@@ -108,6 +108,15 @@ def test_a_second_run_changes_nothing(repository: Repository, command: Any) -> N
     assert repository.git("config", "--local", "--list") == settings
 
 
+def test_marked_as_generated(command: Any, folder: Path) -> None:
+    """Cassettes are marked as generated if that is wanted, for forges that fold such files, and then stay so."""
+    assert command("init").code == 0
+    assert "linguist" not in (folder / ".gitattributes").read_text()
+    for options in (("--generated",), ()):
+        assert command("init", *options).code == 0
+        assert (folder / ".gitattributes").read_text().count("**/cassettes/** linguist-generated\n") == 1
+
+
 def test_what_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
     """Files that a project has already are extended behind what they hold, and never twice."""
     monkeypatch.chdir(tmp_path)

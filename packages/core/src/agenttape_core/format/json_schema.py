@@ -8,8 +8,9 @@ from agenttape_core.format.records import INTERACTION_KEYS
 from agenttape_core.schema import FORMAT_VERSION, Header, Interaction, Step
 
 _DEFINED = "#/$defs/{model}"
-_TEXTS = ("steps", "timings")
+_TEXTS = ("stamps", "steps", "timings")
 """The parts of the volatile block that are written as texts of their own form."""
+_REFERENCE = r"^\$\{[1-9][0-9]*\.\w+(?:~[0-9]+)?\}$"
 _END = {"additionalProperties": False, "properties": {"end": {"const": True}}}
 """The last line of the JSON layout."""
 
@@ -25,6 +26,8 @@ def json_schema() -> dict[str, Any]:
     version = {"type": "integer", "minimum": 1, "maximum": FORMAT_VERSION, "description": "The format version."}
     _rename(header, {"agenttape": version})
     shared["Volatile"]["properties"].update({key: {"type": "string"} for key in _TEXTS})
+    usage = shared["Outcome"]["properties"]["usage"]
+    usage["anyOf"].append({"type": "string", "pattern": _REFERENCE, "description": "A reference to a stamp."})
     number = interaction["properties"].pop("number")
     _rename(interaction, {"interaction": number})
     for key in sorted(INTERACTION_KEYS - interaction["properties"].keys()):

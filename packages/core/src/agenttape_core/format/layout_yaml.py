@@ -34,7 +34,7 @@ _QUOTE, _NEWLINE = b'"\n'
 _find_marks = re.compile(rb"\n---(?=[ \t\n])").finditer
 _STEP = b"step:"
 _TIMINGS = b"\n  timings: |\n"
-_TIMING_LINES = re.compile(rb"(?:    [0-9][0-9. -]*\n)+")
+_TIMING_LINES = re.compile(rb"(?:    [0-9][0-9a-f.+@~, -]*\n)+")
 
 
 class YamlLayout:

@@ -94,12 +94,20 @@ def _is_of_second(record: dict[str, Any]) -> bool:
     return is_late or not _SINCE_SECOND.isdisjoint(record)
 
 
-def header_to_dict(header: Header, *, version: int = _FIRST) -> dict[str, Any]:
-    """The header as it is stored: the version first, the volatile block last, the timings last in it."""
+def header_to_dict(header: Header, *, version: int = _FIRST, stamps: str = "") -> dict[str, Any]:
+    """The header as it is stored: the version first, the volatile block last, the timings last in it.
+
+    Args:
+        header: The header.
+        version: The version of the format.
+        stamps: Those of the records, as text.
+    """
     stored = {"agenttape": version, **_stored(header)}
     volatile = stored.pop("volatile", {})
     for key in ("steps", "timings"):
         volatile.pop(key, None)
+    if stamps:
+        volatile["stamps"] = stamps
     if header.volatile.steps:
         volatile["steps"] = dump_step_timings(header.volatile.steps)
     if header.volatile.timings:

@@ -3,7 +3,7 @@
 One line per interaction: its number, its start and its duration with a `+` between them, and the offsets of its chunks.
 Where its start is not known, the duration stands alone. For a tool, the moment at which its code began and the nonce of
 its ids stand after the number, as `@1763815000.123456~9f3a2c1b44d0`. One line per step: its number, its start and its
-duration.
+duration. All of them change with each recording, so more than two stand on few lines, with `, ` between them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from agenttape_core.format.malformed import Malformed
 from agenttape_core.schema import StepTiming, Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _ALL = TypeAdapter(dict[int, Timing])
 MAX_MS = 1e15
 """A duration in milliseconds has up to 15 digits before the point."""
+_FEW, _PACKED = 2, 8
+"""Timings that stand on lines of their own, and timings on a line if there are more."""
+_BETWEEN = ", "
 _MS = r"-?[0-9]{1,15}\.[0-9]"
 _MOMENT = r"@-?[0-9]{1,15}\.[0-9]{6}~[0-9a-f]{1,64}"
 _LINE = re.compile(rf"[0-9]{{1,15}} (?:{_MOMENT} )?(?:{_MS}\+)?{_MS}(?: {_MS})*")
@@ -32,10 +35,17 @@ _STEP_LINE = re.compile(rf"[0-9]{{1,15}}(?: {_MS}){{2}}")
 
 def dump_timings(timings: Mapping[int, Timing]) -> str:
     """The text, with a precision of 0.1 ms; empty when there are no timings."""
-    return "".join(
-        f"{number} {_moment(timing)}{_start(timing)}{' '.join(map(_milliseconds, _durations(timing)))}\n"
+    entries = [
+        f"{number} {_moment(timing)}{_start(timing)}{' '.join(map(_milliseconds, _durations(timing)))}"
         for number, timing in sorted(timings.items())
-    )
+    ]
+    return _lines(entries)
+
+
+def _lines(entries: list[str]) -> str:
+    width = _PACKED if len(entries) > _FEW else 1
+    starts = range(0, len(entries), width)
+    return "".join(f"{_BETWEEN.join(entries[start : start + width])}\n" for start in starts)
 
 
 def load_timings(text: str) -> dict[int, Timing]:
@@ -45,7 +55,7 @@ def load_timings(text: str) -> dict[int, Timing]:
         Malformed: A line is not a number and one or more times, the first of them perhaps a start and a duration.
     """
     timings: dict[int, dict[str, Any]] = {}
-    for position, line in enumerate(text.split("\n")[:-1] if text else ()):
+    for position, line in _entries(text):
         if not _LINE.fullmatch(line):
             raise Malformed("expected a timing such as `3 15.2+120.5 40.0 80.1`", position)
         number, *parts = line.split(" ")
@@ -66,10 +76,11 @@ def load_timings(text: str) -> dict[int, Timing]:
 
 def dump_step_timings(timings: Mapping[int, StepTiming]) -> str:
     """Likewise for steps: the number of the step, its start and its duration."""
-    return "".join(
-        f"{number} {_milliseconds(timing.start_ms)} {_milliseconds(timing.duration_ms)}\n"
+    entries = [
+        f"{number} {_milliseconds(timing.start_ms)} {_milliseconds(timing.duration_ms)}"
         for number, timing in sorted(timings.items())
-    )
+    ]
+    return _lines(entries)
 
 
 def load_step_timings(text: str) -> dict[int, StepTiming]:
@@ -79,15 +90,21 @@ def load_step_timings(text: str) -> dict[int, StepTiming]:
         Malformed: A line is not a number and two times.
     """
     timings: dict[int, StepTiming] = {}
-    *lines, rest = text.split("\n")
-    for position, line in enumerate(lines):
+    for position, line in _entries(text):
         if not _STEP_LINE.fullmatch(line):
             raise Malformed("expected the timing of a step such as `3 120.5 40.0`", position)
         number, start, duration = line.split(" ")
         timings[int(number)] = StepTiming(start_ms=float(start), duration_ms=float(duration))
-    if rest:
-        raise Malformed("the last timing of a step has no end of line", len(lines))
+    if text and not text.endswith("\n"):
+        raise Malformed("the last timing of a step has no end of line", text.count("\n"))
     return timings
+
+
+def _entries(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each timing with the number of its line."""
+    for position, line in enumerate(text.split("\n")[:-1]):
+        for entry in line.split(_BETWEEN):
+            yield position, entry
 
 
 def _durations(timing: Timing) -> list[float]:

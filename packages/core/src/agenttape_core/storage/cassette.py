@@ -28,6 +28,7 @@ from agenttape_core.format.records import (
     step_from_dict,
     with_timings,
 )
+from agenttape_core.format.stamps import Stamps
 from agenttape_core.format.timings import load_step_timings, load_timings
 from agenttape_core.schema import FORMAT_VERSION, Header, IndexRow, Interaction, Outcome, Step
 from agenttape_core.storage.asset_files import AssetFolder
@@ -84,6 +85,7 @@ class Cassette:
         steps = set(self._step_spans)
         self._spans = [span for span in spans if span not in steps] if steps else spans
         self._assets: AssetFolder | None = None
+        self._stamps: Stamps | None = None
         self.preface, self._timings, self._step_timings = self._parse_preface()
         self.entries: Sequence[IndexRow] = self._index()
         self._positions = {entry.number: position for position, entry in enumerate(self.entries)}
@@ -99,6 +101,11 @@ class Cassette:
         match = VERSION.match(self._data)
         assert match is not None, "a header that was checked begins with it"
         return int(match[1] or match[2])
+
+    @property
+    def has_stamps(self) -> bool:
+        """True if the stamps of its records stand in the volatile block."""
+        return self._stamps is not None
 
     @cached_property
     def header(self) -> Header:
@@ -132,7 +139,8 @@ class Cassette:
         """The run-specific ids of one request, in order of first appearance. Raises as `outcome` does."""
         span = self._spans[self._positions[number]]
         try:
-            return ids_from_list(self._layout.ids(self._data, span))
+            ids = ids_from_list(self._layout.ids(self._data, span))
+            return ids if self._stamps is None else ids_from_list(self._stamps.filled(ids))
         except Malformed as error:
             self._refuse(error, span[0])
 
@@ -198,9 +206,10 @@ class Cassette:
             yield next(interactions) if place < len(self._spans) else next(steps)
 
     def written(self, number: int) -> bytes:
-        """The record of an interaction as it is written, without its first keys, which the index has."""
+        """The record of an interaction as it is written, and its stamps, without its first keys: the index has them."""
         span = self._spans[self._positions[number]]
-        return self._data[self._layout.after_head(self._data, span) : span[1]]
+        stamps = self._stamps.of(number).encode() if self._stamps is not None else b""
+        return self._data[self._layout.after_head(self._data, span) : span[1]] + stamps
 
     def line_of(self, number: int) -> int:
         """Return the line of the unpacked file, 1-based, where the record of an interaction begins."""
@@ -240,7 +249,7 @@ class Cassette:
         position = self._positions[number]
         span = self._spans[position]
         try:
-            record = self._layout.record(self._data[slice(*span)])
+            record = self._named(self._layout.record(self._data[slice(*span)]))
             indexed = row_from_dict(record) == self.entries[position]
         except Malformed as error:
             self._refuse(error, span[0])
@@ -248,6 +257,15 @@ class Cassette:
             problem = f"a record begins with {', '.join(map('`{}`'.format, HEAD))}, then perhaps `parent`"
             self._refuse(Malformed(problem), span[0])
         return record
+
+    def _named(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A record with the stamps among its first keys and its ids."""
+        if self._stamps is None:
+            return record
+        named: dict[str, Any] = {
+            key: self._stamps.filled(record[key]) for key in ("fingerprint", "ids") if key in record
+        }
+        return {**record, **named}
 
     def _request(self, number: int, record: dict[str, Any]) -> dict[str, Any]:
         """Follow the chain down to a known request, then build up again; references only go backwards."""
@@ -318,7 +336,9 @@ class Cassette:
         span = self._header_span
         try:
             fields, timings = self._layout.header(self._data[slice(*span)])
-            steps = self._text_of_steps(fields)
+            steps = self._text_of(fields, "steps")
+            stamps = self._text_of(fields, "stamps")
+            self._stamps = Stamps(stamps) if stamps else None
             header = header_from_dict(fields)
             if self._attached and has_assets(fields):
                 self._assets = self._open_assets()
@@ -327,11 +347,11 @@ class Cassette:
         return header, timings, steps
 
     @staticmethod
-    def _text_of_steps(fields: dict[str, Any]) -> str:
-        """Take the timings of steps out of a header, as a layout takes out those of interactions."""
+    def _text_of(fields: dict[str, Any], key: str) -> str:
+        """Take a text out of the volatile block of a header, as a layout takes out the timings of interactions."""
         volatile = fields.get("volatile")
-        is_text = isinstance(volatile, dict) and isinstance(volatile.get("steps"), str)
-        return fields["volatile"].pop("steps") if is_text else ""
+        is_text = isinstance(volatile, dict) and isinstance(volatile.get(key), str)
+        return fields["volatile"].pop(key) if is_text else ""
 
     def _open_assets(self) -> AssetFolder:
         assets = AssetFolder(self.path)
@@ -340,7 +360,8 @@ class Cassette:
         return assets
 
     def _whole(self, part: Any) -> Any:
-        """A request or an outcome with its assets where they were."""
+        """A request or an outcome with its stamps and assets where they were."""
+        part = self._stamps.filled(part) if self._stamps is not None else part
         return attach(part, self._assets.read) if self._assets is not None and isinstance(part, dict) else part
 
     def _index(self) -> Sequence[IndexRow]:
@@ -348,6 +369,8 @@ class Cassette:
         for span in self._spans:
             try:
                 entry = read(data, span)
+                if self._stamps is not None and entry.fingerprint.startswith("${"):
+                    entry = entry._replace(fingerprint=str(self._stamps.text(entry.fingerprint)))
             except Malformed as error:
                 self._refuse(error, span[0])
             if entry.number <= last:

@@ -12,6 +12,7 @@ from agenttape_core.format.continuation import Compactor
 from agenttape_core.format.json_text import has_too_many_values
 from agenttape_core.format.plain import check_plain
 from agenttape_core.format.records import header_to_dict, interaction_to_dict, step_to_dict, version_of
+from agenttape_core.format.stamps import Stamped, stamped
 from agenttape_core.schema import FORMAT_VERSION, Interaction, Step
 from agenttape_core.storage.asset_files import AssetFolder
 from agenttape_core.storage.cassette import LAYOUTS, Cassette, open_cassette
@@ -34,11 +35,13 @@ class Composed(NamedTuple):
         version: The version of the format.
         text: The file, not yet packed.
         assets: The files beside it, by their names.
+        has_stamps: Whether stamps were taken out of its records.
     """
 
     version: int
     text: bytes
     assets: dict[str, bytes]
+    has_stamps: bool
 
 
 def write_cassette(
@@ -77,20 +80,24 @@ def compose(
     path: Location, header: Header, records: Sequence[Interaction | Step], *, kept_in: Path | None = None
 ) -> Composed:
     """Return what `write_cassette` would write. Takes and raises the same, and touches no file."""
-    stored = list(stored_records(path, records))
-    version = version_of(header, stored)
+    stored, stamps = stamped(list(stored_records(path, records)))
+    version = FORMAT_VERSION if stamps else version_of(header, stored)
     stored, assets = _detached(stored, always=version >= FORMAT_VERSION)
     version = FORMAT_VERSION if assets else version
-    return Composed(version, _text(path, header_to_dict(header, version=version), stored, kept_in), assets)
+    head = header_to_dict(header, version=version, stamps=stamps)
+    return Composed(version, _text(path, head, stored, kept_in), assets, has_stamps=bool(stamps))
 
 
-def pieces_of(path: Location, header: Header, records: Sequence[Interaction | Step]) -> list[bytes]:
+def pieces_of(
+    path: Location, header: Header, records: Sequence[Interaction | Step], *, whole: bool = False
+) -> list[bytes]:
     """Return what a cassette is made of, not packed, whose assets are apart already: see `Cassette(attached=False)`.
 
     Args:
         path: The file, whose suffix says how it is written.
         header: The header, with the timings of the records by number.
         records: As for `write_cassette`.
+        whole: Whether each record is to stand for itself, its stamps in it.
 
     Returns:
         The bytes of the header, of each record, and of the end mark.
@@ -101,8 +108,11 @@ def pieces_of(path: Location, header: Header, records: Sequence[Interaction | St
         ConfigurationError: The suffix is not known.
     """
     stored = list(stored_records(path, records))
-    version = FORMAT_VERSION if any(map(names_assets, stored)) else version_of(header, stored)
-    return list(LAYOUTS[file_kind(path).layout].dump(header_to_dict(header, version=version), stored))
+    stored, stamps = Stamped(stored, "") if whole else stamped(stored)
+    is_second = stamps or any(map(names_assets, stored))
+    version = FORMAT_VERSION if is_second else version_of(header, stored)
+    head = header_to_dict(header, version=version, stamps=stamps)
+    return list(LAYOUTS[file_kind(path).layout].dump(head, stored))
 
 
 def _detached(records: list[dict[str, Any]], *, always: bool) -> tuple[list[dict[str, Any]], dict[str, bytes]]:

@@ -34,7 +34,8 @@ _REPORTS = "to say in each pull request which recordings took another path, too:
 @click.option(
     "--report", "reports", is_flag=True, help="As --ci; the workflow also compares the recordings of pull requests."
 )
-def init(*, automated: bool, reports: bool, as_json: bool) -> int:
+@click.option("--generated", is_flag=True, help="Also mark cassettes as generated: forges fold them in a review.")
+def init(*, automated: bool, reports: bool, generated: bool, as_json: bool) -> int:
     """Set git up to compare and merge the cassettes of this project, and to ignore working files beside them.
 
     Writes lines to .gitattributes and .gitignore in this folder, and settings to this clone of the repository: run it
@@ -43,7 +44,8 @@ def init(*, automated: bool, reports: bool, as_json: bool) -> int:
     project = Path()
     root = root_of(project)
     folder = folder_name(shown_path(load_settings().cassette_dir))
-    changes = files_to_change(project, _near(root), folder, automated=automated or reports, reports=reports)
+    wanted = {"automated": automated or reports, "reports": reports, "generated": generated}
+    changes = files_to_change(project, _near(root), folder, **wanted)
     write_files(changes)
     changes += set_clone_settings(root) if root is not None else []
     if as_json:

@@ -59,6 +59,8 @@ def _report_of(done: _Done, *, check: bool) -> str:
     if not migration.is_due:
         return f"{done.found.shown}: format {migration.version}, up to date"
     word = "would be migrated" if check else "migrated"
+    if migration.version == migration.needed:
+        return f"{done.found.shown}: {word}: ids and tokens of its answers to the volatile block"
     return f"{done.found.shown}: {word} from format {migration.version} to {migration.needed}"
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from agenttape_core.tools.git.driver import merge_files
-from agenttape_core.tools.git.texts import diffable
+from agenttape_core.tools.git.filtered import filtered
 
 
 def main(words: list[str]) -> int:
@@ -20,15 +19,26 @@ def main(words: list[str]) -> int:
     """
     match words:
         case ["textconv", file]:
-            sys.stdout.buffer.write(diffable(Path(file)))
+            sys.stdout.buffer.write(_diffable(Path(file)))
             return 0
         case ["merge", base, ours, theirs, marker, name]:
+            from agenttape_core.tools.git.driver import merge_files
+
             code, told = merge_files(Path(base), Path(ours), Path(theirs), marker=int(marker), name=name)
             sys.stderr.write(f"agenttape: {_visible(told)}\n" if told else "")
             return code
         case _:
             sys.stderr.write(f"{__doc__}\n")
             return 2
+
+
+def _diffable(path: Path) -> bytes:
+    found = filtered(path.read_bytes())
+    if found is not None:
+        return found
+    from agenttape_core.tools.git.texts import diffable
+
+    return diffable(path)
 
 
 def _visible(text: str) -> str:

@@ -56,7 +56,7 @@ def _whole(target: Path, result: Merged) -> bytes:
 
 def _conflicting(target: Path, result: Merged, marker: int) -> bytes:
     """Return a file in which both sides stand, each record whole: with one of them removed it is a cassette again."""
-    head, *_, end = pieces_of(target, result.header, [slot.records[0] for slot in result.slots])
+    head, *_, end = pieces_of(target, result.header, [slot.records[0] for slot in result.slots], whole=True)
     pieces = [head]
     for slot in result.slots:
         if slot.why:
@@ -73,7 +73,7 @@ def _marked(sign: bytes, length: int, label: bytes = b"") -> bytes:
 
 def _alone(target: Path, record: Record | None) -> bytes:
     """Return a record that continues no other one, so that none is lost with the side that it stands on."""
-    return pieces_of(target, Header(name=""), [record])[1] if record is not None else b""
+    return pieces_of(target, Header(name=""), [record], whole=True)[1] if record is not None else b""
 
 
 def _told(name: str, result: Merged) -> str:

@@ -24,6 +24,11 @@ def attribute_lines(folder: str) -> list[str]:
     return [*lines, "**/*.assets/** binary"]
 
 
+def generated_lines(folder: str) -> list[str]:
+    """Return the lines of `.gitattributes` by which forges know cassettes for generated files, and fold them."""
+    return [f"**/{folder}/** linguist-generated"]
+
+
 def ignore_lines(folder: str) -> list[str]:
     """Return the lines of `.gitignore`: what a recording leaves beside its cassette while it lasts."""
     lines = [f"**/{folder}/**/{name}" for name in (".*.lock", ".*.journal", "*.derived.*", "*.pending.*")]

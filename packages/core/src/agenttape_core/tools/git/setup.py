@@ -32,7 +32,9 @@ class Change(NamedTuple):
     text: str
 
 
-def files_to_change(project: Path, root: Path, folder: str, *, automated: bool, reports: bool = False) -> list[Change]:
+def files_to_change(
+    project: Path, root: Path, folder: str, *, automated: bool, reports: bool = False, generated: bool = False
+) -> list[Change]:
     """Decide on the changes of a project's files. Existing content is never changed.
 
     Args:
@@ -41,12 +43,16 @@ def files_to_change(project: Path, root: Path, folder: str, *, automated: bool, 
         folder: The name of folders with cassettes.
         automated: Whether it gets a workflow and hooks.
         reports: Whether the workflow compares the recordings of pull requests.
+        generated: Whether forges are to fold cassettes in a review.
 
     Raises:
         ConfigurationError: If a file is there and cannot be read.
     """
     changes = [
-        _lines(project / ".gitattributes", settings.attribute_lines(folder)),
+        _lines(
+            project / ".gitattributes",
+            [*settings.attribute_lines(folder), *(settings.generated_lines(folder) if generated else ())],
+        ),
         _lines(project / ".gitignore", settings.ignore_lines(folder)),
     ]
     return [*changes, *_automation(project, root, folder, reports=reports)] if automated else changes

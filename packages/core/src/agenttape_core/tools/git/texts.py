@@ -8,6 +8,7 @@ from typing import Any
 
 from agenttape_core.errors import AgentTapeError
 from agenttape_core.format.continuation import Compactor
+from agenttape_core.format.stamps import stamped
 from agenttape_core.format.yaml_text import dump_mapping, inline, quote
 from agenttape_core.schema import Interaction, Volatile
 from agenttape_core.storage import Cassette, read_cassette
@@ -38,17 +39,22 @@ def diffable(path: Path) -> bytes:
 def _text_of(cassette: Cassette) -> Iterator[str]:
     header = cassette.header.model_copy(update={"volatile": Volatile(packages=cassette.header.volatile.packages)})
     yield dump_mapping(header.model_dump(mode="json", exclude_defaults=True))
+    for said in stamped(list(_said(cassette))).records:
+        yield f"--- {' '.join(_one_line(said[key]) for key in _HEADING)}\n"
+        if rest := {key: item for key, item in said.items() if key not in _UNSAID}:
+            yield dump_mapping(rest)
+
+
+def _said(cassette: Cassette) -> Iterator[dict[str, Any]]:
+    """Yield the records as they would be stored, streams joined."""
     compactor = Compactor()
     for record in cassette.records():
         if isinstance(record, Interaction):
             stored = stored_record(compactor, record, record.number)
             compactor.confirm()
+            yield {**stored, "outcome": _joined(record, stored["outcome"])}
         else:
-            stored = stored_step(record)
-        yield f"--- {' '.join(_one_line(stored[key]) for key in _HEADING)}\n"
-        said = {key: _joined(record, item) if key == "outcome" else item for key, item in stored.items()}
-        if rest := {key: item for key, item in said.items() if key not in _UNSAID}:
-            yield dump_mapping(rest)
+            yield stored_step(record)
 
 
 def _joined(record: Any, outcome: dict[str, Any]) -> dict[str, Any]:

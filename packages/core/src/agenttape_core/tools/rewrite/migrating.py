@@ -19,22 +19,25 @@ class Migration(NamedTuple):
     Args:
         version: The version of its format.
         needed: The version in which this AgentTape writes what it holds: the oldest that has all of it.
+        gets_stamps: Whether its records hold stamps, which this AgentTape writes into the volatile block.
     """
 
     version: int
     needed: int
+    gets_stamps: bool = False
 
     @property
     def is_due(self) -> bool:
         """True if the file is older than the format that this AgentTape writes."""
-        return self.version < self.needed
+        return self.version < self.needed or self.gets_stamps
 
 
 def migration_of(cassette: Cassette) -> Migration:
     """Return what `migrate` would do with a cassette. Raises as reading all of it does."""
-    if cassette.version == FORMAT_VERSION:
-        return Migration(FORMAT_VERSION, FORMAT_VERSION)
-    return Migration(cassette.version, compose(cassette.path, cassette.header, list(cassette.records())).version)
+    if cassette.has_stamps:
+        return Migration(cassette.version, FORMAT_VERSION)
+    composed = compose(cassette.path, cassette.header, list(cassette.records()))
+    return Migration(cassette.version, max(cassette.version, composed.version), composed.has_stamps)
 
 
 def migrate(path: Location) -> Migration:

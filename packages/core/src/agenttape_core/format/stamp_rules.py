@@ -1,0 +1,93 @@
+"""The values with which a provider stamps each answer anew: ids, counts of tokens, fingerprints, dates.
+
+They are told by their keys and their form, as providers write them; core knows no provider. In answers of models, any
+id that nobody would have chosen counts. Elsewhere the data are the program's, and only what is unmistakable counts: an
+id in a form such as `call_…` or `chatcmpl-…`, and the tokens of a message.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_MODELS = frozenset({"chat", "completion"})
+_OF_MODELS = frozenset({"response_metadata", "llm_output", "generation_info", "raw"})
+"""The keys of messages under which the answer of a model stands."""
+_CHOSEN = frozenset({"args", "arguments", "input", "tool_kwargs", "kwargs", "parsed", "properties", "content_json"})
+"""The keys of what a model has chosen, and not its provider."""
+
+_ID_KEY = re.compile(r"(?:^|[_-])id$|[a-z]I[dD]$|^ID$")
+_NO_ID = frozenset({"model_id", "modelId", "index_id", "voice_id"})
+_PROVIDERS_ID = re.compile(
+    r"(?:call|cmpl|chatcmpl|msg|resp|run|toolu|tooluse|srvtoolu|fc|rs|ws|gen|req|lc_run)[_-]{1,2}[A-Za-z0-9_-]{8,}"
+)
+_WORD_LIKE = re.compile(r"(?:[a-z]{1,12}|[A-Z][a-z]{1,11}|[0-9]{1,3})(?:[_.:-]+(?:[a-z]{1,12}|[0-9]{1,3}))*")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:=+/-]{8,199}")
+
+_USAGE = re.compile(r"(?:token_?)?usage(?:_?metadata)?", re.IGNORECASE)
+_SCALARS = re.compile(
+    r"created(?:_?at)?|completed_at|date|system_fingerprint|x-request-id|request-id|cf-ray|age|etag|server-timing"
+    r"|(?:prompt|completion|total|input|output|cached|reasoning)_tokens|(?:prompt_)?eval_count"
+    r"|(?:[a-z]+_)*duration|(?:queue|prompt|completion|total)_time|latencyMs|(?:[a-z]+-)*(?:processing-ms|service-time)"
+    r"|(?:[a-z]+-)*ratelimit(?:-[a-z]+)*|set-cookie|content-length",
+    re.IGNORECASE,
+)
+_HEADERS = frozenset({"headers", "HTTPHeaders", "response_headers"})
+
+IN_TEXT = re.compile(
+    r'"(?P<usage>usage|usageMetadata)"\s*:\s*(?P<tokens>\{[^{}]*[Tt]oken[^{}]*(?:\{[^{}]*\}[^{}]*)*\})'
+    r'|"(?P<id>\w*id|\w+I[dD])"\s*:\s*"(?P<text>' + _PROVIDERS_ID.pattern + r')"'
+    r'|"(?P<fingerprint>system_fingerprint)"\s*:\s*"(?P<print>[^"\\]+)"'
+    r'|"(?P<moment>created|created_at)"\s*:\s*(?P<number>[0-9]{9,13})\b'
+)
+"""The stamps in the JSON of an answer over HTTP: pairs of groups, a key and its value."""
+
+
+class Setting:
+    """The place of a value: whose it is.
+
+    Args:
+        loose: Whether it is of a model's answer, where any id counts.
+    """
+
+    __slots__ = ("loose",)
+
+    def __init__(self, *, loose: bool) -> None:
+        self.loose = loose
+
+    @classmethod
+    def of_kind(cls, kind: str) -> Setting:
+        """Return the place of the outcomes of a kind of interactions; `step` is that of a step."""
+        return LOOSE if kind in _MODELS else STRICT
+
+    def below(self, key: str) -> Setting | None:
+        """Return the place of what stands below a key; `None` for what was chosen, where nothing is a stamp."""
+        if key in _CHOSEN:
+            return None
+        return LOOSE if key in _OF_MODELS else self
+
+    def is_whole(self, key: str, value: Any) -> bool:
+        """Return True if a list or dict is one stamp: the tokens of an answer, the headers of a response."""
+        if isinstance(value, dict) and _USAGE.fullmatch(key):
+            return (self.loose or key.lower() != "usage") and any("token" in name.lower() for name in value)
+        return self.loose and key in _HEADERS and isinstance(value, dict)
+
+    def is_scalar(self, key: str, value: Any) -> bool:
+        """Return True if a number or text under this key says nothing but when, and by which machine."""
+        if isinstance(value, bool) or value is None or value == "":
+            return False
+        return (self.loose and _SCALARS.fullmatch(key) is not None) or key == "system_fingerprint"
+
+    def is_id(self, key: str, text: str) -> bool:
+        """Return True if a text is an id that the provider made."""
+        if _ID_KEY.search(key) is None or key in _NO_ID or not _ID.fullmatch(text) or _WORD_LIKE.fullmatch(text):
+            return False
+        return self.loose or _PROVIDERS_ID.fullmatch(text) is not None
+
+
+LOOSE, STRICT = Setting(loose=True), Setting(loose=False)
+
+
+def is_header_stamp(name: str) -> bool:
+    """Return True if the header of a response differs in each: its date, its request, its limits."""
+    return _SCALARS.fullmatch(name) is not None

@@ -1,0 +1,264 @@
+"""Stamps: what a provider makes anew for each answer stands in the volatile block, and in the records a reference.
+
+Ids, counts of tokens, fingerprints and dates differ in each recording of the same run. A stored record has
+`${3.id}` in the place of the `id` with which interaction 3 was stamped, wherever that id stands, and the header has the
+stamps of each record on one line. So all else in two recordings of the same run is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+import marshal
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agenttape_core.format.json_text import dump_line, load_line
+from agenttape_core.format.malformed import Malformed
+from agenttape_core.format.records import CARRIED
+from agenttape_core.format.stamp_rules import IN_TEXT, STRICT, Setting, is_header_stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MAX_TEXT = 8 << 20
+"""Stamps of more characters stay in their records: nobody reviews such a cassette, and a header has to be small."""
+_MAX_WHOLE = 4096
+_ASSET = b"$asset"
+_REFERENCE = re.compile(r"(\$+)\{(s?[1-9][0-9]{0,8})\.([A-Za-z_][A-Za-z0-9_]*(?:~[0-9]{1,9})?)\}")
+_MARK = "${"
+_LINE = re.compile(r"(s?[1-9][0-9]{0,8})(?: ([0-9a-z]+))?(?: (\{.*\}))?")
+_FINGERPRINT, _MESSAGES = "fingerprint", "messages"
+_NESTED = (str, dict, list)
+
+
+class Stamped(NamedTuple):
+    """Records with references, and the text of their stamps; empty if there are none."""
+
+    records: list[dict[str, Any]]
+    text: str
+
+
+def stamped(records: Sequence[dict[str, Any]]) -> Stamped:
+    """Take the stamps out of records.
+
+    Args:
+        records: All records of a cassette as they are stored, in the order of the file. They are not changed.
+    """
+    plain = list(records)
+    taking = _Taking()
+    outcomes = {record["interaction"]: taking.outcome(record) for record in plain if "interaction" in record}
+    quiet = [taking.step(record) if "step" in record else taking.rest(record, outcomes) for record in plain]
+    text = taking.text()
+    return Stamped(quiet, text) if text and len(text) <= MAX_TEXT else Stamped(plain, "")
+
+
+class _Taking:
+    """The stamps of one cassette while they are taken out."""
+
+    def __init__(self) -> None:
+        self._walks: dict[str, _Walk] = {}
+        self._ids: dict[str, str] = {}
+        self._fingerprints: dict[int, str] = {}
+
+    def outcome(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return the outcome of an interaction with references."""
+        number, kind, outcome = str(record["interaction"]), record["kind"], record["outcome"]
+        walk = self._walks[number] = _Walk(self._ids, number, in_text=kind == "http")
+        place = Setting.of_kind(kind)
+        quiet = {key: walk.value(item, place) if key != "usage" else item for key, item in outcome.items()}
+        if "usage" in quiet and walk.stamps:  # it was read from them
+            quiet["usage"] = walk.taken("usage", outcome["usage"])
+        return quiet
+
+    def step(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return a step with references."""
+        key = f"s{record['step']}"
+        walk = self._walks[key] = _Walk(self._ids, key)
+        return {**record, **{part: walk.value(record[part], STRICT) for part in CARRIED if part in record}}
+
+    def rest(self, record: dict[str, Any], outcomes: dict[int, dict[str, Any]]) -> dict[str, Any]:
+        """Return an interaction with references, also in its request: what that repeats of an answer."""
+        number = record["interaction"]
+        walk = self._walks[str(number)]
+        walk.referred = False
+        places = {_MESSAGES: STRICT}
+        request = {key: walk.value(item, places.get(key)) for key, item in record["request"].items()}
+        quiet = {**record, "request": request, "outcome": outcomes[number]}
+        if walk.referred or record.get("continues") in self._fingerprints:
+            self._fingerprints[number] = record[_FINGERPRINT]
+            quiet[_FINGERPRINT] = f"${{{number}.{_FINGERPRINT}}}"
+        if "ids" in record:
+            quiet["ids"] = [walk.text(item) for item in record["ids"]]
+        return quiet
+
+    def text(self) -> str:
+        """Return the stamps as they stand in the header: a line for each record that has some."""
+        return "".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for key, walk in sorted(self._walks.items(), key=lambda item: (int(item[0].lstrip("s")), item[0])):
+            fingerprint = self._fingerprints.get(int(key)) if key.isdigit() else None
+            stamps = [dump_line(walk.stamps)] if walk.stamps else []
+            if fingerprint or stamps:
+                yield " ".join([key, *([fingerprint] if fingerprint else []), *stamps]) + "\n"
+
+
+class _Walk:
+    """One record from which stamps are taken.
+
+    Args:
+        ids: The references to ids, of all records.
+        key: The name of the record in references.
+        in_text: Whether its texts may be JSON with stamps.
+    """
+
+    def __init__(self, ids: dict[str, str], key: str, *, in_text: bool = False) -> None:
+        self.stamps: dict[str, Any] = {}
+        self.referred = False
+        self._ids, self._key, self._in_text = ids, key, in_text
+        self._scalars: dict[tuple[str, type, Any], str] = {}
+        self._counts: dict[str, int] = {}
+
+    def value(self, value: Any, place: Setting | None) -> Any:
+        """Return a value with references; nothing new is taken where there is no place."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {key: self.below(key, item, place) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.value(item, place) if type(item) in _NESTED else item for item in value]
+        return value
+
+    def below(self, key: str, value: Any, place: Setting | None) -> Any:
+        """Return the value of a key of a dict, with references."""
+        if place is None:
+            return self.value(value, None)
+        if isinstance(value, str) and place.is_id(key, value):
+            return self._id(key, value)
+        if isinstance(value, dict | list):
+            if place.is_whole(key, value) and _is_small(value):
+                return self.taken(key, value)
+            return self.value(value, place.below(key))
+        if place.is_scalar(key, value) or (self._in_text and isinstance(value, str) and is_header_stamp(key)):
+            return self._scalar(key, value)
+        return self.text(value, can_hold=self._in_text) if isinstance(value, str) else value
+
+    def taken(self, key: str, value: Any) -> str:
+        """Take a value out, and return the reference to it."""
+        name = re.sub(r"[^A-Za-z0-9_]", "_", key)
+        name = name if name[:1].isalpha() or name.startswith("_") else f"_{name}"
+        count = self._counts[name] = self._counts.get(name, 0) + 1
+        name = name if count == 1 else f"{name}~{count}"
+        self.stamps[name] = value
+        self.referred = True
+        return f"${{{self._key}.{name}}}"
+
+    def text(self, text: str, *, can_hold: bool = False) -> str:
+        """Return a text with references, and with what looks like one as no other text is written."""
+        known = self._ids.get(text)
+        if known is not None:
+            self.referred = True
+            return known
+        if can_hold and IN_TEXT.search(text):
+            return self._filled_in(text)
+        return _escaped(text)
+
+    def _id(self, key: str, text: str) -> str:
+        known = self._ids.get(text)
+        if known is None:
+            known = self._ids[text] = self.taken(key, text)
+        self.referred = True
+        return known
+
+    def _scalar(self, key: str, value: Any) -> str:
+        found = self._scalars.get((key, type(value), value))
+        self.referred = True
+        if found is None:
+            found = self._scalars[key, type(value), value] = self.taken(key, value)
+        return found
+
+    def _filled_in(self, text: str) -> str:
+        pieces, at = [], 0
+        for match in IN_TEXT.finditer(text):
+            (key_group, key), (group, value) = (item for item in match.groupdict().items() if item[1] is not None)
+            start, end = match.span(group)
+            reference = self._id(key, value) if key_group == "id" else self._scalar(key, value)
+            pieces += [_escaped(text[at:start]), reference]
+            at = end
+        return "".join([*pieces, _escaped(text[at:])])
+
+
+def _is_small(value: Any) -> bool:
+    raw = marshal.dumps(value, 2)
+    return len(raw) <= _MAX_WHOLE and _ASSET not in raw
+
+
+def _escaped(text: str) -> str:
+    return _REFERENCE.sub(r"$\g<0>", text) if _MARK in text else text
+
+
+class Stamps:
+    """The stamps of a cassette that is read.
+
+    Args:
+        text: As it stands in the header.
+
+    Raises:
+        Malformed: A line is not the name of a record, perhaps its fingerprint, and perhaps its stamps.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines: dict[str, tuple[str | None, str | None]] = {}
+        self._parsed: dict[str, dict[str, Any]] = {}
+        *lines, rest = text.split("\n")
+        for position, line in enumerate(lines):
+            match = _LINE.fullmatch(line)
+            if match is None:
+                raise Malformed('expected the stamps of a record such as `3 {"id":"call_1"}`', position)
+            self._lines[match[1]] = match[2], match[3]
+        if rest:
+            raise Malformed("the last stamps have no end of line", len(lines))
+
+    def filled(self, value: Any) -> Any:
+        """Return a value with the stamps in the place of the references to them.
+
+        Raises:
+            Malformed: There is no such stamp.
+        """
+        if isinstance(value, str):
+            return self.text(value) if _MARK in value else value
+        if isinstance(value, dict):
+            return {key: self.filled(item) if type(item) in _NESTED else item for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.filled(item) if type(item) in _NESTED else item for item in value]
+        return value
+
+    def text(self, text: str) -> Any:
+        """Return what a text stands for. Raises as `filled` does."""
+        match = _REFERENCE.fullmatch(text)
+        if match is not None and match[1] == "$":
+            return self._stamp(match)
+        return _REFERENCE.sub(self._in_text, text)
+
+    def of(self, number: int) -> str:
+        """Return the stamps of an interaction as they are written."""
+        return " ".join(part for part in self._lines.get(str(number), ()) if part)
+
+    def _in_text(self, match: re.Match[str]) -> str:
+        if match[1] != "$":
+            return match[0][1:]
+        stamp = self._stamp(match)
+        if not isinstance(stamp, str):
+            raise Malformed(f"`{match[0]}` in a text must be a text, not {type(stamp).__name__}")
+        return stamp
+
+    def _stamp(self, match: re.Match[str]) -> Any:
+        key, name = match[2], match[3]
+        fingerprint, stored = self._lines.get(key, (None, None))
+        if name == _FINGERPRINT and fingerprint is not None:
+            return fingerprint
+        if stored is not None and key not in self._parsed:
+            self._parsed[key] = load_line(stored.encode())
+        stamps = self._parsed.get(key, {})
+        if name not in stamps:
+            raise Malformed(f"`{match[0]}` names a stamp that `volatile.stamps` does not have")
+        return stamps[name]

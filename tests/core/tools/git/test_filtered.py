@@ -1,0 +1,78 @@
+"""The lines of a cassette that `git diff` shows are the same, whether it was parsed or not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agenttape_core.format import stamps
+from agenttape_core.storage import open_cassette, write_cassette
+from agenttape_core.tools.git.filtered import filtered
+from agenttape_core.tools.git.texts import diffable
+from agenttape_core.tools.rewrite.migrating import migrate
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "v2"
+
+
+@pytest.fixture
+def cassette(tmp_path: Path) -> Path:
+    """A cassette with steps, stamps, blocks of text and versions of packages, without a stream."""
+    text = (GOLDEN / "stamps.yaml").read_text("utf-8")
+    text = text.replace(
+        "volatile:\n", 'freeze:\n  seed: x\nvolatile:\n  packages:\n    langchain: "1.4.7"\n    "a b": "2"\n'
+    )
+    text = text.replace("content: paid", "content: |-\n      name: paid\n\n      --- tool x\n      kind: y")
+    third, fourth = text.index("---\ninteraction: 3"), text.index("---\ninteraction: 4")
+    text = text[:third] + text[fourth:].replace("continues: 3\n", "continues: 1\n")
+    (tmp_path / "run.yaml").write_text(text, "utf-8")
+    return tmp_path / "run.yaml"
+
+
+def test_the_same_text(cassette: Path) -> None:
+    """Leaving lines out gives what parsing and writing gives, and neither shows what differs in each recording."""
+    text = filtered(cassette.read_bytes())
+    assert text is not None
+    assert text == diffable(cassette)
+    assert b'langchain: "1.4.7"' in text
+    assert b"paid" not in text  # it stood in the third call
+    for left_out in (b"call_8ASPM4g7", b"\nfingerprint: ", b"timings", b"interaction: ", b"input_tokens"):
+        assert left_out not in text
+
+
+@pytest.mark.parametrize("name", ["steps.yaml", "stamps.yaml", "picture.yaml", "stamps.jsonl"])
+def test_what_takes_more(name: str) -> None:
+    """A stream, another layout and a cassette of before are parsed; what is not gives the same text."""
+    found = filtered((GOLDEN / name).read_bytes())
+    assert found in (None, diffable(GOLDEN / name))
+    assert (found is None) == (name != "steps.yaml")
+
+
+def test_recorded_before_there_were_stamps(cassette: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cassette whose ids stand in its records has the text that it has after it was migrated."""
+    read, old = open_cassette(cassette), tmp_path / "old.yaml"
+    with monkeypatch.context() as before:
+        before.setattr(stamps, "MAX_TEXT", 0)
+        write_cassette(old, read.header, list(read.records()))
+    assert b"chatcmpl-" in old.read_bytes().split(b"---\n", 1)[1]
+    assert filtered(old.read_bytes()) is None
+    assert diffable(old) == diffable(cassette)
+    assert migrate(old).is_due
+    migrated = open_cassette(old)
+    assert (migrated.has_stamps, list(migrated.records())) == (True, list(read.records()))
+    assert not migrate(old).is_due
+
+
+@pytest.mark.process
+def test_the_command_imports_little(cassette: Path) -> None:
+    """A diff starts a process for each side of each file, so it imports no pydantic and no YAML."""
+    code = (
+        "import sys; from agenttape_core.tools.git.__main__ import main; "
+        f"assert main(['textconv', {str(cassette)!r}]) == 0; "
+        "assert not {'pydantic', 'yaml', 'json'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == diffable(cassette)
