@@ -59,7 +59,9 @@ ALL: dict[str, tuple[str, str, Any]] = {
     "http": ("true", "true", True),
     "freeze": ("[]", "", ()),
     "egress": ('["a.example"]', "a.example,", ("a.example",)),
+    "events": ('"events.jsonl"', "events.jsonl", "events.jsonl"),
     "tags": ('["x"]', " x ", ("x",)),
+    "run_id": ('"build-7"', "build-7", "build-7"),
     "redaction_rules": (
         r"[{name = 'ticket', pattern = 'T-\d+'}, {name = 'customer', keys = ['customer_id']}]",
         r'[{"name": "ticket", "pattern": "T-\\d+"}, {"name": "customer", "keys": ["customer_id"]}]',
@@ -71,7 +73,7 @@ ALL: dict[str, tuple[str, str, Any]] = {
 }
 
 
-PATHS = {"cassette_dir", "prices", "retirements"}
+PATHS = {"cassette_dir", "events", "prices", "retirements"}
 """The settings that are paths: those of a file start from its folder."""
 
 

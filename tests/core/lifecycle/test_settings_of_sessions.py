@@ -276,6 +276,21 @@ def egress(kind: str) -> Any:
     return found
 
 
+def events(kind: str) -> Any:
+    with suppress(BaseException), opened(kind) as ask:
+        ask(x=1)
+    return Path("events.jsonl").exists()
+
+
+def run_id(kind: str) -> Any:
+    found: list[Any] = []
+    with suppress(BaseException), opened(kind) as ask:
+        ask(x=1)
+        session = current_session()
+        found.append(session is not None and session.report.run_id == "build-7")
+    return found
+
+
 def tags(kind: str) -> Any:
     return open_cassette(written(kind, x=1)).preface.tags if kind != "stand-in" else None
 
@@ -317,7 +332,9 @@ PROBES: dict[str, tuple[Callable[[str], Any], str]] = {
     "prove": (prove, '"fail"'),
     "freeze": (freeze, '["uuid"]'),
     "egress": (egress, '["loopback"]'),
+    "events": (events, '"events.jsonl"'),
     "tags": (tags, '["nightly"]'),
+    "run_id": (run_id, '"build-7"'),
     "redaction_key": (redaction_key, f'"{KEY}"'),
     "redaction_rules": (redaction_rules, RULES),
     "redaction_off": (redaction_off, '["email"]'),

@@ -30,10 +30,12 @@ Drifting = Literal["report", "fail"]
 Pace = Literal["none", "recorded"] | float
 """The time that a replay takes for an answer: none, as long as it was recorded, or that times a number."""
 
+STDERR = "stderr"
+"""The place of events that are written to standard error."""
 _PREFIX = "AGENTTAPE_"
 _LISTS = frozenset({"freeze", "egress", "live", "frozen", "through", "tags", "ignore", "redaction_off"})
 _SEVERAL = _LISTS | {"match_on"}
-_PATHS = frozenset({"cassette_dir", "prices", "retirements"})
+_PATHS = frozenset({"cassette_dir", "events", "prices", "retirements"})
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
 _RULES = "redaction_rules"
 _PACES = {"none": 0.0, "recorded": 1.0}
@@ -72,7 +74,11 @@ class Settings(BaseModel):
     prove: Prove = True
     freeze: tuple[Kind, ...] = DEFAULT_KINDS
     egress: tuple[str, ...] = ()
+    events: str | None = None
+    """A file, `stderr` or a URL, where what happens is told as it happens."""
     tags: tuple[str, ...] = ()
+    run_id: str | None = None
+    """The id of a run in its report and events; by default each has one of its own."""
     redaction_key: str | None = None
     redaction_rules: tuple[Rule, ...] = ()
     """Rules for secrets of this project, beyond the built-in ones."""
@@ -250,7 +256,8 @@ def _from_pyproject(start: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _from(folder: Path, value: Any) -> Any:
     """Return a path that a file in this folder names. What is no path is refused later."""
-    return str(folder / value) if isinstance(value, str) and "://" not in value else value
+    is_path = isinstance(value, str) and "://" not in value and value != STDERR
+    return str(folder / value) if is_path else value
 
 
 @functools.lru_cache(maxsize=8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 from collections.abc import Callable
@@ -111,6 +112,27 @@ def test_function(folder: Path, program: Program, agenttape: Agenttape, name: st
     assert recorded.code == 0
     assert cassettes(folder) == [f"{name.replace('.py:', '.').replace(':', '.')}.yaml"]
     assert agenttape("replay", name)[:2] == recorded[:2]
+
+
+def test_spans_of_a_replay_are_marked(program: Program, agenttape: Agenttape, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay adds its run id to the resource attributes of the program's own spans; a recording adds nothing."""
+    told = program(
+        "told.py",
+        """
+        import os, sys
+        from tools import look_up
+
+        look_up("Paris")
+        print(os.environ["OTEL_RESOURCE_ATTRIBUTES"], file=sys.stderr)
+        """,
+    )
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=desk")
+    monkeypatch.setenv("AGENTTAPE_EVENTS", "events.jsonl")
+    attributes = {verb: agenttape(verb, "--cassette", "run", "--", "python", told).err for verb in ("record", "replay")}
+    events = [json.loads(line) for line in Path("events.jsonl").read_text().splitlines()]
+    assert [event["event"] for event in events if "call" in event["event"]] == ["call.executed", "call.served"]
+    assert "service.name=desk\n" in attributes["record"]
+    assert f"service.name=desk,replay_run_id={events[-1]['run_id']}\n" in attributes["replay"]
 
 
 def test_function_that_reads_arguments(program: Program, agenttape: Agenttape) -> None:

@@ -21,6 +21,7 @@ for an allowed name is not remembered.
 
 from agenttape_core.guard.hosts import LOOPBACK, SUBPROCESS
 from agenttape_core.guard.late import WAIT_FOR_IT, warn_of_late
+from agenttape_core.guard.let_through import let_through
 from agenttape_core.guard.policy import Guard
 from agenttape_core.guard.process import guarding
 from agenttape_core.guard.tracers import in_telemetry, is_tracer, register_tracer, tracer_hosts
@@ -33,6 +34,7 @@ __all__ = [
     "guarding",
     "in_telemetry",
     "is_tracer",
+    "let_through",
     "register_tracer",
     "tracer_hosts",
     "warn_of_late",

@@ -14,6 +14,7 @@ from agenttape_core.guard.attempts import Attempt, attempt_of, look_up, send_on,
 from agenttape_core.guard.caller import caller
 from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.late import WAIT_FOR_IT
+from agenttape_core.guard.let_through import is_let_through
 from agenttape_core.guard.listeners import is_own_server
 from agenttape_core.guard.lookups import watching_lookups
 from agenttape_core.guard.replaced import replaced
@@ -84,7 +85,7 @@ def _judge_send(send: Send) -> None:
 
 
 def _accepted_by_all(attempt: Attempt) -> bool:
-    return all(attempt.allowed(opened.guard) or opened.exempt() for opened in _guards.all)
+    return is_let_through() or all(attempt.allowed(opened.guard) or opened.exempt() for opened in _guards.all)
 
 
 def _learn_names() -> None:
@@ -139,6 +140,8 @@ def _hook_for(
 
 def _judge(attempt: Attempt) -> None:
     """Raise unless every open guard accepts the attempt."""
+    if is_let_through():
+        return
     objecting = [opened.guard for opened in _guards.all if not attempt.allowed(opened.guard) and not opened.exempt()]
     if not objecting or attempt.excused():
         return

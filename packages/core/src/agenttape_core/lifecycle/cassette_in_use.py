@@ -83,6 +83,7 @@ class CassetteInUse:
             settle(self._opened, next((failed for failed in failures if failed is not None), None))
         except Exception as problem:  # noqa: BLE001 - raised by `judge`, which knows what it must not replace
             self._problem = problem
+        self._opened.tell_end("failed" if error is not None or self.failure is not None else "ended")
 
     def abandon(self) -> None:
         """End without touching the cassette, and forget what was recorded."""

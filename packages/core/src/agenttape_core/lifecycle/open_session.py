@@ -6,10 +6,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from time import perf_counter
 
 from agenttape_core.engine import Mode, Policy, parse_mode
-from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError, ConfigurationError, how_to_recover
+from agenttape_core.errors import (
+    CassetteFormatError,
+    CassetteNotFoundError,
+    ConfigurationError,
+    how_to_recover,
+    shown_path,
+)
 from agenttape_core.freeze import Environment, Frozen
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.http import TapedHosts
@@ -17,6 +24,7 @@ from agenttape_core.lifecycle.places import places_of_run
 from agenttape_core.lifecycle.project import Project, this_project
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, unchanged
 from agenttape_core.lifecycle.running_test import this_test
+from agenttape_core.lifecycle.sinks import sink_of
 from agenttape_core.matching import Ignored, Position
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import PURE_KINDS, Header, Outcome, Timing
@@ -24,6 +32,7 @@ from agenttape_core.session import (
     EMPTY,
     Candidates,
     Edited,
+    Events,
     Session,
     Setup,
     Source,
@@ -112,6 +121,20 @@ class Opened:
         """Give up without touching the cassette, and forget what was recorded."""
         if self.journal is not None:
             self.journal.abandon(keep=False)
+        self.tell_end("abandoned")
+
+    def tell_end(self, status: str) -> None:
+        """Tell that the session has ended, and close the sink of its events.
+
+        Args:
+            status: How: `ended`, `failed` or `abandoned`.
+        """
+        events, report = self.session.events, self.session.report
+        if events is None:
+            return
+        counts = {"served": report.served, "executed": report.executed, "missed": report.missed}
+        counts |= {"refused": report.drift, "blocked": report.blocked, "unused": report.unused}
+        events.ended({"status": status, **{what: len(items) for what, items in counts.items()}})
 
 
 def open_session(request: SessionRequest) -> Opened:
@@ -176,11 +199,14 @@ def start(prepared: Prepared) -> Opened:
         refuse_read_only(target)
         journal = Journal(target, prepared.header)
     try:
-        return Opened(prepared, _session(prepared, journal), journal)
+        opened = Opened(prepared, _session(prepared, journal), journal)
     except BaseException:
         if journal is not None:
             journal.abandon(keep=False)
         raise
+    if opened.session.events is not None:
+        opened.session.events.tell("session.started", mode=policy.mode.value)
+    return opened
 
 
 def _settings(project: Project, request: SessionRequest) -> Settings:
@@ -277,6 +303,7 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
     derivation, recorded = request.derivation, prepared.cassette is not None
     ignored = Ignored.of(header.ignore)
     root = Position()
+    run_id = settings.run_id or token_hex(16)
     return Session(
         Setup(
             path=prepared.shown,
@@ -302,12 +329,22 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             root=root.child(f"process {request.process}") if request.process else root,
             hash_seed=header.volatile.hash_seed,
             began=prepared.began,
+            run_id=run_id,
+            events=_events(prepared, run_id),
             revise=derivation.revise if derivation is not None else unchanged,
             candidates=prepared.candidates,
             fakes=request.fakes,
             unavailable=settings.unavailable,
         )
     )
+
+
+def _events(prepared: Prepared, run_id: str) -> Events | None:
+    """Return the events of a session that surrounds a run, if they are to be told."""
+    option = prepared.request.events or prepared.settings.events
+    if option is None or not prepared.request.is_current:
+        return None
+    return Events(sink_of(option), run_id, shown_path(prepared.shown), is_replay=not prepared.policy.records)
 
 
 def _source(prepared: Prepared, ignored: Ignored, derivation: Derivation | None) -> Source:

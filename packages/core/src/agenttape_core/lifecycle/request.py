@@ -12,6 +12,7 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.project import Project
 from agenttape_core.lifecycle.remedy import Remedy
+from agenttape_core.lifecycle.sinks import EventsOption
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Outcome, Plain, Step
 from agenttape_core.storage import Location, derived_path
@@ -100,6 +101,7 @@ class SessionRequest:
         key: The key of pseudonyms of a cassette that is not there yet; by default one of its own.
         clock: The time at which the clock of an imported program stood still, in seconds since the epoch.
         process: The name of one of several processes that share the cassette: each has a place and a seed of its own.
+        events: Where what happens is told as it happens; by default where the settings say.
         project: The project; by default that of this process.
         derivation: How the run departs from its recording, if it does.
         candidate: The model that is tried in the place of the program's own, or such by place; by default the setting.
@@ -127,6 +129,7 @@ class SessionRequest:
     key: str | None = None
     clock: float | None = None
     process: str = ""
+    events: EventsOption | None = None
     project: Project | None = None
     derivation: Derivation | None = None
     candidate: Any = None

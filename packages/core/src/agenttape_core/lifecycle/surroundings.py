@@ -128,7 +128,10 @@ def _guard(opened: Opened) -> Guard:
         session = weak()
         if session is None:
             return
-        session.report.add_failure(blocked=str(error).partition("\n")[0])
+        attempt = str(error).partition("\n")[0]
+        session.report.add_failure(blocked=attempt)
+        if session.events is not None:
+            session.events.tell("egress.blocked", attempt=attempt)
         if session.closed:
             warn_of_late(error)
         elif owning_session() in (None, session) and not in_telemetry():

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` 
     from agenttape_core.lifecycle.open_session import Opened
     from agenttape_core.lifecycle.proof import Proof
     from agenttape_core.lifecycle.request import SessionRequest
+    from agenttape_core.lifecycle.sinks import EventsOption
     from agenttape_core.matching import Exhausted, Matcher, Way
     from agenttape_core.redaction import Rule
     from agenttape_core.session import Session
@@ -174,6 +175,9 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             secret takes the place of our detector.
         redaction_off: Kinds of secrets that are kept as they are, such as `email`.
         egress: Hosts that a replay may still reach; also the words `loopback` and `subprocess`.
+        events: Where what the session decides is told as it happens: a file that ends with `.jsonl`, to which lines are
+            added, `stderr`, a URL such as `nats://127.0.0.1:4222` (with the extra `nats`), or a function that takes
+            each event. It never fails or delays the run.
         ambient: Whether frameworks tape every model and tool; if not, only taped objects take part.
         tags: Words for the header.
 
@@ -221,6 +225,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         redact: bool | Sequence[Rule] = True,
         redaction_off: Collection[str] | None = None,
         egress: Collection[str] | None = None,
+        events: EventsOption | None = None,
         ambient: bool = True,
         tags: Sequence[str] | None = None,
     ) -> None:
@@ -260,6 +265,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
                 options=explicit(options),
                 redact=redact,
                 ambient=ambient,
+                events=events,
                 remedy=remedy_for(caller() if mode is not None else None),
                 candidate=candidate,
                 fakes=checked_fakes(fakes or {}),

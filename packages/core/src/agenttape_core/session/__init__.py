@@ -18,6 +18,7 @@ from agenttape_core.session.codecs import plain_value, register_codecs, value_co
 from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
 from agenttape_core.session.crossing import Crossing, watch_answers, watch_crossings
 from agenttape_core.session.drift import Drift
+from agenttape_core.session.events import Event, Events, EventSink
 from agenttape_core.session.executed_crossing import (
     ExecutedCrossing,
     PartCrossing,
@@ -79,6 +80,9 @@ __all__ = [
     "Crossing",
     "Drift",
     "Edited",
+    "Event",
+    "EventSink",
+    "Events",
     "ExecutedCrossing",
     "FakedCrossing",
     "FuturesInOrder",

@@ -52,6 +52,7 @@ class BaseSession:
     """The order of what event loops wait for."""
 
     def __init__(self, setup: Setup) -> None:
+        self._setup = setup
         self.path: Path | str = setup.path
         self.policy: Policy = setup.policy
         self.is_replay = not setup.policy.records
@@ -62,11 +63,12 @@ class BaseSession:
         self.pace = setup.pace
         self.frozen = setup.frozen
         self.tracing = setup.tracing
+        self.events = setup.events
         self.began = setup.began
         self.watches_acts = False
         """True if what calls do outside the process is seen."""
         self.report = self._new_report()
-        self.ledger = Ledger(setup.sink, setup.revise)
+        self.ledger = Ledger(setup.sink, setup.revise, setup.events)
         self.strands = Strands(
             setup.threads,
             unordered=setup.loose,
@@ -74,7 +76,6 @@ class BaseSession:
             notes=setup.sink is not None and not setup.policy.offline,
             tell=self._tell_disorder,
         )
-        self._setup = setup
         self._failure = FirstFailure()
         self._extensions: dict[Slot[Any], Any] = {}
         self._extensions_lock = RLock()  # to make one extension may need another
@@ -105,7 +106,7 @@ class BaseSession:
             recorded = source.interaction(served.number)
             return answered_without(recorded) or why_not_run(recorded.acts)
 
-        return Report(why_served)
+        return Report(why_served, run_id=self._setup.run_id)
 
     def _tell_disorder(self, line: str) -> None:
         self.report.add_disorder(line)  # another report, if the run so far was forgotten
@@ -239,8 +240,13 @@ class BaseSession:
             differences=_differences(found),
         )
         self.report.add_failure(drift=drift)
+        self._tell_refused("call.refused", request, position)
         is_read = request.kind == "tool" or self._setup.candidates is not None
         return DriftError(summary, self._setup.unavailable if is_read else None)
+
+    def _tell_refused(self, event: str, request: CanonicalRequest, position: Position) -> None:
+        if self.events is not None:
+            self.events.tell(event, kind=request.kind, name=request.name, address=position.address)
 
     def _raise_miss(
         self, request: CanonicalRequest, position: Position, words: tuple[str, str], *, lossy: bool
@@ -274,6 +280,7 @@ class BaseSession:
             differences=_differences(found),
         )
         self.report.add_failure(missed=summary)
+        self._tell_refused("call.missed", request, position)
         self.latch(miss)
         raise miss
 

@@ -8,6 +8,7 @@ from threading import Lock
 
 from agenttape_core.matching import Order
 from agenttape_core.schema import Interaction, Step, StepTiming, Timing
+from agenttape_core.session.events import Events
 from agenttape_core.session.ports import Sink
 from agenttape_core.session.shared_texts import SharedTexts
 
@@ -18,9 +19,10 @@ class Ledger:
     Args:
         sink: Where executed interactions and steps go; `None` if nothing is written.
         revise: Returns a step as it is to be kept, or `None` for one that is not kept.
+        events: Where executed interactions are told as they end; `None` if nowhere.
     """
 
-    def __init__(self, sink: Sink | None, revise: Callable[[Step], Step | None]) -> None:
+    def __init__(self, sink: Sink | None, revise: Callable[[Step], Step | None], events: Events | None = None) -> None:
         self.is_closed = False
         """True if the run has ended. What ends after it is not part of it."""
         self.texts: SharedTexts | None = None
@@ -37,6 +39,7 @@ class Ledger:
         """The addresses of the outermost runs whose steps were kept."""
         self._sink = sink
         self._revise = revise
+        self._events = events
         self._numbers = itertools.count(1)
         self._kept: list[tuple[Order, Interaction, Timing]] = []
         self._watched: list[tuple[Order, Step]] | None = None
@@ -79,6 +82,8 @@ class Ledger:
             if not self.is_closed:
                 self._sink.append(interaction, timing, order)
                 self._kept.append((order, interaction, timing))
+        if self._events is not None:
+            self._events.executed(interaction, timing)
 
     def kept(self) -> list[tuple[Order, Interaction, Timing]]:
         """Return the interactions that were kept, each with its place and times, in the order in which they ended."""

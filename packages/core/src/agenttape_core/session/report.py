@@ -100,6 +100,8 @@ class Report:
 
     _why_served: Callable[[Crossed], str] = _not_known
     """Says why the code of a call was not run."""
+    run_id: str = field(default="", kw_only=True)
+    """The id of this run, which no other run has: one that replays a cassette has another one than the recording."""
     _served: list[Crossed] = field(default_factory=list)
     _ran_through: list[Crossed] = field(default_factory=list)
     _executed: list[Crossed] = field(default_factory=list)

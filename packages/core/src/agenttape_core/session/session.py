@@ -237,13 +237,17 @@ class Session(BaseSession):
             self.ledger.inside[decision.found.number] = parent.number
         if isinstance(decision, Serve):
             found = decision.found
-            self.report.add(served=Crossed(boundary.kind, name, position.address, found.number, found.rung))
+            served = Crossed(boundary.kind, name, position.address, found.number, found.rung)
+            self.report.add(served=served)
+            self._tell("call.served", served)
             self.ledger.served_at.setdefault(found.number, position.order)
             self._note_texts(found)
             return begun(ServedCrossing(self, boundary, request, position, owner=owner, found=found))
         if isinstance(decision, RunThrough):
             found = decision.found
-            self.report.add(ran_through=Crossed(boundary.kind, name, position.address, found.number, found.rung))
+            ran_through = Crossed(boundary.kind, name, position.address, found.number, found.rung)
+            self.report.add(ran_through=ran_through)
+            self._tell("call.run_through", ran_through)
             self.ledger.ran_through(number, found.number, position.order)
             self._note_texts(found)
             return begun(
@@ -294,6 +298,10 @@ class Session(BaseSession):
         if self.held is not None:
             with self.latching(), under_way(self):
                 self.held.note(position.address, body, begins_run=begins_run)
+
+    def _tell(self, event: str, crossed: Crossed) -> None:
+        if self.events is not None:
+            self.events.crossed(event, crossed, self.ledger.inside.get(crossed.number))
 
     def _note_texts(self, found: Candidate) -> None:
         """Let steps refer to the texts of a recording that stays, as they did when it was recorded."""

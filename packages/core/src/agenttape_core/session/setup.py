@@ -14,6 +14,7 @@ from agenttape_core.matching import NOTHING, Ignored, Position
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Scheduled, Step, Timing
 from agenttape_core.session.candidates import Candidates
+from agenttape_core.session.events import Events
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
 
@@ -53,6 +54,8 @@ class Setup:
         root: The position below which the run stands.
         hash_seed: The hash seed of the process that recorded, as far as it is known.
         began: When the recording began, by `time.perf_counter()`; calls and steps are timed from here.
+        run_id: The id of this run, which no other run has.
+        events: Where what happens is told as it happens; `None` if nowhere.
         revise: Returns a step as it is to be kept, or `None` for one that is not kept.
         candidates: The models that are tried in the place of the program's own; `None` if none is.
         fakes: Functions that answer calls without a recording, by the name of the boundary.
@@ -81,6 +84,8 @@ class Setup:
     root: Position = field(default_factory=Position)
     hash_seed: int | None = None
     began: float = field(default_factory=perf_counter)
+    run_id: str = ""
+    events: Events | None = None
     revise: Callable[[Step], Step | None] = _unchanged
     candidates: Candidates | None = None
     fakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)

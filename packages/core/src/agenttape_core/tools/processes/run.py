@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import CassetteError, CassetteNotFoundError, ConfigurationError
@@ -93,6 +94,11 @@ def run(
     )
 
 
+OTEL_RESOURCE = "OTEL_RESOURCE_ATTRIBUTES"
+"""Attributes of all that a process reports, `key=value` with commas between, values percent-encoded:
+https://opentelemetry.io/docs/specs/otel/resource/sdk/."""
+
+
 def _watched(settings: Settings, path: Path) -> list[str]:
     """Return the modules whose import needs a session: our own, the frameworks, and HTTP clients if they are taped."""
     tapes_http = _was_with_http(path) if settings.http is None else settings.http
@@ -113,8 +119,11 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
         watched = _watched(settings, Path(config.cassette))
         run_folder.write_config(config, egress=settings.egress, watched=watched, command=command.words)
         extra = {HASH_SEED: str(_hash_seed(Path(config.cassette)))}
+        run_id = extra["AGENTTAPE_RUN_ID"] = settings.run_id or secrets.token_hex(16)  # one for all its processes
         if config.options["mode"] == Mode.NONE.value:
             extra["AGENTTAPE_MODE"] = Mode.NONE.value
+            given = os.environ.get(OTEL_RESOURCE)
+            extra[OTEL_RESOURCE] = ",".join(filter(None, [given, f"replay_run_id={quote(run_id)}"]))
         code = run_child(command.words, run_folder.folder, extra=extra, apart=apart)
         return _Finished(code, settled(run_folder), run_folder.notes(), run_folder.notes(BLOCKED))
 

@@ -1,0 +1,189 @@
+"""The sinks of events: a file, standard error, a function, or what a package brings for a scheme of URLs.
+
+A sink never breaks a run and never delays it: what it cannot take is dropped and counted. A file drops nothing, unless
+the disk is full.
+"""
+
+from __future__ import annotations
+
+import _thread
+import json
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.guard import let_through
+from agenttape_core.session import Event, EventSink
+from agenttape_core.settings import STDERR
+
+GROUP = "agenttape.sinks"
+"""The entry points of further sinks, each by the scheme of its URLs: a function from a URL to an `EventSink`."""
+
+EventsOption = str | Path | Callable[[Event], object]
+"""The place of events: a file, `stderr`, a URL such as `nats://127.0.0.1:4222`, or a function that takes them."""
+
+_WAITING = 10_000
+"""The most events that wait for a slow sink."""
+_PATIENCE = 2.0
+"""Seconds that a slow sink has to pass on the rest when a session ends."""
+
+
+def sink_of(option: EventsOption) -> EventSink:
+    """Return the sink that an option, a setting or a variable names.
+
+    Args:
+        option: A file that ends with `.jsonl`, to which lines are added; `stderr`; a URL; a function.
+
+    Raises:
+        ConfigurationError: If it is none of these, or cannot be reached.
+    """
+    if callable(option):
+        return Calling(option)
+    named = str(option)
+    if named == STDERR:
+        return Calling(_to_stderr)
+    if "://" in named:
+        return _of_scheme(named)
+    if not named.endswith(".jsonl"):
+        raise ConfigurationError(
+            f"events={named!r}: expected a file that ends with .jsonl, 'stderr', a URL such as nats://127.0.0.1:4222,\n"
+            "  or a function that takes events"
+        )
+    return ToFile(Path(named))
+
+
+def _of_scheme(url: str) -> EventSink:
+    scheme = url.partition("://")[0]
+    known = {point.name: point for point in entry_points(group=GROUP)}
+    if scheme not in known:
+        raise ConfigurationError(f"events={url!r}: no sink for {scheme}://; known are {', '.join(sorted(known))}")
+    sink: EventSink = known[scheme].load()(url)
+    return sink
+
+
+def _to_stderr(event: Event) -> None:
+    sys.stderr.write(line_of(event))
+
+
+def line_of(event: Event) -> str:
+    """Return an event as a line of JSON, in ASCII: whatever a name holds cannot do anything to a terminal."""
+    return json.dumps(event, default=str) + "\n"
+
+
+class Calling:
+    """Calls a function with each event, in the thread in which it happens.
+
+    Args:
+        function: The function. What it raises counts as a dropped event.
+    """
+
+    def __init__(self, function: Callable[[Event], Any]) -> None:
+        self._function = function
+        self.dropped = 0
+
+    def put(self, event: Event) -> None:
+        """Call the function."""
+        try:
+            self._function(event)
+        except Exception:  # noqa: BLE001 - a dashboard that is down must not fail a test
+            self.dropped += 1
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class ToFile:
+    """Adds a line to a file for each event, at once: several processes may share it.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigurationError: If it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.dropped = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise ConfigurationError(f"events={str(path)!r} cannot be written: {error.strerror or error}") from None
+
+    def put(self, event: Event) -> None:
+        """Add a line."""
+        try:
+            os.write(self._file, line_of(event).encode())
+        except OSError:
+            self.dropped += 1
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+class Queued:
+    """Passes events on in a thread of its own, at which no guard looks: for what is slow, or away.
+
+    The oldest of too many events that wait are dropped.
+
+    Args:
+        begin: Called in the thread first. Returns the function that passes an event on and the one that ends it.
+        name: The name of what it reaches, in errors.
+
+    Raises:
+        ConfigurationError: If `begin` raises it, or takes longer than two seconds.
+    """
+
+    def __init__(self, begin: Callable[[], tuple[Callable[[Event], object], Callable[[], object]]], name: str) -> None:
+        self.dropped = 0
+        self._begin = begin
+        self._waiting: deque[Event] = deque(maxlen=_WAITING)
+        self._more = threading.Event()
+        self._ready = threading.Event()
+        self._is_closing = False
+        self._problem: ConfigurationError | None = None
+        self._ended = threading.Event()
+        _thread.start_new_thread(self._work, ())  # not a thread of the program, which a session would order
+        if not self._ready.wait(_PATIENCE):
+            self._problem = ConfigurationError(f"{name}: not reached within {_PATIENCE:g} seconds")
+        if self._problem is not None:
+            raise self._problem
+
+    def put(self, event: Event) -> None:
+        """Let an event wait for the thread."""
+        self.dropped += len(self._waiting) == _WAITING
+        self._waiting.append(event)
+        self._more.set()
+
+    def close(self) -> None:
+        """Wait until all was passed on, two seconds at most."""
+        self._is_closing = True
+        self._more.set()
+        self._ended.wait(_PATIENCE)
+
+    def _work(self) -> None:
+        let_through()
+        try:
+            pass_on, end = self._begin()
+        except ConfigurationError as problem:
+            self._problem = problem
+            return
+        finally:
+            self._ready.set()
+        while self._waiting or not self._is_closing:
+            self._more.wait()
+            self._more.clear()
+            while self._waiting:
+                try:
+                    pass_on(self._waiting.popleft())
+                except Exception:  # noqa: BLE001 - as above
+                    self.dropped += 1
+        end()
+        self._ended.set()

@@ -1,0 +1,109 @@
+"""Events: what a session decides, told as it happens.
+
+An event is plain data, a line of JSON for most sinks. Its words are those of the report: nothing of a request or an
+answer is in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping
+from threading import Lock
+from time import time
+from typing import Any, Protocol
+
+from agenttape_core.schema import Interaction, Timing
+from agenttape_core.session.report import Crossed
+
+SCHEMA = 1
+"""The version of the shape of events; it grows when a key changes its meaning."""
+REPLAY, AUDIT = "replayEvent", "auditEvent"
+"""The subjects: of what happens in a replay, and of what happens for real while it is recorded or observed."""
+
+Event = dict[str, Any]
+
+
+class EventSink(Protocol):
+    """Takes events. It never raises, and never keeps its caller waiting."""
+
+    @property
+    def dropped(self) -> int:
+        """The events that it could not pass on."""
+
+    def put(self, event: Event) -> None:
+        """Take an event."""
+
+    def close(self) -> None:
+        """Pass on what was taken, for a short time at most."""
+
+
+class Events:
+    """The events of one session, numbered in their order. Thread-safe.
+
+    Args:
+        sink: Takes them.
+        run_id: The id of this run.
+        cassette: The cassette, as messages name it.
+        is_replay: Whether the session replays.
+    """
+
+    def __init__(self, sink: EventSink, run_id: str, cassette: str, *, is_replay: bool) -> None:
+        self._sink = sink
+        self._numbers = itertools.count(1)
+        self._lock = Lock()
+        self._same = {"run_id": run_id, "cassette": cassette, "subject": REPLAY if is_replay else AUDIT}
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Tell what has happened.
+
+        Args:
+            event: Its name, such as `call.served`.
+            facts: What is known of it; `None` is left out.
+        """
+        known = {key: fact for key, fact in facts.items() if fact is not None}
+        with self._lock:  # so that a sink gets them in the order of their numbers
+            numbered = {"schema": SCHEMA, "seq": next(self._numbers), "time": round(time(), 6), "event": event}
+            self._sink.put({**numbered, **self._same, "thread": threading.current_thread().name, **known})
+
+    def crossed(self, event: str, crossed: Crossed, parent: int | None = None) -> None:
+        """Tell what became of a call.
+
+        Args:
+            event: The event.
+            crossed: The call.
+            parent: The number of the call that it was made inside of.
+        """
+        rung = str(crossed.rung) if crossed.rung is not None else None
+        self.tell(event, **_place(crossed), number=crossed.number, parent=parent, rung=rung)
+
+    def executed(self, interaction: Interaction, timing: Timing) -> None:
+        """Tell that a call was executed and has ended.
+
+        Args:
+            interaction: The call.
+            timing: Its times.
+        """
+        usage = interaction.outcome.usage
+        self.tell(
+            "call.executed",
+            **_place(interaction),
+            number=interaction.number,
+            parent=interaction.parent,
+            status=interaction.outcome.status,
+            duration_ms=round(timing.duration_ms, 3),
+            usage=usage.model_dump(exclude_none=True) if usage is not None else None,
+        )
+
+    def ended(self, facts: Mapping[str, Any]) -> None:
+        """Tell that the session has ended, with the events that could not be passed on until now, and close the sink.
+
+        Args:
+            facts: How it ended.
+        """
+        self.tell("session.ended", **facts, dropped=self._sink.dropped)
+        self._sink.close()
+
+
+def _place(call: Crossed | Interaction) -> dict[str, str]:
+    return {"kind": call.kind, "name": call.name, "address": call.address}

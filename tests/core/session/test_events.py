@@ -1,0 +1,244 @@
+"""Events: what a session decides is told as it happens, and never breaks or changes the run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import CassetteMissError, NetworkBlockedError, boundary, use_cassette
+from agenttape_core.errors import ConfigurationError, DriftError
+
+from .world import call
+
+CANARY = "c4n4ry"
+
+
+@boundary("tool")
+def look(city: str) -> str:
+    """Look up the weather."""
+    return f"{city} {CANARY}"
+
+
+def run(**options: Any) -> list[dict[str, Any]]:
+    """Make two calls in a session, and return the events."""
+    events: list[dict[str, Any]] = []
+    with use_cassette("run", events=events.append, **options):
+        look("Paris"), look("Oslo")
+    return events
+
+
+@pytest.mark.usefixtures("project")
+def test_recordings_and_replays_are_told_apart() -> None:
+    """A recording tells calls as they end as auditEvent, a replay as replayEvent, each under a run id of its own."""
+    recorded, replayed = run(mode="once"), run()
+    assert [event["event"] for event in recorded] == ["session.started", *["call.executed"] * 2, "session.ended"]
+    assert [event["event"] for event in replayed] == ["session.started", *["call.served"] * 2, "session.ended"]
+    assert {event["subject"] for event in recorded} == {"auditEvent"}
+    assert {event["subject"] for event in replayed} == {"replayEvent"}
+    assert len({event["run_id"] for event in [*recorded, *replayed]}) == 2
+    assert [event["seq"] for event in replayed] == [1, 2, 3, 4]
+    assert replayed[1]["rung"] == "exact"
+    assert {key: replayed[2][key] for key in ("kind", "name", "number")} == {
+        "kind": "tool",
+        "name": "look",
+        "number": 2,
+    }
+    assert replayed[-1]["served"] == 2
+    assert recorded[1]["duration_ms"] >= 0
+
+
+@pytest.mark.usefixtures("project")
+def test_nothing_of_requests_and_answers_is_told() -> None:
+    """No event holds a word of a request, an answer or a miss."""
+    told = json.dumps([run(mode="once"), run()])
+    assert CANARY not in told
+    assert "Paris" not in told
+
+
+@pytest.mark.usefixtures("project")
+def test_misses_and_refusals_are_told() -> None:
+    """A call that has no recording is told as missed, or as refused where the run lives on."""
+    run(mode="once")
+    events: list[dict[str, Any]] = []
+    with pytest.raises(CassetteMissError), use_cassette("run", events=events.append):
+        look("Rome")
+    with use_cassette("run", events=events.append, on_miss="return") as session, pytest.raises(DriftError):
+        call("look", lambda: "never", arguments={"city": "Rome"})
+    assert [event["event"] for event in events if event["event"].startswith("call.")] == ["call.missed", "call.refused"]
+    assert [event.get("status") for event in events if event["event"] == "session.ended"] == ["failed", "ended"]
+    assert len(session.report.drift) == 1
+
+
+@pytest.mark.usefixtures("project")
+def test_blocked_connections_are_told() -> None:
+    """What the guard refuses in a replay is an event of its own."""
+    run(mode="once")
+    events: list[dict[str, Any]] = []
+    with pytest.raises(NetworkBlockedError), use_cassette("run", events=events.append):
+        socket.create_connection(("192.0.2.1", 80))
+    assert [event["event"] for event in events][1:] == ["egress.blocked", "session.ended"]
+
+
+@pytest.mark.usefixtures("project")
+def test_a_file_gets_all_events_of_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are added to a file in the order of their numbers, also from threads; the variable names it, too."""
+    monkeypatch.setenv("AGENTTAPE_EVENTS", "events/run.jsonl")
+    monkeypatch.setenv("AGENTTAPE_RUN_ID", "build-417")
+    with use_cassette("threads", mode="once") as session:
+        threads = [threading.Thread(target=look, args=(f"{n}",)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    lines = [json.loads(line) for line in Path("events/run.jsonl").read_text().splitlines()]
+    assert [line["seq"] for line in lines] == list(range(1, 11))
+    assert {line["run_id"] for line in lines} == {"build-417"} == {session.report.run_id}
+
+
+@pytest.mark.usefixtures("project")
+def test_a_sink_that_raises_changes_nothing() -> None:
+    """Events that a function does not take are dropped and counted, and the run ends as without."""
+
+    def broken(event: dict[str, Any]) -> None:
+        last.append(event)
+        raise OSError("full")
+
+    last: list[dict[str, Any]] = []
+    with use_cassette("run", mode="once", events=broken):
+        assert look("Paris") == f"Paris {CANARY}"
+    assert last[-1]["event"] == "session.ended"
+    assert last[-1]["dropped"] == 2
+
+
+@pytest.mark.usefixtures("project")
+def test_events_in_a_coroutine() -> None:
+    """A session of a coroutine tells the same events."""
+
+    async def program() -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = []
+        async with use_cassette("run", mode="once", events=events.append):
+            await asyncio.to_thread(look, "Paris")
+        return events
+
+    assert [event["event"] for event in asyncio.run(program())] == ["session.started", "call.executed", "session.ended"]
+
+
+@pytest.mark.parametrize(
+    ("sink", "problem"),
+    [
+        ("events.txt", "ends with .jsonl"),
+        ("kafka://127.0.0.1", "no sink for kafka://"),
+        ("run.jsonl/events.jsonl", "cannot be written"),
+        ("nats://127.0.0.1:1", "does not answer"),
+        ("nats://", "expected a host"),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_a_sink_that_is_not_there_is_an_error_at_once(sink: str, problem: str) -> None:
+    """A sink that cannot be opened is an error before anything is executed, and leaves nothing behind."""
+    if sink.startswith("nats"):
+        pytest.importorskip("nats")
+    Path("run.jsonl").touch()
+    with pytest.raises(ConfigurationError, match=problem), use_cassette("run", mode="once", events=sink):
+        look("Paris")
+    assert [path.name for path in Path().rglob("*") if path.is_file()] == ["run.jsonl"]
+
+
+@pytest.fixture
+def nats_server() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A NATS server on this machine: its URL and its process."""
+    pytest.importorskip("nats")
+    program = shutil.which("nats-server")
+    if program is None:
+        pytest.skip("there is no nats-server")
+    command = [program, "--addr", "127.0.0.1", "--port", "-1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            listening = next(line for line in server.stderr if "client connections" in line)
+            yield f"nats://{listening.split()[-1]}", server
+        finally:
+            server.kill()
+
+
+async def subscribed(url: str, program: Any, ends: int = 1) -> list[tuple[str, dict[str, Any]]]:
+    """Run a program in a thread, and return what a subscriber of everything has got, with the subjects."""
+    import nats
+
+    got: list[tuple[str, dict[str, Any]]] = []
+    all_there = asyncio.Event()
+
+    async def take(message: Any) -> None:
+        got.append((message.subject, json.loads(message.data)))
+        if [event["event"] for _, event in got].count("session.ended") == ends:
+            all_there.set()
+
+    client = await nats.connect(url)
+    for subject in ("replayEvent", "auditEvent"):
+        await client.subscribe(subject, cb=take)
+    await client.flush()
+    await asyncio.to_thread(program)
+    await asyncio.wait_for(all_there.wait(), 30)
+    await client.close()
+    return got
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("project")
+def test_events_reach_a_nats_server(nats_server: tuple[str, subprocess.Popen[str]]) -> None:
+    """All events of a replay come on replayEvent in their order, and none on auditEvent; a recording the other way."""
+    url, _ = nats_server
+
+    def program(mode: str) -> None:
+        with use_cassette("run", mode=mode, events=url):
+            look("Paris"), look("Oslo")
+
+    for mode, subject in (("once", "auditEvent"), ("none", "replayEvent")):
+        got = asyncio.run(subscribed(url, lambda mode=mode: program(mode)))
+        assert {name for name, _ in got} == {subject}
+        assert [event["seq"] for _, event in got] == [1, 2, 3, 4]
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("project")
+def test_a_session_inside_a_replay_has_events_too(nats_server: tuple[str, subprocess.Popen[str]]) -> None:
+    """A session that is opened inside a replay reaches its server: no guard looks at the thread of its events."""
+    url, _ = nats_server
+    run(mode="once")
+
+    def program() -> None:
+        with use_cassette("run", events=url, unused="ignore") as outer:
+            look("Paris")
+            with use_cassette("inner", mode="once", events=url):
+                look("Rome")
+        assert not outer.report.blocked
+
+    got = asyncio.run(subscribed(url, program, ends=2))
+    assert sorted(event["event"] for _, event in got if event["event"].startswith("call")) == [
+        "call.executed",
+        "call.served",
+    ]
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("project")
+def test_a_server_that_dies_changes_nothing(nats_server: tuple[str, subprocess.Popen[str]]) -> None:
+    """The server is killed in the middle of a replay: the run ends as without it, and nothing hangs."""
+    url, server = nats_server
+    run(mode="once")
+    with use_cassette("run", events=url) as session:
+        assert look("Paris") == f"Paris {CANARY}"
+        server.kill()
+        server.wait(timeout=30)
+        assert look("Oslo") == f"Oslo {CANARY}"
+    assert len(session.report.served) == 2
+    assert not session.report.blocked
