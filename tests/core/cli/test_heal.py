@@ -36,7 +36,9 @@ def test_a():
 def edited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a recorded test that was edited since, and what was asked for real so far."""
     monkeypatch.syspath_prepend(folder)
-    (folder / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs
+    monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
+    (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "agent.py").write_text(AGENT)
     (folder / "test_it.py").write_text(TEST.replace("WORD", "two"))
     namespace: dict[str, Any] = {}

@@ -32,6 +32,15 @@ def look_up(city, unit="C"):
     return f"{city}: 20 {unit}"
 """
 
+LOADED = (
+    "agenttape_core.pytest_plugin",
+    "pytest_asyncio.plugin",
+    "xdist.plugin",
+    "anyio.pytest_plugin",
+    "_hypothesis_pytestplugin",
+)
+"""The plugins of all runs; to load the others that are installed takes longer than most runs."""
+
 
 class Project:
     """The project.
@@ -71,6 +80,8 @@ class Project:
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    """Give an empty project."""
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Give an empty project, whose runs load few plugins, and those that are asked for."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", ",".join(LOADED))
     return Project(pytester)

@@ -69,10 +69,6 @@ def test_agent():
 """
 
 
-LOADED = ("agenttape_core.pytest_plugin", "pytest_asyncio.plugin", "xdist.plugin", "_hypothesis_pytestplugin")
-"""The plugins of all runs; to load the others that are installed takes longer than most runs."""
-
-
 class Apart(Project):
     """A project whose runs are processes of their own: these plugins change the process that they are loaded into."""
 
@@ -81,11 +77,9 @@ class Apart(Project):
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Give an empty project, whose runs load few plugins, and those that are asked for."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setenv("PYTEST_PLUGINS", ",".join(LOADED))
-    return Apart(pytester)
+def project(project: Project) -> Project:
+    """Give an empty project."""
+    return Apart(project.pytester)
 
 
 def with_plugins(project: Project, *names: str) -> None:
