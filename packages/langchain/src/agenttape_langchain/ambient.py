@@ -58,7 +58,7 @@ def integration() -> Iterator[None]:
         for family in (*RUNNABLES, *OTHERS):
             stack.enter_context(wrapping(family))
         # An item of `map` passes through `submit` too, which copies the context as `map` itself would.
-        _patch(stack, ContextThreadPoolExecutor, "map", lambda _: ThreadPoolExecutor.map)
+        _patch(stack, ContextThreadPoolExecutor, "map", _of_pools)
         for manager in MERGING:
             _patch(stack, manager, "merge", keeping_order)
         for manager in (CallbackManager, AsyncCallbackManager):
@@ -82,8 +82,18 @@ def integration() -> Iterator[None]:
 
 def _patch(stack: ExitStack, cls: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     real = getattr(cls, name)
-    setattr(cls, name, wrap(real))
+    setattr(cls, name, _wrapped(wrap, real))
     stack.callback(setattr, cls, name, real)
+
+
+@functools.lru_cache(maxsize=64)
+def _wrapped(wrap: Callable[[Any], Any], real: Any) -> Any:
+    """Return a function of the framework in a wrapper, which is kept for the next session."""
+    return wrap(real)
+
+
+def _of_pools(_: Any) -> Any:
+    return ThreadPoolExecutor.map
 
 
 def _lending(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -75,8 +75,14 @@ def independent_of_schedule() -> Iterator[None]:
 
 def _patch(undo: ExitStack, cls: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     real = getattr(cls, name)
-    setattr(cls, name, functools.wraps(real)(wrap(real)))
+    setattr(cls, name, _wrapped(wrap, real))
     undo.callback(setattr, cls, name, real)
+
+
+@functools.lru_cache(maxsize=64)
+def _wrapped(wrap: Callable[[Any], Any], real: Any) -> Any:
+    """Return a function of the framework in a wrapper, which is kept for the next session."""
+    return functools.wraps(real)(wrap(real))
 
 
 def _with_context(real: Callable[..., None]) -> Callable[..., None]:

@@ -82,7 +82,7 @@ class _Seen:
     def changed(self) -> list[tuple[types.ModuleType, dict[str, Any]]]:
         """Give the modules that are new or have another number of globals, and count them as searched."""
         fresh = self._new()
-        if not all(map(operator.eq, map(len, self._contents.values()), self._sizes.values())):
+        if list(map(len, self._contents.values())) != list(self._sizes.values()):
             fresh |= {key for key, content in list(self._contents.items()) if len(content) != self._sizes.get(key)}
         if not fresh:
             return []

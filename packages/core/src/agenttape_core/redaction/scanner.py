@@ -16,6 +16,7 @@ from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
 from agenttape_core.redaction.detection.views import LONG, View
+from agenttape_core.redaction.memo import Memo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,6 +52,8 @@ _HEADS = _heads()
 _LEADS = [(anchor, found) for found in PROVIDER_KEYS if found.near == "lead" for anchor in found.anchors]
 _BASE64 = [found for found in PROVIDER_KEYS if found.near == "base64"]
 _AROUND = [(anchor, found) for found in PROVIDER_KEYS if found.near == "around" for anchor in found.anchors]
+_plain = Memo(capacity=2_000_000)
+"""Texts in which the detectors met nothing. The prompts and tools of a program are the same in all of its sessions."""
 
 
 class Scanner:
@@ -85,30 +88,40 @@ class Scanner:
             strict: Only the user's rules, places, and secrets with a form of their own; for data that is not text.
             is_start: Whether a text starts here, rather than goes on after a pseudonym.
         """
+        is_shared = not strict and not self._own  # then the detectors find the same for all scanners
+        is_plain = is_shared and _plain.get(text) is not None
+        if is_plain and not self._rules and self._places is None:
+            return []
         normal = normalised(text)
         view = View(normal)
-        found = list(self._found(text, view, strict=strict, is_start=is_start))
+        found = list(self._ruled(view))
+        if self._places is not None:
+            found += self._places.find(view, is_start=is_start)
+        if not is_plain:
+            met: list[object] = []
+            found += self._detected(text, view, met, strict=strict)
+            if is_shared and not met:
+                _plain.put(text, "")
         if self._rules and normal.text != text:
             found[:0] = self._ruled(View(Normal(text)))  # what a rule spells is meant as it stands, too
         return without_overlaps(found) if found else found
 
-    def _found(self, text: str, view: View, *, strict: bool, is_start: bool) -> Iterator[Finding]:
-        yield from self._ruled(view)
-        if self._places is not None:
-            yield from self._places.find(view, is_start=is_start)
+    def _detected(self, text: str, view: View, met: list[object], *, strict: bool) -> Iterator[Finding]:
+        """Yield what the detectors find, and note all that they met, also if it is spared or turns out harmless."""
         if len(view.text) < _SHORTEST:
             return
-        yield from self._unspared(text, self._by_form(view, strict=strict))
+        yield from self._unspared(text, self._by_form(view, strict=strict), met)
         if not strict:
             named = list(self._by_name(view))
             yield from (finding for finding in named if finding.kind in self._own)  # the user's word is never spared
-            yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own))
-            yield from self._unspared(text, find_handed_over(view))
+            yield from self._unspared(text, (finding for finding in named if finding.kind not in self._own), met)
+            yield from self._unspared(text, find_handed_over(view), met)
             if len(view.text) >= LONG:
-                yield from self._encoded(view)
+                yield from self._encoded(view, met)
 
-    def _unspared(self, text: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+    def _unspared(self, text: str, findings: Iterable[Finding], met: list[object]) -> Iterator[Finding]:
         for finding in findings:
+            met.append(finding)
             if not self._is_spared(finding.kind, text[finding.start : finding.end]):
                 yield finding
 
@@ -132,8 +145,9 @@ class Scanner:
         for rule in self._rules:
             yield from rule.find(view)
 
-    def _encoded(self, view: View) -> Iterator[Finding]:
+    def _encoded(self, view: View, met: list[object]) -> Iterator[Finding]:
         for start, end, text in find_encoded(view):
+            met.append(text)
             if self._holds_secret(text):
                 yield view.finding(start, end, BASE64)
 

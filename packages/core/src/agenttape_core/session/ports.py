@@ -31,6 +31,9 @@ class Source(Protocol):
     def steps(self) -> Iterator[Step]:
         """Read the steps of the run."""
 
+    def has_step(self, kind: str, /) -> bool:
+        """Return whether there is a step of a kind."""
+
     def step_addresses(self) -> Sequence[str]:
         """Return the addresses of all steps."""
 

@@ -34,6 +34,9 @@ class _Empty:
     def steps(self) -> Iterator[Step]:
         return iter(())
 
+    def has_step(self, _kind: str, /) -> bool:
+        return False
+
     def step_addresses(self) -> Sequence[str]:
         return ()
 
@@ -73,6 +76,10 @@ class _Changed:
     def steps(self) -> Iterator[Step]:
         """Read the steps of the run."""
         return self._source.steps()
+
+    def has_step(self, kind: str, /) -> bool:
+        """Return whether there is a step of a kind."""
+        return self._source.has_step(kind)
 
     def step_addresses(self) -> Sequence[str]:
         """Return the addresses of all steps."""

@@ -180,6 +180,13 @@ class Cassette:
             last = step.number
             yield step
 
+    def has_step(self, kind: str, /) -> bool:
+        """Return whether there is a step of a kind; steps are parsed only where the file has the word at all.
+
+        Raises as `steps` does.
+        """
+        return kind.encode() in self._data and any(step.kind == kind for step in self.steps())
+
     def step_addresses(self) -> Sequence[str]:
         """Return the address of each step, in the order of the file. Raises as `steps` does."""
         return [self._step_address(span) for span in self._step_spans]
