@@ -191,6 +191,31 @@ def test_rules_find_patterns_keys_and_literals() -> None:
     assert PSEUDONYM.fullmatch(redactor.value({"Customer-Id": "9"})["Customer-Id"])
 
 
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ("Ask Zeus about it", Redactor("k"), Redactor("k", rules=[Rule("project", pattern="Zeus")])),
+        ("customer_id: Zeus77x", Redactor("k"), Redactor("k", rules=[Rule("customer", keys=("customer_id",))])),
+        ("write to zoe@acme.io", Redactor("k", off=["email"]), Redactor("k")),
+        ("in /zeus/olympus/notes", Redactor("k"), Redactor("k", places={"cwd": "/zeus/olympus"})),
+    ],
+)
+def test_plain_for_one_redactor(text: str, before: Redactor, after: Redactor) -> None:
+    """A text that is plain for one redactor is not so for another that looks for more."""
+    assert before.text(text) is text
+    assert after.text(text) != text
+    assert before.text(f"{text}") == text
+
+
+@pytest.mark.parametrize("digits", range(6, 15))
+def test_phone_numbers_of_any_length(digits: int) -> None:
+    """A number that no country has is replaced or left, and comes back, as any other."""
+    redactor, number = Redactor("k"), "+1 " + "4155552671234567"[:digits]
+    made = redactor.text(f"call {number}!")
+    assert Redactor("k").text(made) == made
+    assert redactor.rehydrate(made) == f"call {number}!"
+
+
 @pytest.mark.parametrize(("options", "why"), [
     ({"name": "a", "pattern": "("}, "not a regular expression"),
     ({"name": "a", "pattern": "x*"}, "matches the empty string"),

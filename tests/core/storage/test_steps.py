@@ -70,6 +70,8 @@ def test_steps_come_back_between_interactions(tmp_path: Path, suffix: str, make:
     assert list(cassette.steps()) == [record for record in records if isinstance(record, Step)]
     assert list(cassette.interactions()) == [make(1), make(2, parent=1), make(4)]
     assert [entry.number for entry in cassette.entries] == [1, 2, 4]
+    kinds = {record.kind for record in records if isinstance(record, Step)}
+    assert {kind for kind in (*kinds, "gap", "tape") if cassette.has_step(kind)} == kinds
 
 
 plain = st.recursive(

@@ -219,11 +219,10 @@ def load_settings(
     if otherwise is not None and not origins:
         values, origins = _from_pyproject(otherwise)
     variables = os.environ if environment is None else environment
-    for variable, text in sorted(variables.items()):
-        if variable.startswith(_PREFIX):
-            key = variable.removeprefix(_PREFIX).lower()
-            values[key] = [word.strip() for word in text.split(",") if word.strip()] if key in _SEVERAL else text
-            origins[key] = f"the environment variable {variable}"
+    for variable in sorted([name for name in variables if name.startswith(_PREFIX)]):
+        key, text = variable.removeprefix(_PREFIX).lower(), variables[variable]
+        values[key] = [word.strip() for word in text.split(",") if word.strip()] if key in _SEVERAL else text
+        origins[key] = f"the environment variable {variable}"
     if _RULES in values:
         values[_RULES] = rules_of(values[_RULES], origins[_RULES], variables)
     try:

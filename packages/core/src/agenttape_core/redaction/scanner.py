@@ -52,6 +52,7 @@ _HEADS = _heads()
 _LEADS = [(anchor, found) for found in PROVIDER_KEYS if found.near == "lead" for anchor in found.anchors]
 _BASE64 = [found for found in PROVIDER_KEYS if found.near == "base64"]
 _AROUND = [(anchor, found) for found in PROVIDER_KEYS if found.near == "around" for anchor in found.anchors]
+_MAX_PLAIN = 4_096
 _plain = Memo(capacity=2_000_000)
 """Texts in which the detectors met nothing. The prompts and tools of a program are the same in all of its sessions."""
 
@@ -88,7 +89,8 @@ class Scanner:
             strict: Only the user's rules, places, and secrets with a form of their own; for data that is not text.
             is_start: Whether a text starts here, rather than goes on after a pseudonym.
         """
-        is_shared = not strict and not self._own  # then the detectors find the same for all scanners
+        # Then the detectors find the same for all scanners; and what is longer is seldom the same in two sessions.
+        is_shared = not strict and not self._own and len(text) <= _MAX_PLAIN
         is_plain = is_shared and _plain.get(text) is not None
         if is_plain and not self._rules and self._places is None:
             return []

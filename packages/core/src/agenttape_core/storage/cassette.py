@@ -183,7 +183,11 @@ class Cassette:
     def has_step(self, kind: str, /) -> bool:
         """Return whether there is a step of a kind; steps are parsed only where the file has the word at all.
 
-        Raises as `steps` does.
+        Args:
+            kind: One of the words that steps have for their kind, in ASCII letters, so that no layout escapes it.
+
+        Raises:
+            CassetteFormatError: As of `steps`.
         """
         return kind.encode() in self._data and any(step.kind == kind for step in self.steps())
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NOWHERE = "999"
+_NANP_DIGITS = 10
 _NANP_AREAS_WRITTEN = """
     201 202 203 205 206 207 208 209 210 212 213 214 215 216 217 218 219 224 225 228 229 231 234 239 240 248 251
     252 253 254 256 260 262 267 269 270 276 281 301 302 303 304 305 307 308 309 310 312 313 314 315 316 317 318
@@ -72,7 +73,7 @@ class Phones:
         """Return a free number of as many digits."""
         country, _, national = essence.partition(":")
         chosen = int(drawn(digest, 9, after=15))
-        if country == "1":
+        if country == "1" and len(national) == _NANP_DIGITS:
             return f"1:{_NANP_AREAS[chosen % len(_NANP_AREAS)]}55501{drawn(digest, 2)}"
         free = [form for form in _FREE.get(country, ()) if len(form) == len(national)]
         if mobile := _MOBILE.get(country):
@@ -86,7 +87,7 @@ class Phones:
     def is_pseudonym(self, essence: str) -> bool:
         """Return True for a free number."""
         country, _, national = essence.partition(":")
-        if country == "1":
+        if country == "1" and len(national) == _NANP_DIGITS:
             return national[3:8] == "55501"
         if national.startswith(_NOWHERE):
             return True
