@@ -7,7 +7,7 @@ from typing import Any
 
 from agenttape_core.session import Boundary, Session, Slot
 
-_WAS_OBSERVED = Slot(lambda session: session.source.has_step("gap"))
+_WAS_OBSERVED: Slot[bool] = Slot(lambda session: session.source.has_step("gap"))
 
 
 def was_observed(session: Session) -> bool:
