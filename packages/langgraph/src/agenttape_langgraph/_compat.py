@@ -53,6 +53,7 @@ __all__ = [
     "PartsQueue",
     "RunnableCallable",
     "StreamProtocol",
+    "StreamToolCallHandler",
     "TaskFunction",
     "context_of",
     "graph_of",
