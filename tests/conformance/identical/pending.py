@@ -6,14 +6,10 @@ A replay of each may also differ without a word in `report.disorder`: none of th
 from __future__ import annotations
 
 PENDING: dict[str, str] = {
-    "interrupt_in_a_tool/astream_events v3": "threads beside an event loop",
-    "supervisor/astream_events v3": "threads beside an event loop",
     "hedged/ainvoke": "a timer of milliseconds fires early on a busy machine",
     "hedged/astream": "a timer of milliseconds fires early on a busy machine",
     "timeouts/ainvoke": "a timer of milliseconds fires early on a busy machine",
     "timeouts/astream": "a timer of milliseconds fires early on a busy machine",
-    "agents_as_parallel_tools/asyncio": "the order of what parallel tools do besides returning",
-    "agents_over_indexes/asyncio": "the order of what parallel tools do besides returning",
     "conversations_at_once/asyncio": "the order in which threads of aiosqlite answer a loop",
     "contexts_over_turns/asyncio": "the order in which threads of aiosqlite answer a loop",
 }

@@ -412,6 +412,43 @@ def test_a_program_that_polls_is_answered(tmp_path: Path) -> None:
         assert asyncio.run(program(service)) == recorded
 
 
+@pytest.mark.parametrize("acts", [False, True], ids=["run through", "served"])
+@pytest.mark.parametrize("seed", range(3))
+def test_tools_at_once_that_work_in_threads_and_sleep(tmp_path: Path, seed: int, *, acts: bool) -> None:
+    """What tools do before, between and after their calls comes in the recorded order, if a replay runs their code."""
+
+    async def program(service: Service) -> list[str]:
+        log: list[str] = []
+
+        @boundary("tool")
+        async def tool(name: str) -> str:
+            for turn in range(2):
+                log.append(await asyncio.to_thread(service.work, f"{name}{turn}"))
+                await asyncio.sleep(service.random.choice((0.001, 0.002)))
+                log.append(await service.ask(f"{name}{turn}"))
+            if acts:
+                (tmp_path / name).write_text(name)
+            return name
+
+        async def beside(name: str) -> None:
+            for turn in range(2):
+                await asyncio.sleep(service.random.choice((0.001, 0.002)))
+                told.append(f"{name}{turn}")
+
+        told = [] if acts else log  # what a tool writes to a list is not there if it is served
+        await asyncio.gather(*map(tool, "abc"), beside("d"))
+        return told
+
+    service = Service(seed)
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = asyncio.run(program(service))
+    service.gone = True
+    for _ in range(3):
+        with use_cassette(tmp_path / "c.yaml", unused="ignore") as session:
+            assert asyncio.run(program(service)) == recorded
+        assert session.report.disorder == ()
+
+
 def test_a_loop_that_is_never_idle_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What others do in the loop without end, outside of the session, holds no answer up."""
     from agenttape_core.session.order import line

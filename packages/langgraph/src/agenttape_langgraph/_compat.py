@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableSequence
 from langchain_core.runnables.config import ContextThreadPoolExecutor
+from langchain_core.tracers.event_stream import _AstreamEventsCallbackHandler as EventsHandler
 from langgraph._internal._constants import CONFIG_KEY_CALL as CALL
 from langgraph._internal._constants import CONFIG_KEY_CHECKPOINT_NS, CONFIG_KEY_CHECKPOINTER, NS_END, NS_SEP, RESUME
 from langgraph._internal._constants import CONFIG_KEY_RUNTIME as RUNTIME
@@ -49,6 +50,7 @@ __all__ = [
     "SEND",
     "STREAM",
     "TASK_RUNNERS",
+    "EventsHandler",
     "FuturesDict",
     "PartsQueue",
     "RunnableCallable",

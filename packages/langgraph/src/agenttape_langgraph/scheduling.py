@@ -36,6 +36,7 @@ from agenttape_langgraph._compat import (
     EXECUTORS,
     SAVERS_OF_WRITES,
     TASK_RUNNERS,
+    EventsHandler,
     FuturesDict,
     PartsQueue,
     StreamToolCallHandler,
@@ -71,6 +72,7 @@ def independent_of_schedule() -> Iterator[None]:
         for name in ("put", "put_writes"):
             _patch(undo, InMemorySaver, name, in_turn)
         _patch(undo, StreamToolCallHandler, "_end", _streaming_as_returned)
+        _patch(undo, EventsHandler, "_send", _sending_as_returned)
         _patch(undo, runner, "_panic_or_proceed", _sorting_interrupts)
         for executor in EXECUTORS:
             _patch(undo, executor, "submit", _submit_without_branch)
@@ -165,6 +167,14 @@ def _streaming_as_returned(real: Callable[..., None]) -> Callable[..., None]:
         real(self, output if current_session() is None else _as_written(output), **kwargs)
 
     return end
+
+
+def _sending_as_returned(real: Callable[..., None]) -> Callable[..., None]:
+    def send(self: Any, event: Any, *args: Any) -> None:
+        is_result = event["event"] == "on_tool_end" and current_session() is not None
+        real(self, _as_written(event) if is_result else event, *args)
+
+    return send
 
 
 def _done(executor: Any, fn: Callable[..., Any], *args: Any) -> Future[Any]:

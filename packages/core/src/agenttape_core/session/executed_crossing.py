@@ -366,6 +366,11 @@ class ExecutedCrossing(BaseCrossing):
         return self.boundary.kind == "tool"
 
     @property
+    def may_be_run_again(self) -> bool:
+        """True if a replay may run its code, and that of all calls around it: they are those of tools."""
+        return all(crossing.is_of_program for crossing in self._outwards())
+
+    @property
     def is_run_again(self) -> bool:
         """True once the call has ended and a replay will run its code, as it only made calls that are recorded."""
         return self._is_run_again

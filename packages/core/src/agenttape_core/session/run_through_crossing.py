@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from agenttape_core.freeze import Frozen
@@ -11,7 +11,7 @@ from agenttape_core.schema import Outcome
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.executed_crossing import ExecutedCrossing
-from agenttape_core.session.order.schedule import NO_TURN, Turn
+from agenttape_core.session.order.schedule import Turn
 
 
 class RunThroughCrossing(ExecutedCrossing):
@@ -52,8 +52,7 @@ class RunThroughCrossing(ExecutedCrossing):
 
     def in_turn(self) -> AbstractContextManager[Turn]:
         """Return a turn that has come: the call ends when its code does."""
-        self.session.schedule.run_through(self.session.source.interaction(self.found.number).address)
-        return nullcontext(NO_TURN)
+        return self.session.schedule.running_through(self.session.source.interaction(self.found.number).address)
 
     @property
     def is_of_program(self) -> bool:

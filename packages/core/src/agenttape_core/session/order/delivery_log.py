@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from agenttape_core.schema import Delivery, Scheduled, written
+from agenttape_core.schema import Delivery, Scheduled, Sender, written
 from agenttape_core.session.order.handles import PROGRAM
 
 
@@ -26,12 +26,18 @@ class Logged:
         self.is_executed = is_executed
 
 
+Made: TypeAlias = tuple[Sender, int]
+"""A timer or a job of a thread, and its number among all of the loop."""
+
+
 class _Event(NamedTuple):
     what: Literal["waits", "came", "at once", "cancelled", "timer", "job"]
     call: Any = None
     which: int = 0
     is_idle: bool = False
     is_effect: bool = False
+    made: Made = ("call", 0)
+    owner: Any = None
 
 
 class _Steps:
@@ -52,6 +58,8 @@ class DeliveryLog:
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
+        self._owners: dict[Made, Any] = {}
+        """The calls whose code has made timers and jobs."""
 
     def step(self, owner: Any) -> None:
         """Note a step of the program, or of a call whose code belongs to it."""
@@ -80,18 +88,20 @@ class DeliveryLog:
         """Note that a call, or a stream, ended while it was awaited, as it was cancelled; see `came`."""
         self._entries.append(_Event("cancelled", call, is_idle=is_idle))
 
-    def timer(self, age: int, *, is_idle: bool) -> None:
-        """Note that a timer of the program was due.
+    def makes(self, made: Made, owner: Any) -> None:
+        """Note that the code of a call makes a timer, or a job of a thread: not if a replay serves the call."""
+        self._owners[made] = owner
+
+    def delivered(self, made: Made, age: int, *, is_idle: bool) -> None:
+        """Note that a timer of the program was due, or that a thread that works for the loop has put something into it.
 
         Args:
-            age: The number of timers that were set after it.
+            made: The timer, or the job.
+            age: The number of those that were made after it.
             is_idle: Whether the program had nothing else to do.
         """
-        self._entries.append(_Event("timer", which=age, is_idle=is_idle))
-
-    def job(self, age: int, *, is_idle: bool) -> None:
-        """Note that a thread that works for the loop has put something into it; see `timer`."""
-        self._entries.append(_Event("job", which=age, is_idle=is_idle))
+        what: Literal["timer", "job"] = "timer" if made[0] == "timer" else "job"
+        self._entries.append(_Event(what, None, age, is_idle, made=made, owner=self._owners.get(made)))
 
     def close(self, job: str) -> Folding:
         """Begin anew, and return what happened.
@@ -100,7 +110,7 @@ class DeliveryLog:
             job: The job of a thread with which it began; empty if it began with a call.
         """
         entries, self._entries = self._entries, []
-        return Folding(entries, job)
+        return Folding(entries, job, self._owners)
 
 
 def _is_of_program(crossing: Any) -> bool:
@@ -121,11 +131,13 @@ class Folding:
     Args:
         entries: The entries.
         job: The job of a thread with which they began; empty if they began with a call.
+        owners: The calls whose code has made timers and jobs.
     """
 
-    def __init__(self, entries: Sequence[_Entry], job: str) -> None:
+    def __init__(self, entries: Sequence[_Entry], job: str, owners: Mapping[Made, Any]) -> None:
         self._job = job
         self._entries = entries
+        self._owners = owners
 
     @property
     def has_ended(self) -> bool:
@@ -134,12 +146,22 @@ class Folding:
 
     def scheduled(self) -> Scheduled | None:
         """Return the order of what happened; `None` if a replay has the same without being told."""
-        return _Fold([entry for entry in self._entries if _happens_again(entry)], self._job).scheduled()
+        entries = [self._aged(entry) for entry in self._entries if _happens_again(entry)]
+        return _Fold(entries, self._job).scheduled()
+
+    def _aged(self, entry: _Entry) -> _Entry:
+        """Return a timer or a job without those in its age that a replay does not make."""
+        if isinstance(entry, _Steps) or not entry.which:
+            return entry
+        sender, number = entry.made
+        later = ((sender, number + age) for age in range(1, entry.which + 1))
+        gone = sum(made in self._owners and not _is_of_program(self._owners[made]) for made in later)
+        return entry._replace(which=entry.which - gone)
 
 
 def _outwards(entry: _Entry) -> Iterator[Any]:
     """Yield the call of an entry, and those around it."""
-    crossing = entry.owner if isinstance(entry, _Steps) else entry.call.crossing if entry.call is not None else None
+    crossing = entry.call.crossing if isinstance(entry, _Event) and entry.call is not None else entry.owner
     while crossing is not None and crossing is not PROGRAM:
         yield crossing
         crossing = getattr(crossing, "parent", None)
@@ -238,7 +260,7 @@ def _happens_again(entry: _Entry) -> bool:
     if isinstance(entry, _Steps):
         return entry.owner is PROGRAM or _is_of_program(entry.owner)
     if entry.call is None:
-        return True
+        return entry.owner is None or _is_of_program(entry.owner)
     crossing = entry.call.crossing
     around = getattr(crossing, "parent", None)
     return _is_of_program(around) and not (entry.call.is_executed and crossing.is_run_again)

@@ -36,7 +36,7 @@ class Work:
         self._outer = _threads.work
         self.line: Any = _awaiting.line
         """The line of the event loop that waits for its result: see `schedule`."""
-        self.number: int = self.line.makes_job() if self.line is not None else 0
+        self.number: int = self.line.makes_job(_awaiting.owner) if self.line is not None else 0
         """Its number among those that the loop waits for."""
         self.strand: Strand | None = begun_here(code, self._pool, scope) if is_strand else None
         self._is_given_up = False
@@ -108,23 +108,25 @@ class Work:
 
 class _Awaiting(threading.local):
     line: Any = None
+    owner: Any = None
 
 
 _awaiting = _Awaiting()
 
 
 @contextmanager
-def awaited_by_loop(line: Any) -> Iterator[None]:
+def awaited_by_loop(line: Any, owner: Any) -> Iterator[None]:
     """Note that an event loop waits for the work that is submitted inside.
 
     Args:
         line: The line of the loop: see `schedule`.
+        owner: The call that is executed, and whose code submits it; `None` for the program.
     """
-    _awaiting.line = line
+    _awaiting.line, _awaiting.owner = line, owner
     try:
         yield
     finally:
-        _awaiting.line = None
+        _awaiting.line = _awaiting.owner = None
 
 
 class _Threads(threading.local):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, TypeAlias
 
+from agenttape_core.schema import Sender
 from agenttape_core.session.order.handles import Posted
 
-Key: TypeAlias = tuple[str, int]
+Key: TypeAlias = tuple[Sender, int]
 """The sort of a callback, `timer` or `job`, and the number of the timer or of the job."""
 
 

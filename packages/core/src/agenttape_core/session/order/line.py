@@ -74,13 +74,15 @@ class Line:
         self._came_at = 0
         """The number of callbacks that the loop had called when something was last awaited, or delivered."""
         self._delivered = 0
-        """The deliveries of timers and threads since something was awaited from outside."""
+        """The deliveries of the program's own timers and threads since something was awaited from outside."""
         self._looked_at = _NOTHING
         """The last callback of those among which there was no step of the program, their number, and when that was."""
         self._script: Script | None = None
         self._begun: Counter[str] = Counter()
         self._waiting = Waits()
         self._held = HeldBack()
+        self._inside: dict[Key, bool] = {}
+        """The timers and jobs of the code of calls, and whether that is executed for real: those come when they do."""
         self._stalled = False
         """True while the program makes no step, because a thread has not come as far as in the recording."""
         self._stash: list[Any] = []
@@ -108,7 +110,14 @@ class Line:
             self._script.serve_whole(address)
 
     def runs_through(self, address: str) -> None:
-        """Note that the code of a recorded call is run."""
+        """Note that the code of a recorded call begins to run, which `end` ends: all that it does has its turns."""
+        self._open()
+        self._has_calls = True
+        self._begun[address] += 1
+        if self._script is None:
+            self._script = self.schedule.script_of(address) or self.schedule.script_around(address)
+            if self._script is not None:
+                self._script.begins_after(self._delivered)
         if self._script is not None:
             self._script.run_through(address)
 
@@ -139,7 +148,7 @@ class Line:
 
     def _goes_on(self) -> bool:
         """Return True if tasks sleep, or do so by turns, or work in threads."""
-        if self._timers.is_sleeping():
+        if self._timers.is_sleeping(but=self._inside):
             return True
         return self._delivered > 0 and self._follows and has_steps(self.loop, self._session())
 
@@ -231,13 +240,21 @@ class Line:
 
     # -- what the loop does ------------------------------------------------------------------------------------
 
-    def makes_timer(self, handle: Any) -> None:
-        """Note a timer of the program."""
+    def makes_timer(self, handle: Any, owner: Any) -> None:
+        """Note a timer of the program, or of the code of a call."""
         self._timers.add(handle)
+        self._is_made(("timer", self._timers.made), owner)
 
-    def makes_job(self) -> int:
+    def _is_made(self, made: Key, owner: Any) -> None:
+        if owner is not None:
+            self._inside[made] = is_real = not owner.is_run_now
+            if is_real and self._log is not None:
+                self._log.makes(made, owner)
+
+    def makes_job(self, owner: Any) -> int:
         """Note that a thread begins to work for the program in this loop, and return the number of the work."""
         self._jobs_made += 1
+        self._is_made(("job", self._jobs_made), owner)
         self._jobs_open[self._jobs_made] = 1
         was_open = self._is_open
         self._open()
@@ -264,14 +281,14 @@ class Line:
             return False
         script = self._script
         comes_later = not script.knows_only_ends if script else self._waiting and delivery[0] == "timer"
-        if comes_later and not is_let_through(handle):
+        if comes_later and not self._inside.get(delivery) and not is_let_through(handle):
             self._held.add(delivery, handle)
             return True
-        self._delivered += 1
+        self._delivered += delivery not in self._inside
         sender, number = delivery
         if self._log is not None:
-            made, log = (self._timers.made, self._log.timer) if sender == "timer" else (self._jobs_made, self._log.job)
-            log(made - number, is_idle=self._has_no_steps())
+            made = self._timers.made if sender == "timer" else self._jobs_made
+            self._log.delivered(delivery, made - number, is_idle=self._has_no_steps())
         self._steps = 0
         return False
 

@@ -50,25 +50,28 @@ def _run(self: Any) -> None:
             line.advance()
 
 
-def line_of_program(context: Any, loop: Any) -> Line | None:
-    """Return the line of a loop in the session of a context; `None` inside of what executes outside of the program."""
+def line_of_program(context: Any, loop: Any) -> tuple[Line | None, Any]:
+    """Return the line of a loop in the session of a context, and the call that is executed there; `None` for none.
+
+    There is no line inside of what executes outside of the program. A tool that is recorded may belong to it.
+    """
     membership = SCOPES.variable.get() if context is None else context.get(SCOPES.variable)
     session = membership.innermost() if membership is not None else None
     if session is None:
-        return None
+        return None, None
     crossing = EXECUTING.get() if context is None else context.get(EXECUTING)
-    if crossing is not None and crossing.session is session and not crossing.is_run_now:
-        return None
-    line: Line | None = session.schedule.line(loop)
-    return line
+    owner = crossing if crossing is not None and crossing.session is session else None
+    if owner is not None and not (owner.is_run_now or (session.schedule.is_kept and owner.may_be_run_again)):
+        return None, None
+    return session.schedule.line(loop), owner
 
 
 def _timer(self: Any, *args: Any, **kwargs: Any) -> None:
     _real_timer(self, *args, **kwargs)
     if not are_timers_ours():
-        line = line_of_program(self._context, self._loop)
+        line, owner = line_of_program(self._context, self._loop)
         if line is not None:
-            line.makes_timer(self)
+            line.makes_timer(self, owner)
 
 
 def _post(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
@@ -85,10 +88,10 @@ def _work_of(args: tuple[Any, ...]) -> Any:
 
 
 def _in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
-    line = line_of_program(None, self)
+    line, owner = line_of_program(None, self)
     if line is None:
         return _real_in_executor(self, executor, func, *args)
-    with awaited_by_loop(line):
+    with awaited_by_loop(line, owner):
         return number(_real_in_executor(self, executor, func, *args))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 from weakref import ref
+
+from agenttape_core.schema import Sender
 
 _WAKE_FROM_SLEEP = getattr(asyncio.futures, "_set_result_unless_cancelled", None)
 
@@ -60,14 +62,18 @@ class ProgramTimers:
             else:
                 self._sleeps.pop(number, None)
 
-    def is_sleeping(self) -> bool:
-        """Return True if a task sleeps."""
-        while self._sleeps:
-            number = next(iter(self._sleeps))
-            timer = self._sleeps[number]()
-            if timer is not None and not timer.cancelled():
+    def is_sleeping(self, but: Container[tuple[Sender, int]]) -> bool:
+        """Return True if a task sleeps.
+
+        Args:
+            but: The timers that do not count.
+        """
+        for number, weak in tuple(self._sleeps.items()) if self._sleeps else ():
+            timer = weak()
+            if timer is None or timer.cancelled():
+                self._sleeps.pop(number, None)
+            elif ("timer", number) not in but:
                 return True
-            self._sleeps.pop(number, None)
         return False
 
 

@@ -189,15 +189,22 @@ class Schedule:
             self._of_inside = found
         return self._of_inside
 
-    def run_through(self, address: str) -> None:
-        """Note that the code of a recorded call is run, so that what the recording says of its end has no counterpart.
+    @contextmanager
+    def running_through(self, address: str) -> Iterator[Turn]:
+        """Run the code of a recorded call inside: what the recording says of its end has no counterpart.
 
         Args:
             address: Where its recording stands.
         """
-        line = self.line() if address in self._of_address else None
-        if line is not None:
-            line.runs_through(address)
+        line = self.line() if address in self._of_address or self.has_inside(address) else None
+        if line is None:
+            yield NO_TURN
+            return
+        line.runs_through(address)
+        try:
+            yield NO_TURN
+        finally:
+            line.end(address)
 
     def script_of_job(self, job: str) -> Script | None:
         """Return the script of the group that began with a job of a thread."""
