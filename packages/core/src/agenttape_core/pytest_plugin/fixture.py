@@ -153,7 +153,8 @@ class TestCassette:
         """
         __tracebackhide__ = True
         calls = [made for made in self.tool_calls if made.name == name]
-        assert -len(calls) <= call < len(calls), self._differ(f"call {call} of {name}", "a call", list(map(str, calls)))
+        there = list(map(str, calls or self.tool_calls))  # of a mistyped name, all that were called
+        assert -len(calls) <= call < len(calls), self._differ(f"call {call} of {name}", "a call", there)
         found = calls[call].arguments
         given = found if isinstance(found, Mapping) else {"": found}
         wrong = [key for key in expected if key not in given or given[key] != expected[key]]
