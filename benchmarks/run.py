@@ -34,6 +34,7 @@ _OURS = (
     imports.imports,
     suites.suites,
     verbs.verbs,
+    verbs.gate,
     redaction.speed,
     redaction.quality,
 )

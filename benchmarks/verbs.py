@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -45,6 +46,21 @@ def verbs(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
             yield Row(f"`agenttape {verb}`, {size} calls", found, "<= 2 s" if size == _SIZES[0] else "linear")
 
 
+def gate(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
+    """Measure the processor's time and the memory of twenty checks over many cassettes."""
+    many, count = folder / "many", 1_000 if scale is FULL else 3
+    many.mkdir()
+    _recorded(many / "run0.yaml", 6)
+    for number in range(1, count):
+        shutil.copy(many / "run0.yaml", many / f"run{number}.yaml")
+    rules = [f"never: tool{number}" for number in range(17)]
+    rules += ["at_most: {calls: 6, seconds: 60}", "no_errors: true", "output: {regex: .}"]
+    checks = folder / "checks.yaml"
+    checks.write_text("checks: 1\nevery:\n" + "".join(f"- {rule}\n" for rule in rules), encoding="utf-8")
+    seconds, megabytes = _spent(["check", str(many), "--checks", str(checks)])
+    yield Row(f"`agenttape check`, {count} cassettes, 20 rules", f"{seconds:.1f} s, {megabytes:.0f} MB", "<= 10 s")
+
+
 def _recorded(path: Path, size: int) -> float:
     """Record calls, each with a question of its own; the seconds of the processor that the end of the session took."""
     model, block = tape(fake()), use_cassette(path, mode="all")
@@ -63,9 +79,14 @@ def _measured(verb: str, path: Path, folder: Path) -> tuple[float, float]:
         "view": [str(path), "-o", str(folder / "page.html")],
         "convert": [str(path), str(folder / f"{path.stem}.jsonl")],
     }.get(verb, [str(path)])
+    return _spent([verb, *words])
+
+
+def _spent(words: list[str]) -> tuple[float, float]:
+    """The seconds of the processor and the greatest memory in MB that a command line takes."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("AGENTTAPE_")}
     done = subprocess.run(  # noqa: S603 - our own words
-        [sys.executable, "-c", _MEASURING, verb, *words],
+        [sys.executable, "-c", _MEASURING, *words],
         check=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -25,6 +25,7 @@ VERBS = (
     "convert",
     "coverage",
     "diff",
+    "doctor",
     "export",
     "gc",
     "heal",

@@ -56,6 +56,15 @@ def _said(each: _Read) -> str:
     )
 
 
+def problem_of(found: Found) -> str:
+    """Return what is wrong with a cassette: it cannot be read, or a request was edited; empty if nothing is.
+
+    Args:
+        found: The cassette.
+    """
+    return _said(_read(found))
+
+
 def _read(found: Found) -> _Read:
     count, edited = 0, []
     try:
