@@ -80,6 +80,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="keep the report of a failing test, its cassette, and its new recording",
     )
     group.addoption(
+        "--cassette-drift",
+        action="store_true",
+        help="run each test that passes once more for real, keep nothing of it, and fail where it differs",
+    )
+    group.addoption(
         "--cassette-candidate",
         metavar="MODEL",
         action="append",
@@ -127,6 +132,8 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     if config.option.cassette_plan is not None and config.option.rerecord != "plan":
         raise pytest.UsageError("--cassette-plan needs --rerecord=plan")
+    if config.option.cassette_drift and (config.option.cassette_candidate or config.option.rerecord is not None):
+        raise pytest.UsageError("--cassette-drift excludes --cassette-candidate and --rerecord")
     if config.option.cassette_samples < 1 or (config.option.cassette_baseline or 0) < 0:
         raise pytest.UsageError("--cassette-samples takes a number from 1, --cassette-baseline one from 0")
     if config.option.cassette_max_usd is not None:
@@ -228,6 +235,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     running = item.stash.get(RUNNING, None)
     if running is not None and running.is_to_try:
         return (yield from _tried(item, nextitem))
+    if running is not None and running.is_to_verify:
+        return (yield from _verified(item, nextitem))
     if running is None or not running.is_to_prove:
         return (yield)
     from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
@@ -251,6 +260,20 @@ def _tried(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, A
             result = yield
         try_candidates(item, nextitem, RUNNING)
         fail_under(item)
+    finally:
+        tear_down_for(nextitem, item)
+    return result
+
+
+def _verified(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    """Compare a test that has passed with a run for real, between the end of its fixtures and that of wider ones."""
+    from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
+    from agenttape_core.pytest_plugin.verifying import verify
+
+    try:
+        with keeping_wider_fixtures(item):
+            result = yield
+        verify(item, nextitem, RUNNING)
     finally:
         tear_down_for(nextitem, item)
     return result

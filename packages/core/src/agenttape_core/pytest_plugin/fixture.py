@@ -52,11 +52,12 @@ class TestCassette:
         session: The session of the test.
         nodeid: The test.
         command: The command that runs it.
+        is_apart: Whether it is run for real only to be compared: nothing of it is kept.
     """
 
     __test__ = False  # not a class of tests for pytest
 
-    def __init__(self, session: Session, nodeid: str, command: str) -> None:
+    def __init__(self, session: Session, nodeid: str, command: str, *, is_apart: bool = False) -> None:
         self.session = session
         """The session, for everything else."""
         self.served_by_models: Sequence[Interaction] = ()
@@ -64,7 +65,7 @@ class TestCassette:
         self.saved_seconds = 0.0
         """The recorded duration of the served calls; known when the test has ended."""
         self.nodeid = nodeid
-        self._golden = Golden(session, command)
+        self._golden = Golden(session, command, compares=is_apart)
         self._happened: list[Interaction] | None = None
 
     def __repr__(self) -> str:

@@ -20,10 +20,12 @@ class Golden:
     Args:
         session: The session of the test, whose redactor replaces secrets as in the cassette.
         command: The command that runs the test.
+        compares: Whether values are compared with the recorded ones also where the session records.
     """
 
-    def __init__(self, session: Session, command: str) -> None:
+    def __init__(self, session: Session, command: str, *, compares: bool = False) -> None:
         self._session = session
+        self._compares = compares
         self._again = f"{command} --rerecord"
         self._made: dict[str, str] = {}
 
@@ -37,7 +39,7 @@ class Golden:
         __tracebackhide__ = True
         path = self._path(self._session.path, name)
         text = dump_mapping({"value": self._session.redactor.value(plain_value(value))})
-        if self._session.policy.records:
+        if self._session.policy.records and not self._compares:
             self._made[name] = text
             return
         assert path.is_file(), f"there is no golden value {shown_path(path)}\n  record it:  {self._again}"

@@ -95,6 +95,14 @@ class Running:
             options = {**options, **options_of(item)}
         if self.plans:
             options = {**options, **PLANNING, "on_miss": "raise"}
+        live = None
+        if item.config.option.cassette_drift:
+            from agenttape_core.pytest_plugin.verifying import LIVE
+
+            live = item.stash.get(LIVE, None)
+        if live is not None:
+            options = {**options, "mode": Mode.ALL, "prove": False}
+        self._is_apart = live is not None
         opening = use_cassette(chosen.path, **options).request
         # In a proof, nothing that was just recorded becomes better by recording it anew.
         remedy = no_remedy if this_project().replays_only else functools.partial(_remedy, item, chosen)
@@ -107,6 +115,7 @@ class Running:
                 derive_to=derived,
                 places=places_of(request),
                 may_be_missing=self.plans,
+                write_to=live,
             )
         )
         self._cassette: TestCassette | None = None
@@ -125,8 +134,8 @@ class Running:
         session = plainly(self._block.__enter__, self._item)
         self._is_open = True
         self._prove = self._chosen_proof()
-        self._cassette = TestCassette(session, self._item.nodeid, _command(self._item))
-        if session.policy.records:
+        self._cassette = TestCassette(session, self._item.nodeid, _command(self._item), is_apart=self._is_apart)
+        if session.policy.records and not self._is_apart:
             try:
                 plainly(lambda: claim(self._chosen.path, self._request), self._item)
             except BaseException:
@@ -167,6 +176,12 @@ class Running:
         """True if the test has passed with its recording, and another model is to be tried on it."""
         is_asked = bool(self._item.config.option.cassette_candidate) and self._cassette is not None
         return is_asked and self.has_passed and not self.session.policy.records and not self.session.tries_candidate
+
+    @property
+    def is_to_verify(self) -> bool:
+        """True if the test has passed with its recording, and is to be compared with a run for real."""
+        is_asked = self._item.config.option.cassette_drift and self._cassette is not None
+        return bool(is_asked) and self.has_passed and not self.session.policy.records
 
     @property
     def report(self) -> Report | None:

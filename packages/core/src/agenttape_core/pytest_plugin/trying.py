@@ -22,6 +22,7 @@ from agenttape_core.tools.reading.prices import Prices
 from agenttape_core.tools.report.trajectory import Trajectory, trajectory_of
 from agenttape_core.tools.trials import Sample, Trial, lines_of, markdown_of, plain_of, sample_of
 from agenttape_core.tools.trials.judging import Lane
+from agenttape_core.tools.upkeep.verified import own_folder
 
 _TRIAL = "agenttape.trial"
 """The name of the property of a test report that holds a trial, as JSON."""
@@ -88,7 +89,7 @@ def _sample(  # noqa: PLR0917 - private, and called twice
 ) -> Sample:
     lane, candidate, number = which
     target = item.config.rootpath / FOLDER / safe(candidate) / f"{safe(item.nodeid)}.{number}.yaml"
-    _unknown_to_git(item.config.rootpath / FOLDER.parent)
+    own_folder(item.config.rootpath)
     target.unlink(missing_ok=True)
     item.stash[TRIED] = Tried(candidate, target)
     if key in item.stash:
@@ -102,14 +103,6 @@ def _sample(  # noqa: PLR0917 - private, and called twice
     drift = [one.to_dict() for one in again.session.report.drift] if again is not None else []
     there = target if target.is_file() else None
     return sample_of(lane, number, there, recorded, prices, passed=raised is None, drift=drift, problem=problem)
-
-
-def _unknown_to_git(folder: Path) -> None:
-    """Let git ignore a folder of what can be made again."""
-    ignoring = folder / ".gitignore"
-    if not ignoring.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        ignoring.write_text("*\n", encoding="utf-8")
 
 
 def _problem(raised: Excinfo | None) -> str:

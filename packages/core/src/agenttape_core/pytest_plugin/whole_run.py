@@ -42,6 +42,7 @@ class WholeRun:
         self._plans: dict[str, Plan] = {}
         self._misses: Misses | None = None
         self._trials: list[Trial] = []
+        self._verified: list[str] = []
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember deselected tests: their cassettes are no orphans."""
@@ -86,6 +87,10 @@ class WholeRun:
             verdict = Verdict.from_properties(report.user_properties)
             if verdict is not None:
                 self._found.append((self._places.get(report.nodeid, 0), verdict))
+        if report.when == "teardown" and "agenttape.verified" in names:
+            from agenttape_core.pytest_plugin.verifying import verified_in
+
+            self._verified += verified_in(report.user_properties)
         if report.when == "teardown" and "agenttape.trial" in names:
             from agenttape_core.pytest_plugin.trying import trials_in
 
@@ -118,6 +123,10 @@ class WholeRun:
             is_dirty = any(not plan.is_clean for plan in self._plans.values())
             if self._orphans or is_dirty:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if output is None and self._verified:
+            from agenttape_core.pytest_plugin.verifying import keep_verified
+
+            keep_verified(self._config.rootpath, self._verified)
         if output is None and self._config.option.cassette_report is not None:
             from agenttape_core.pytest_plugin.trying import write_trials
 

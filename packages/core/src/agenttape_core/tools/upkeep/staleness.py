@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from agenttape_core.errors import counted
@@ -14,8 +15,10 @@ from agenttape_core.tools.upkeep.facts import Facts
 from agenttape_core.tools.upkeep.outdated import outdated_in
 from agenttape_core.tools.upkeep.retirements import Retirements
 
-Check = Literal["age", "model", "package", "prompt", "tool"]
-CHECKS: tuple[Check, ...] = get_args(Check)
+Check = Literal["age", "model", "package", "prompt", "tool", "verified"]
+ALL_CHECKS: tuple[Check, ...] = get_args(Check)
+CHECKS = ALL_CHECKS[:-1]
+"""The checks that are made by default: whether `pytest --cassette-drift` has verified a cassette is not among them."""
 _MINOR = re.compile(r"(\d+)(?:\.(\d+))?")
 
 
@@ -48,6 +51,7 @@ def stale_among(
     retirements: Retirements,
     installed: Callable[[str], str | None],
     checks: Sequence[Check] = CHECKS,
+    verified: Mapping[str, datetime] = MappingProxyType({}),
 ) -> list[Finding]:
     """Return what has changed since cassettes were recorded, by cassette.
 
@@ -58,9 +62,13 @@ def stale_among(
         retirements: When models are taken away.
         installed: Returns the version of a package that is installed, or nothing.
         checks: What to look at.
+        verified: When cassettes were last compared with a run for real, by what they are called.
     """
     found = [finding for each in facts for finding in _alone(each, now, max_age, retirements, installed)]
     found += [Finding(*change) for change in outdated_in(facts)]
+    found += [
+        finding for each in facts for finding in _of_verification(each.path, now, max_age, verified.get(each.path))
+    ]
     order = {each.path: place for place, each in enumerate(facts)}
     return sorted((finding for finding in found if finding.check in checks), key=lambda finding: order[finding.path])
 
@@ -92,6 +100,15 @@ def _of_age(facts: Facts, now: datetime, max_age: timedelta | None) -> Iterator[
         yield Finding(facts.path, "age", "it does not say when it was recorded")
     elif now - facts.created > max_age:
         yield Finding(facts.path, "age", f"recorded {counted((now - facts.created).days, 'day')} ago")
+
+
+def _of_verification(
+    path: str, now: datetime, max_age: timedelta | None, verified: datetime | None
+) -> Iterator[Finding]:
+    if verified is None:
+        yield Finding(path, "verified", "never verified: pytest --cassette-drift compares it with a run for real")
+    elif max_age is not None and now - verified > max_age:
+        yield Finding(path, "verified", f"last verified {counted((now - verified).days, 'day')} ago")
 
 
 def _of_models(facts: Facts, now: datetime, retirements: Retirements) -> Iterator[Finding]:

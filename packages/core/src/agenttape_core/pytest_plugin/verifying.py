@@ -1,0 +1,87 @@
+"""`--cassette-drift`: a test that has passed with its cassette is run once more for real, and nothing of it is kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core.errors import shown_path
+from agenttape_core.pytest_plugin.again import Excinfo, run_again
+from agenttape_core.session import Session
+from agenttape_core.storage import Cassette, open_cassette
+from agenttape_core.tools.reading.prices import NoPrices
+from agenttape_core.tools.report.trajectory import trajectory_of
+from agenttape_core.tools.trials import parts_at
+from agenttape_core.tools.upkeep.verified import note_verified
+
+LIVE: pytest.StashKey[Path] = pytest.StashKey()
+"""Of a test that is run for real to be compared with its cassette: the file that is recorded to, and thrown away."""
+_VERIFIED = "agenttape.verified"
+
+
+def verify(item: pytest.Item, nextitem: pytest.Item | None, key: pytest.StashKey[Any]) -> None:
+    """Run a test that has passed once more, for real, and fail it if that run differs from its recording.
+
+    Args:
+        item: The test. Its own fixtures have been torn down.
+        nextitem: The next test.
+        key: The place of the test's cassette among its stashed objects.
+    """
+    first = item.stash[key]
+    session: Session = first.session
+    with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
+        item.stash[LIVE] = target = Path(folder) / "live.yaml"
+        del item.stash[key]  # if the setup fails, there is no other
+        try:
+            raised = run_again(item, nextitem)
+        finally:
+            del item.stash[LIVE]
+            item.stash[key] = first
+        found = list(_drifted(raised, session.path, target))
+    if found:
+        lines = [f"{shown_path(session.path)} is not what a recording made now would be", *found]
+        pytest.fail("\n  ".join(lines), pytrace=False)
+    item.user_properties.append((_VERIFIED, _from_root(item, session.path)))
+
+
+def _drifted(raised: Excinfo | None, recorded: Path | str, live: Path) -> Iterator[str]:
+    if raised is not None:
+        yield f"the test fails when it is run for real: {raised.exconly().partition(chr(10))[0]}"
+        return
+    if not live.is_file():
+        yield "it makes no call when it is run for real"
+        return
+    before, now = open_cassette(recorded), open_cassette(live)
+    paths = trajectory_of(before, NoPrices()), trajectory_of(now, NoPrices())
+    if parting := parts_at(*paths):
+        yield f"its calls part: {parting}"
+    elif len(paths[0].calls) != len(paths[1].calls):
+        yield f"it made {len(paths[0].calls)} calls, and now makes {len(paths[1].calls)}"
+    if _nodes(before) != _nodes(now):
+        yield f"its nodes part: {' '.join(_nodes(before))} → {' '.join(_nodes(now))}"
+
+
+def _nodes(cassette: Cassette) -> list[str]:
+    return sorted(step.name for step in cassette.steps() if step.kind == "node")
+
+
+def _from_root(item: pytest.Item, path: Path | str) -> str:
+    root = item.config.rootpath
+    if isinstance(path, Path) and path.absolute().is_relative_to(root):
+        return path.absolute().relative_to(root).as_posix()
+    return str(path)
+
+
+def verified_in(properties: Iterable[tuple[str, object]]) -> list[str]:
+    """Return the cassettes that the properties of a report call verified."""
+    return [str(value) for name, value in properties if name == _VERIFIED]
+
+
+def keep_verified(root: Path, cassettes: Iterable[str]) -> None:
+    """Note in the project which cassettes were verified now."""
+    note_verified(root, cassettes, datetime.now(UTC))
