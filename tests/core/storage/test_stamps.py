@@ -119,7 +119,7 @@ def test_every_value_comes_back(kind: str, answer: Any, asked: Any) -> None:
     outcome = Outcome(status="returned", value=answer, usage=Usage(input_tokens=20))
     number = {"kind": kind, "name": "n", "address": "a", "fingerprint": "0" * 32, "outcome": outcome}
     written: list[Interaction | Step] = [
-        Interaction(number=1, request={"messages": [asked]}, ids=[CALL], **number),
+        Interaction(number=1, request={"messages": [asked]}, ids=[CALL], **{**number, "address": "n/a"}),
         Step(number=1, kind="node", name="n", address="n", input=asked, output=answer),
         Interaction(number=2, request={"messages": [asked, answer]}, **number),
     ]
@@ -146,6 +146,17 @@ def test_malformed_stamps(tmp_path: Path, old: str, new: str, problem: str) -> N
     (tmp_path / "bad.yaml").write_text(text.replace(old, new), "utf-8")
     with pytest.raises(CassetteFormatError, match=problem):
         list(open_cassette(tmp_path / "bad.yaml").records())
+
+
+def test_a_step_has_the_stamps_of_the_call_below_it(tmp_path: Path) -> None:
+    """Counts of tokens that a node repeats of its one call stand in the volatile block once."""
+    call, step, *_ = records()
+    moved = [call.model_copy(update={"address": "n/a"}), step]
+    write_cassette(tmp_path / "a.yaml", header(), moved)
+    text = (tmp_path / "a.yaml").read_text("utf-8")
+    assert text.count("output_token_details") == 1
+    assert text.count("usage_metadata: ${1.usage_metadata}") == 2
+    assert list(open_cassette(tmp_path / "a.yaml").records()) == moved
 
 
 def test_too_many_stamps_stay_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

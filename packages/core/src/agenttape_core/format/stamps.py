@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import marshal
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.format.json_text import dump_line, load_line
@@ -56,6 +57,7 @@ class _Taking:
 
     def __init__(self) -> None:
         self._walks: dict[str, _Walk] = {}
+        self._below: dict[str, list[_Walk]] = {}
         self._ids: dict[str, str] = {}
         self._fingerprints: dict[int, str] = {}
 
@@ -67,12 +69,15 @@ class _Taking:
         quiet = {key: walk.value(item, place) if key != "usage" else item for key, item in outcome.items()}
         if "usage" in quiet and walk.stamps:  # it was read from them
             quiet["usage"] = walk.taken("usage", outcome["usage"])
+        if walk.stamps:
+            for above in accumulate(record["address"].split("/"), "{}/{}".format):
+                self._below.setdefault(above, []).append(walk)
         return quiet
 
     def step(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return a step with references."""
-        key = f"s{record['step']}"
-        walk = self._walks[key] = _Walk(self._ids, key)
+        """Return a step with references; what it repeats of the one answer below it has the stamps of that."""
+        key, below = f"s{record['step']}", self._below.get(record["address"], ())
+        walk = self._walks[key] = _Walk(self._ids, key, repeated=below[0] if len(below) == 1 else None)
         return {**record, **{part: walk.value(record[part], STRICT) for part in CARRIED if part in record}}
 
     def rest(self, record: dict[str, Any], outcomes: dict[int, dict[str, Any]]) -> dict[str, Any]:
@@ -109,12 +114,13 @@ class _Walk:
         ids: The references to ids, of all records.
         key: The name of the record in references.
         in_text: Whether its texts may be JSON with stamps.
+        repeated: The record whose stamps this one may repeat.
     """
 
-    def __init__(self, ids: dict[str, str], key: str, *, in_text: bool = False) -> None:
+    def __init__(self, ids: dict[str, str], key: str, *, in_text: bool = False, repeated: _Walk | None = None) -> None:
         self.stamps: dict[str, Any] = {}
         self.referred = False
-        self._ids, self._key, self._in_text = ids, key, in_text
+        self._ids, self._key, self._in_text, self._repeated = ids, key, in_text, repeated
         self._scalars: dict[tuple[str, type, Any], str] = {}
         self._counts: dict[str, int] = {}
 
@@ -146,11 +152,21 @@ class _Walk:
         """Take a value out, and return the reference to it."""
         name = re.sub(r"[^A-Za-z0-9_]", "_", key)
         name = name if name[:1].isalpha() or name.startswith("_") else f"_{name}"
+        known = self._repeated.named(name, value) if self._repeated is not None else None
+        if known is not None:
+            return known
         count = self._counts[name] = self._counts.get(name, 0) + 1
         name = name if count == 1 else f"{name}~{count}"
         self.stamps[name] = value
         self.referred = True
         return f"${{{self._key}.{name}}}"
+
+    def named(self, name: str, value: Any) -> str | None:
+        """Return the reference to a stamp that was taken from under a key; `None` if there is none of this value."""
+        text = dump_line(value)
+        same = (key for key, stamp in self.stamps.items() if key.partition("~")[0] == name and dump_line(stamp) == text)
+        found = next(same, None)
+        return f"${{{self._key}.{found}}}" if found is not None else None
 
     def text(self, text: str, *, can_hold: bool = False) -> str:
         """Return a text with references, and with what looks like one as no other text is written."""
