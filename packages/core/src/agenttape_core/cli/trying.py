@@ -55,6 +55,7 @@ def tried(
     from agenttape_core.tools.reading.prices import load_prices
     from agenttape_core.tools.trials import lines_of, plain_of
     from agenttape_core.tools.trials.commands import estimate, try_command
+    from agenttape_core.tools.upkeep.verified import own_folder
 
     source = path_of(cassette or command_of(words).name)
     if plans:
@@ -67,7 +68,8 @@ def tried(
             price = f"about ${found['dollars']:.4f}" if found["all_priced"] else "at an unknown price"
             print_text(f"{how.candidate}: at least {calls} calls of models, {price}")
         return 0
-    folder = Path(how.folder) if how.folder else Path(".agenttape") / "candidates" / how.candidate.replace(":", "-")
+    own = own_folder(Path.cwd()) / "candidates" if not how.folder else None  # which git ignores
+    folder = own / how.candidate.replace(":", "-") if own is not None else Path(how.folder or "")
     trial = try_command(
         words,
         cassette=cassette,
