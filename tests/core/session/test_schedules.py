@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -447,6 +449,31 @@ def test_tools_at_once_that_work_in_threads_and_sleep(tmp_path: Path, seed: int,
         with use_cassette(tmp_path / "c.yaml", unused="ignore") as session:
             assert asyncio.run(program(service)) == recorded
         assert session.report.disorder == ()
+
+
+def test_threads_of_threads_beside_a_loop_are_told(tmp_path: Path) -> None:
+    """What threads that were begun in the threads of a loop put into it has no recorded order, and a replay says so."""
+
+    async def program(service: Service) -> list[str]:
+        log: list[str] = []
+        loop, both = asyncio.get_running_loop(), threading.Barrier(2, timeout=30)
+
+        def work(name: str) -> None:
+            both.wait()
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(loop.call_soon_threadsafe, log.append, name).result(30)
+            both.wait()
+
+        await asyncio.gather(service.ask("a"), *(asyncio.to_thread(work, name) for name in "bc"))
+        return sorted(log)
+
+    service = Service(1)
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = asyncio.run(program(service))
+    service.gone = True
+    with use_cassette(tmp_path / "c.yaml") as session:
+        assert asyncio.run(program(service)) == recorded
+    assert any("in an order of their own" in line for line in session.report.disorder)
 
 
 def test_a_loop_that_is_never_idle_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

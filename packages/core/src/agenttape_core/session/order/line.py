@@ -265,6 +265,11 @@ class Line:
                 self._script = self.schedule.script_of_job(self._began_with)
         return self._jobs_made
 
+    def is_posted_to_beside(self) -> None:
+        """Note that a thread of a thread has put something into the loop, in no recorded order. Thread-safe."""
+        if not self.schedule.is_kept and len(self._jobs_open) > 1:
+            self.schedule.note("threads of several tools put something into the event loop, in an order of their own")
+
     def job_is_over(self, number: int) -> None:
         """Note that a thread has worked for the loop."""
         if self._jobs_open.pop(number, None) is not None:

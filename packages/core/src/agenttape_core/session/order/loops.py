@@ -77,8 +77,19 @@ def _timer(self: Any, *args: Any, **kwargs: Any) -> None:
 def _post(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
     result_of = _work_of(args)  # the work may have ended before anybody waits for it: then this is the loop's thread
     if result_of is not None or getattr(self, "_thread_id", None) not in (None, threading.get_ident()):
-        callback = Posted(callback, result_of or current_work(), is_result=result_of is not None)
+        work = result_of or current_work()
+        if result_of is None and work is not None and work.line is None:
+            _posts_beside(self, work)
+        callback = Posted(callback, work, is_result=result_of is not None)
     return _real_post(self, callback, *args, context=context)
+
+
+def _posts_beside(loop: Any, work: Any) -> None:
+    """Note that a thread which works for a thread that works for a loop puts something into that."""
+    for outer in work.outwards():
+        if outer.line is not None and outer.line.loop is loop:
+            outer.line.is_posted_to_beside()
+            return
 
 
 def _work_of(args: tuple[Any, ...]) -> Any:
