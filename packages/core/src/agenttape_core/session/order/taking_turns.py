@@ -180,7 +180,8 @@ class Strands(Turns):
     def _strange(self) -> Iterator[None]:
         """Make a call inside in a thread that is no strand, and note it if something else goes on meanwhile."""
         me, is_strange = threading.get_ident(), self._notes is not None and self.is_on and not in_loop()
-        is_beside = any(other != me for other, times in list(self._strangers.items()) if times)
+        # Not by `items`: making pairs may let the collector run code, and another thread come in between.
+        is_beside = any(other != me and self._strangers[other] for other in list(self._strangers))
         self._strangers[me] += 1
         try:
             yield
