@@ -43,11 +43,30 @@ TABLE = [
     ["accept", "--all"],
     ["reject", "--all"],
     ["review", WEATHER],
+    ["check", WEATHER, "--checks", "checks.yaml"],
+    [
+        "check",
+        "--checks",
+        "checks.yaml",
+        "--junit",
+        "a.xml",
+        "--sarif",
+        "a.sarif",
+        "--trx",
+        "a.trx",
+        "--markdown",
+        "a.md",
+    ],
+    ["score"],
+    ["coverage"],
+    ["doctor"],
+    ["schema"],
+    ["export", WEATHER, "--format", "oracle"],
     ["show", "cassettes/damaged0.yaml"],
     ["show", "cassettes/damaged1.yaml"],
 ]
-ELSEWHERE = {"heal", "record", "replay", "verify"}
-"""Verbs that run programs: `test_programs_keep_the_key` has them."""
+ELSEWHERE = {"heal", "record", "replay", "verify", "serve"}
+"""Verbs that run programs: `test_programs_keep_the_key` has them. What `serve` answers is what `export` writes."""
 
 
 @pytest.fixture
@@ -55,6 +74,7 @@ def keys(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The keys of two cassettes, one of them changed since the last commit, and of a journal; two are damaged."""
     who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
     monkeypatch.setenv("ASKED", "Rain?")
+    (folder / "checks.yaml").write_text("checks: 1\nevery:\n- never: look_up\n")
     found = [_key(folder / WEATHER), _key(record(folder / SNOW, "Snow?"))]
     subprocess.run(["git", "init", "-q", "."], check=True)
     subprocess.run(["git", "add", "-A"], check=True)
