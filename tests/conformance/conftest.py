@@ -1,4 +1,4 @@
-"""What holds for every run of the suite here: no settings of this project."""
+"""What holds for every run of the suite here: no settings of this project, and few processes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agenttape_core.testing.checks.processes import one_child
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_child() -> Iterator[None]:
+    """Have one child process of each worker serve the checks about other processes."""
+    with one_child():
+        yield
 
 
 @pytest.fixture(autouse=True)

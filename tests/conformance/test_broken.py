@@ -602,3 +602,11 @@ def test_only_the_broken_point_fails(check: str, suite: Suite) -> None:
 def test_each_point_is_broken_once() -> None:
     """There is a broken integration for each check of the suite."""
     assert {check for check, _ in BROKEN} == set(checks_of(IntegrationConformance))
+
+
+@pytest.mark.process
+def test_a_child_that_failed_is_replaced() -> None:
+    """After a replay that failed in the child process, the next suite is served by another one."""
+    check = {"test_another_process_finds_the_recordings"}
+    outcomes = [run_conformance(suite, check)[0].outcome for suite in (HashConformance, ClientConformance)]
+    assert outcomes == ["failed", "passed"]

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from unittest import SkipTest
 
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.testing.bench import QUESTION, Bench
+from agenttape_core.testing.children import Child
 from agenttape_core.testing.running import expect
 from agenttape_core.testing.world import World
 from agenttape_core.tools.verify.target import Target, target_of
 
-_PROGRAM = """\
-import json, sys
-job = json.loads(sys.stdin.read())
-sys.path[:] = job["path"]
-from agenttape_core.testing.child import main
-main(job)
-"""
-_TIMEOUT_S = 120
+_shared: list[Child] = []
+"""The child processes that serve all checks for a while, the latest last."""
+
+
+@contextmanager
+def one_child() -> Iterator[None]:
+    """Have one child process serve the checks of all suites in this block: most of its time is imports."""
+    with _child() as child:
+        _shared.append(child)
+        try:
+            yield
+        finally:
+            _shared.remove(child)
+
+
+def _child() -> Child:
+    return Child("1" if os.environ.get("PYTHONHASHSEED") != "1" else "2")
 
 
 class ProcessChecks(Bench):
@@ -32,9 +41,10 @@ class ProcessChecks(Bench):
         target = self._target()
         with self.record():
             live = [self.says(shape, self.subject(World()), QUESTION) for shape in self.shapes]
-        seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
-        served = self._replayed(target, seed)
-        expect(live == served, f"recorded {live}, a process with PYTHONHASHSEED={seed} replayed {served}")
+        with ExitStack() as stack:
+            child = _shared[-1] if _shared else stack.enter_context(_child())
+            served = child.replay(target, self.folder)
+        expect(live == served, f"recorded {live}, a process with PYTHONHASHSEED={child.seed} replayed {served}")
 
     def _target(self) -> Target:
         if type(self).__module__ == "__main__":
@@ -43,19 +53,3 @@ class ProcessChecks(Bench):
             return target_of(type(self))
         except ConfigurationError as error:
             raise SkipTest("is not at the top level of a module, where a child process finds it") from error
-
-    def _replayed(self, target: Target, seed: str) -> list[str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTTAPE_", "PYTEST_"))}
-        job = {"target": list(target), "folder": str(self.folder), "path": [os.path.abspath(p) for p in sys.path]}  # noqa: PTH100 - keeps links
-        ended = subprocess.run(  # noqa: S603 - this very interpreter, with a program of ours
-            [sys.executable, "-c", _PROGRAM],
-            input=json.dumps(job),
-            env={**kept, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-        expect(ended.returncode == 0, f"the replay in another process failed:\n{ended.stderr[-4000:]}")
-        served: list[str] = json.loads(ended.stdout.splitlines()[-1])
-        return served
