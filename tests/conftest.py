@@ -25,6 +25,8 @@ __all__ = ["interruptible", "project"]
 # Compiling the packages and rewriting the tests anew, in each worker and in each process that a test starts, would cost
 # more than many tests do.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Runs of pytest that tests start print no annotations into ours.
+os.environ.pop("GITHUB_ACTIONS", None)
 sys.dont_write_bytecode = False
 
 settings.register_profile("agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -95,14 +95,27 @@ def check(source: Any, *checks: AnyCheck) -> Checked:
         ConfigurationError: If there is nothing to check, or no check.
     """
     __tracebackhide__ = True
+    result = checked(source, checks)
+    if result.has_failed:
+        raise AssertionError(told(result))
+    return result
+
+
+def checked(source: Any, checks: Collection[AnyCheck]) -> Checked:
+    """Return what checks say about a run, wherever it is from.
+
+    Args:
+        source: What `check` takes.
+        checks: What must be true of it.
+
+    Raises:
+        ConfigurationError: If there is nothing to check, or no check.
+    """
     if not checks:
         raise ConfigurationError(
             "check: no checks were given, so that nothing can fail\n  give some, such as no_errors()"
         )
-    result = check_run(run_of(source), checks)
-    if result.has_failed:
-        raise AssertionError(told(result))
-    return result
+    return check_run(run_of(source), checks)
 
 
 def told(result: Checked) -> str:

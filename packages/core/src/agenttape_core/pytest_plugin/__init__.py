@@ -113,6 +113,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write the table of the candidates to a file, as JSON or Markdown (.md)",
     )
     group.addoption(
+        "--cassette-summary",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="write a report on the tests with a cassette: .md, .sarif, .trx, or .xml for JUnit; repeatable",
+    )
+    group.addoption(
         "--cassette-prove",
         metavar="HOW",
         choices=["true", "false", "fail"],
@@ -142,6 +149,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from agenttape_core.pytest_plugin.planning import keep_to
 
         keep_to(config.option.cassette_max_usd)
+    if config.option.cassette_summary:
+        from agenttape_core.pytest_plugin.reporting import refuse_unknown
+
+        refuse_unknown(config.option.cassette_summary)
     from agenttape_core.pytest_plugin.whole_run import WholeRun
 
     config.pluginmanager.register(WholeRun(config), "agenttape-whole-run")

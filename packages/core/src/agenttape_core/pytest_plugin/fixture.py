@@ -65,6 +65,8 @@ class TestCassette:
         self.saved_seconds = 0.0
         """The recorded duration of the served calls; known when the test has ended."""
         self.nodeid = nodeid
+        self.checked: list[Checked] = []
+        """The results of checks of the run so far."""
         self._golden = Golden(session, command, compares=is_apart)
         self._happened: list[Interaction] | None = None
 
@@ -122,9 +124,13 @@ class TestCassette:
             The result, with warnings and scores.
         """
         __tracebackhide__ = True
-        from agenttape_core.checks import check
+        from agenttape_core.checks.checking import checked, told
 
-        return check(self, *checks)
+        result = checked(self, checks)
+        self.checked.append(result)
+        if result.has_failed:
+            raise AssertionError(told(result))
+        return result
 
     def in_places(self, item: Interaction) -> Interaction:
         """Return a call with the temporary folders of this run, as `interactions` do."""

@@ -227,9 +227,14 @@ class Running:
             self._close(self._cassette, pytest.skip.Exception("the test was not called"), judges=self.has_failed)
 
     def reported(self, report: pytest.TestReport) -> None:
-        """Keep the artifacts of a failed test, if the command line asks for them."""
+        """Keep what checks have said, and the artifacts of a failed test, if the command line asks for them."""
         self.has_passed = report.passed
         folder = self._item.config.option.cassette_artifacts
+        if self._cassette is not None and self._cassette.checked:
+            from agenttape_core.pytest_plugin.reporting import is_wanted, keep_checked
+
+            if is_wanted(self._item.config):
+                self._item.user_properties[:] = keep_checked(self._item.user_properties, self._cassette.checked)
         if report.failed and folder is not None and self._cassette is not None:
             kept = keep_artifacts(Path(folder), self._cassette, report)
             report.sections.append(("AgentTape", f"the calls of the run are kept in {kept}"))

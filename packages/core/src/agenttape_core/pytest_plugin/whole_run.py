@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from agenttape_core.pytest_plugin.causes import Misses
+    from agenttape_core.pytest_plugin.reporting import TestReports
     from agenttape_core.pytest_plugin.verdict import Verdict
     from agenttape_core.tools.heal import Plan
     from agenttape_core.tools.trials import Trial
@@ -43,6 +45,13 @@ class WholeRun:
         self._misses: Misses | None = None
         self._trials: list[Trial] = []
         self._verified: list[str] = []
+        self._reports: TestReports | None = None
+        self._unwritten: list[str] = []
+        is_worker = hasattr(config, "workerinput")  # the reporting process sees all tests
+        if not is_worker and (config.option.cassette_summary or os.environ.get("GITHUB_ACTIONS") == "true"):
+            from agenttape_core.pytest_plugin.reporting import TestReports
+
+            self._reports = TestReports(config.rootpath)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember deselected tests: their cassettes are no orphans."""
@@ -79,6 +88,8 @@ class WholeRun:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the verdict of a test from its last phase, in whatever process it ran, and what it missed."""
         names = {name for name, _ in report.user_properties}
+        if self._reports is not None:
+            self._reports.note(report)
         if report.when == "call" and report.failed and "agenttape.miss" in names:
             self._note_miss(report)
         if report.when == "teardown" and "cassette.word" in names:
@@ -131,6 +142,12 @@ class WholeRun:
             from agenttape_core.pytest_plugin.trying import write_trials
 
             write_trials(self._config.option.cassette_report, self._trials)
+        if self._reports is not None:
+            verdicts = self._verdicts()
+            lines = [_sum(verdicts), *_not_run(verdicts)] if verdicts else []
+            self._unwritten += self._reports.write(self._config.option.cassette_summary, lines)
+            if self._unwritten and exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.USAGE_ERROR
         if output is None and self._config.option.cassette_plan is not None:
             from agenttape_core.pytest_plugin.planning import write_plans
 
@@ -142,13 +159,19 @@ class WholeRun:
             terminalreporter.section(title, red=title not in _CALM and not title.startswith("candidate "))
             for line in lines:
                 terminalreporter.line(line)
+        for line in self._reports.annotations() if self._reports is not None else ():
+            terminalreporter.line(line)
+
+    def _verdicts(self) -> list[Verdict]:
+        """Return the verdicts in the order of the tests."""
+        return [verdict for _, verdict in sorted(self._found, key=_place)]
 
     def _again(self, option: str) -> str:
         """Return the command that runs the same tests with one more option."""
         return shlex.join(["pytest", *self._config.option.file_or_dir, option])
 
     def _sections(self) -> Iterator[tuple[str, Sequence[str]]]:
-        verdicts = [verdict for _, verdict in sorted(self._found, key=_place)]
+        verdicts = self._verdicts()
         if self._config.option.rerecord == "plan":
             from agenttape_core.pytest_plugin.planning import lines_of
 
@@ -167,6 +190,8 @@ class WholeRun:
             yield "recorded, but does not replay", differences(differing)
         if self._orphans:
             yield "cassettes of no test", sorted(self._orphans)
+        if self._unwritten:
+            yield "reports that are missing", self._unwritten
 
 
 def _place(found: tuple[int, Verdict]) -> int:

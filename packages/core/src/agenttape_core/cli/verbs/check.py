@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +24,10 @@ from agenttape_core.errors import ConfigurationError, counted, shown_path
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.tools.reading.prices import Prices, load_prices
 from agenttape_core.tools.reporting import Checked, Judged
+from agenttape_core.tools.reporting.forms import FORMS
 from agenttape_core.tools.reporting.github import commands
-from agenttape_core.tools.reporting.junit import junit
 from agenttape_core.tools.reporting.markdown import headline, markdown
 from agenttape_core.tools.reporting.masking import Mask
-from agenttape_core.tools.reporting.sarif import sarif
-from agenttape_core.tools.reporting.trx import trx
 
 _JUDGE = (".judge.yaml", ".judge.jsonl")
 """The ends of the names of what judges asked: they are no runs."""
@@ -141,16 +137,11 @@ def _runs(paths: Sequence[str], traces: Sequence[str], prices: Prices) -> Iterat
 
 
 def _report(checked: Sequence[Checked], reports: dict[str, str | None]) -> None:
-    made: dict[str, Callable[[], str]] = {
-        "junit_to": lambda: junit(checked),
-        "sarif_to": lambda: sarif(checked, version("agenttape-core")),
-        "trx_to": lambda: trx(checked, datetime.now(UTC)),
-        "markdown_to": lambda: markdown(checked),
-    }
-    for name, make in made.items():
+    forms = {"junit_to": ".xml", "sarif_to": ".sarif", "trx_to": ".trx", "markdown_to": ".md"}
+    for name, suffix in forms.items():
         path = reports[name]
         if path is not None:
-            _write(path, make())
+            _write(path, FORMS[suffix](checked))
 
 
 def _write(path: str, text: str) -> None:
