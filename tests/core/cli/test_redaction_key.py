@@ -58,6 +58,7 @@ TABLE = [
         "a.md",
     ],
     ["score"],
+    ["seal", WEATHER],
     ["coverage"],
     ["doctor"],
     ["schema"],

@@ -44,6 +44,7 @@ VERBS = (
     "scan",
     "schema",
     "score",
+    "seal",
     "serve",
     "show",
     "stale",

@@ -1,5 +1,6 @@
 """For authors of integrations: the conformance suite with its scripted world, and the raw comparison of whole runs."""
 
+from agenttape_core.storage.stable import stable_text
 from agenttape_core.testing.concurrency import Branch
 from agenttape_core.testing.conformance import IntegrationConformance
 from agenttape_core.testing.hooks import Shape
@@ -15,7 +16,6 @@ from agenttape_core.testing.identical import (
 )
 from agenttape_core.testing.raw import raw
 from agenttape_core.testing.running import CheckResult, CheckSuite, expect, run_conformance
-from agenttape_core.testing.stable import stable_text
 from agenttape_core.testing.world import ScriptedError, World
 
 __all__ = [

@@ -7,10 +7,10 @@ from typing import Any
 from unittest import SkipTest
 
 from agenttape_core.schema import KINDS, Interaction
+from agenttape_core.storage.stable import stable_text
 from agenttape_core.testing.bench import CASSETTE, OTHER, QUESTION
 from agenttape_core.testing.checks.sequences import BACKWARDS, FORWARDS, Crowd
 from agenttape_core.testing.running import expect
-from agenttape_core.testing.stable import stable_text
 from agenttape_core.testing.world import World
 
 ASKED, SAID = (f"sk-proj-{sha256(text.encode()).hexdigest()[:40]}" for text in ("asked", "said"))
