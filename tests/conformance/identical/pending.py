@@ -7,6 +7,7 @@ from __future__ import annotations
 
 PENDING: dict[str, str] = {
     "supervisor/astream_events v2": "threads of threads beside an event loop; a replay says so",
+    "supervisor/astream_events v3": "threads of threads beside an event loop; a replay says so",
     "hedged/ainvoke": "a timer of milliseconds fires early on a busy machine",
     "hedged/astream": "a timer of milliseconds fires early on a busy machine",
     "timeouts/ainvoke": "a timer of milliseconds fires early on a busy machine",
