@@ -15,7 +15,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from agenttape_core.integration import CallPiece, Plain, register_reader
+from agenttape_core.integration import CallPiece, Drawing, EventType, Plain, register_drawing, register_reader
 from agenttape_core.integration.codecs import advanced
 
 _OF_WORKFLOWS = "workflows.runtime.control_loop"
@@ -23,10 +23,33 @@ _TOOL_CALLS = ("changes", "message", "$in", "tool_calls", "$items")
 
 
 def register() -> None:
-    """Register the readers."""
+    """Register the readers, and the drawing of workflows."""
+    register_drawing(_drawn)
     chat = partial(_join, "$chat_response", {"message": {"role": "assistant"}}, ("message", "content"))
     register_reader("$chat_chunk", join=chat, calls=_calls)
     register_reader("$text_chunk", join=partial(_join, "$completion_response", {}, ("text",)))
+
+
+def _drawn(program: Any) -> Drawing | None:
+    """Return the steps of a workflow, or of a class of workflows, and the types of events that they pass on."""
+    workflow = getattr(sys.modules.get("workflows"), "Workflow", None)
+    if workflow is None or not (
+        issubclass(program, workflow) if isinstance(program, type) else isinstance(program, workflow)
+    ):
+        return None
+    graph = importlib.import_module("workflows.representation").get_workflow_representation(program)
+    steps = tuple(node.id for node in graph.nodes if node.node_type == "step")
+    edges = [(edge.source, edge.target) for edge in graph.edges]
+    events = [
+        EventType(
+            node.event_type,
+            tuple(source for source, target in edges if target == node.id and source in steps),
+            tuple(target for source, target in edges if source == node.id and target in steps),
+        )
+        for node in graph.nodes
+        if node.node_type == "event"
+    ]
+    return Drawing(steps, events=tuple(events))
 
 
 def _join(tag: str, start: Mapping[str, Plain], text: tuple[str, ...], bodies: Sequence[Mapping[str, Plain]]) -> Plain:

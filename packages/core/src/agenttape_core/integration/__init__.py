@@ -42,7 +42,8 @@ conversation and its input (compared `without_ids`), and an address for one that
 beside them, do to each other between calls.
 
 **Values.** `register_codecs` adds a `TypeCodec` for values of the framework, `register_reader` a reader of its
-recorded chunks in `CallPiece`s, `register_result_attribute` an attribute of its errors. `value_codec`, `plain_value`
+recorded chunks in `CallPiece`s, `register_drawing` a `Drawing` of its programs with each `EventType` of theirs, for
+coverage, `register_result_attribute` an attribute of its errors. `value_codec`, `plain_value`
 and `record_error` encode; `class_name` and `loaded_class` name classes without importing one. `note_text` and
 `recorded_text` keep the text of a value that another process would write in another way, such as that of a set.
 
@@ -118,6 +119,7 @@ from agenttape_core.lifecycle.packages import register_packages
 from agenttape_core.lifecycle.thread_files import Stored, register_thread_files
 from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, task_branch
 from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
+from agenttape_core.schema.drawings import Drawing, EventType, register_drawing
 from agenttape_core.schema.readers import CallPiece, register_reader
 from agenttape_core.session import (
     UNAVAILABLE,
@@ -187,6 +189,8 @@ __all__ = [
     "Crossing",
     "Describe",
     "DescribeLeaf",
+    "Drawing",
+    "EventType",
     "ExecutedCrossing",
     "Family",
     "FuturesInOrder",
@@ -259,6 +263,7 @@ __all__ = [
     "register_backoff",
     "register_candidates",
     "register_codecs",
+    "register_drawing",
     "register_packages",
     "register_position",
     "register_reader",

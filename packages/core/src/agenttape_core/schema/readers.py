@@ -71,11 +71,12 @@ def register_reader(
 def reader_of(tag: str) -> Reader:
     """Return the reader of a codec's values; an empty one if no installed integration has registered any."""
     if tag.startswith("$") and tag not in _readers:
-        _register_installed()
+        register_installed()
     return _readers.get(tag, Reader())
 
 
 @cache
-def _register_installed() -> None:
+def register_installed() -> None:
+    """Register what the installed integrations have for tools, once."""
     for point in entry_points(group=GROUP):
         point.load()()

@@ -16,24 +16,26 @@ _SAID = {
     "errors": "tools that never failed",
     "nodes": "nodes that never ran",
     "edges": "edges never taken",
+    "events": "events that never came",
 }
 
 
 @verb("agenttape coverage tests --graph app:graph --fail-under 80")
 @paths_argument
-@click.option("--graph", metavar="NAME", help="A graph to hold them against, module:graph.")
+@click.option("--graph", metavar="NAME", help="A graph or a workflow to hold them against, module:graph.")
 @click.option("--fail-under", type=click.FloatRange(0, 100), help="Exit with 1 if less is covered, in percent.")
 def coverage(paths: tuple[str, ...], *, graph: str | None, fail_under: float | None, as_json: bool) -> int:
     """Show the parts of a program that recorded runs have exercised: tools, their errors, nodes, edges, interrupts.
 
-    The percentage counts the tools that models were offered, and with --graph its nodes and edges.
+    The percentage counts the tools that models were offered, and with --graph its nodes, edges and events.
     """
     found = Coverage()
     if graph is not None:
         target = loaded(graph, "--graph")
-        if not callable(getattr(target, "get_graph", None)):
-            raise ConfigurationError(f"--graph: {graph} is no graph: it has no get_graph()")
-        found.hold_against(target)
+        try:
+            found.hold_against(target)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"--graph: {graph} is no graph: {error}") from None
     for each in progress(found_in(paths), "reading"):
         found.add(each.open())
     if as_json:
@@ -48,9 +50,15 @@ def _print(found: Coverage) -> None:
     rows = [(f"tool {each['name']}", f"{each['called']:,}") for each in facts["tools"]]
     rows += [(f"node {each['name']}", f"{each['count']:,}") for each in facts["nodes"]]
     rows += [(f"edge {each['from']} → {each['to']}", f"{each['count']:,}") for each in facts["edges"]]
+    rows += [
+        (f"event {each['name']}", f"{each['count']:,}" if each["count"] is not None else "unknown")
+        for each in facts.get("events", ())
+    ]
     rows += [(f"interrupt {each['name']}", f"{each['count']:,}") for each in facts["interrupts"]]
     print_table(("what", "times"), rows, right=frozenset({"times"}))
     for sort, names in found.never.items():
         if names:
             print_text(f"{_SAID[sort]}: {', '.join(names)}")
+    if found.unknown:
+        print_text(f"events of which the recordings do not tell: {', '.join(found.unknown)}")
     print_text(f"{found.percent:g} % covered")

@@ -1,14 +1,16 @@
-"""Coverage: what runs have exercised of what they could: tools, errors of tools, nodes, edges, interrupts."""
+"""Coverage: what runs have exercised of what they could: tools, errors of tools, nodes, edges, events, interrupts."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from agenttape_core.errors import ConfigurationError
 from agenttape_core.schema import Interaction, Step
+from agenttape_core.schema.drawings import EventType, drawing_of
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.reading.answer import ANSWERING, Answer
 from agenttape_core.tools.reading.messages import tool_definitions
@@ -43,6 +45,9 @@ class Coverage:
         interrupts: How often each node waited for an answer.
         graph_nodes: The nodes of the graph that the runs are held against.
         graph_edges: Its edges.
+        events: How often an event of each type was seen, as far as recordings name events.
+        names_events: Whether all runs so far name their events.
+        graph_events: The types of events of a workflow that the runs are held against.
     """
 
     offered: Counter[str] = field(default_factory=Counter)
@@ -53,6 +58,9 @@ class Coverage:
     interrupts: Counter[str] = field(default_factory=Counter)
     graph_nodes: tuple[str, ...] = ()
     graph_edges: tuple[Edge, ...] = ()
+    events: Counter[str] = field(default_factory=Counter)
+    names_events: bool = True
+    graph_events: tuple[EventType, ...] = ()
 
     def add(self, cassette: Cassette) -> None:
         """Add what a recorded run has exercised.
@@ -65,6 +73,7 @@ class Coverage:
         """
         made, asked = Counter[str](), Counter[str]()
         tasks: list[_Task] = []
+        has_ticks = False
         for record in cassette.records():
             if isinstance(record, Step):
                 self._add_step(record, tasks)
@@ -75,6 +84,8 @@ class Coverage:
                 asked.update(call.name for call in Answer(record.outcome).tool_calls)
             elif record.kind == "tool":
                 self._add_tool(record, made)
+            has_ticks = has_ticks or (isinstance(record, Step) and _has_ticks(record))
+        self.names_events = self.names_events and has_ticks
         self._add_edges(tasks)
         self.called.update({name: made[name] or asked[name] for name in made | asked})
 
@@ -82,8 +93,19 @@ class Coverage:
         """Hold the runs against a graph.
 
         Args:
-            graph: An object with `get_graph()`, such as LangGraph's and LangChain's.
+            graph: An object with `get_graph()`, such as LangGraph's and LangChain's, or a program that an installed
+                integration can draw, such as a workflow of LlamaIndex.
+
+        Raises:
+            ConfigurationError: If it is neither.
         """
+        if not callable(getattr(graph, "get_graph", None)):
+            drawing = drawing_of(graph)
+            if drawing is None:
+                raise ConfigurationError("it has no get_graph(), and no installed integration can draw it")
+            self.graph_nodes, self.graph_edges = drawing.nodes, drawing.edges
+            self.graph_events = drawing.events
+            return
         drawn = graph.get_graph()
         self.graph_nodes = tuple(sorted(str(node) for node in drawn.nodes if node not in {START, END}))
         self.graph_edges = tuple(sorted({(str(edge.source), str(edge.target)) for edge in drawn.edges}))
@@ -91,19 +113,47 @@ class Coverage:
     @property
     def never(self) -> dict[str, list[str]]:
         """The names of the parts that were never exercised, by their sort."""
+        events = [each.name for each in self.graph_events if self._times(each) == 0]
         return {
             "tools": sorted(self.offered.keys() - +self.called),
             "errors": sorted(name for name in +self.called if not self.failed[name]),
             "nodes": [name for name in self.graph_nodes if not self.nodes[name]],
             "edges": [" → ".join(edge) for edge in self.graph_edges if not self.edges[edge]],
+            **({"events": events} if self.graph_events else {}),
         }
 
     @property
+    def unknown(self) -> list[str]:
+        """The types of events of which the recordings do not tell whether there was one."""
+        return [each.name for each in self.graph_events if self._times(each) is None]
+
+    def _times(self, event: EventType) -> int | None:
+        """Return how often an event of a type was seen; `None` if that is not known.
+
+        A recording names events only if it has ticks, but a step that takes one type alone ran for each of these.
+        """
+        if self.events[event.name]:
+            return self.events[event.name]
+        involved = event.taken_by or event.made_by
+        if self.names_events or not any(self.nodes[step] for step in involved):
+            return 0
+        alone = [
+            step
+            for step in event.taken_by
+            if sum(step in other.taken_by for other in self.graph_events) == 1 and self.nodes[step]
+        ]
+        return max((self.nodes[step] for step in alone), default=None)
+
+    @property
     def percent(self) -> float:
-        """The share of tools, nodes and edges that were exercised, in percent; errors of tools do not count."""
-        total = len(self.offered) + len(self.graph_nodes) + len(self.graph_edges)
+        """The share of tools, nodes, edges and events that were exercised, in percent; errors of tools do not count.
+
+        Nor do events of which it is not known.
+        """
+        events = len(self.graph_events) - len(self.unknown)
+        total = len(self.offered) + len(self.graph_nodes) + len(self.graph_edges) + events
         never = self.never
-        missing = len(never["tools"]) + len(never["nodes"]) + len(never["edges"])
+        missing = sum(len(never[sort]) for sort in ("tools", "nodes", "edges", "events") if sort in never)
         return round(100 * (total - missing) / total, 1) if total else 100.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,6 +168,14 @@ class Coverage:
             ],
             "nodes": _counts(self.nodes, self.graph_nodes),
             "edges": [{"from": edge[0], "to": edge[1], "count": self.edges[edge]} for edge in edges],
+            **(
+                {
+                    "events": [{"name": each.name, "count": self._times(each)} for each in self.graph_events],
+                    "unknown": {"events": self.unknown},
+                }
+                if self.graph_events
+                else {}
+            ),
             "interrupts": _counts(self.interrupts, ()),
             "never": self.never,
         }
@@ -130,6 +188,7 @@ class Coverage:
         is_interrupt = step.error is not None and step.error.type.endswith(_INTERRUPT)
         if step.kind == "interrupt" or is_interrupt:
             self.interrupts[step.name] += 1
+        self.events.update(_events_of(step))
         if step.kind != "node" or is_interrupt:
             return
         self.nodes[step.name] += 1
@@ -152,6 +211,18 @@ class Coverage:
             if not targets and not later and task.has_ended:
                 targets = [END]
             self.edges.update((task.name, target) for target in targets)
+
+
+def _events_of(step: Step) -> Iterator[str]:
+    """Yield the types of the events that a step names: a tick those that are new in it, a run its first and last."""
+    for value in step.data["events"] if _has_ticks(step) else [step.input, step.output]:
+        event = value.get("event") if isinstance(value, dict) else None
+        if isinstance(event, str):
+            yield event.rpartition(".")[2]
+
+
+def _has_ticks(step: Step) -> bool:
+    return isinstance(step.data, dict) and isinstance(step.data.get("events"), list)
 
 
 def _counts(counts: Counter[str], known: Iterable[str]) -> list[dict[str, Any]]:
