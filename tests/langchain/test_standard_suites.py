@@ -27,12 +27,15 @@ RUNS = {
     "recording": (),
     "replaying": ("--disable-socket", "--allow-unix-socket"),  # an event loop wakes itself by a pair of sockets
 }
+UNNEEDED = "agenttape anyio examples hypothesispytest langsmith_plugin platformdirs randomly xdist xdist.looponfail"
+"""Plugins that are installed and that the suites do without: to load them takes as long as many tests."""
 
 
 def outcome_of(run: str, folder: Path) -> str:
     """Run all suites in a process of their own; the last lines that it printed."""
     command = [sys.executable, "-m", "pytest", str(SUITES), "-q", "-p", "no:cacheprovider", "--tb=short"]
     command += ["-o", "addopts=--import-mode=importlib --strict-markers", "-o", "python_files=suite_*.py"]
+    command += [word for plugin in UNNEEDED.split() for word in ("-p", f"no:{plugin}")]
     command += ["--benchmark-disable", f"--suite-run={run}", f"--suite-folder={folder}", *RUNS[run]]
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("AGENTTAPE_", "PYTEST_"))}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
