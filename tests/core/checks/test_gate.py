@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -13,6 +14,7 @@ from junitparser import JUnitXml
 
 from agenttape_core import use_cassette
 from agenttape_core.cli.app import run
+from agenttape_core.storage.files import pack
 
 from .conftest import QUESTION, support
 
@@ -135,6 +137,24 @@ def test_a_trace_is_a_backend(command: Any) -> None:
     code, _, err = command("export", ".", "--format", "jsonl-trace", "-o", "both.jsonl")
     assert (code, "again.yaml, turn 1, and support.yaml, turn 1, have the same prompt" in err) == (3, True)
     assert not Path("both.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["t.jsonl.gz", "t.jsonl.zst"])
+def test_packed_traces(command: Any, name: str) -> None:
+    """A trace is packed by its suffix, the same bytes each time, and is a backend as it is."""
+    assert command("export", "support.yaml", "--format", "jsonl-trace", "-o", "t.jsonl")[0] == 0
+    for _ in range(2):
+        assert command("export", "support.yaml", "--format", "jsonl-trace", "-o", name)[0] == 0
+        written = Path(name).read_bytes()
+    assert written == pack(Path(name), Path("t.jsonl").read_bytes()) != Path("t.jsonl").read_bytes()
+    Path("cases.yaml").write_text(f"{CHECKS}cases:\n- prompt: {QUESTION}\n  output: {{contains: Paris}}\n")
+    assert command("check", "--trace", name, "--checks", "cases.yaml")[0] == 0
+
+
+def test_packed_exports(command: Any) -> None:
+    """An export of any form is packed if its suffix says so."""
+    assert command("export", "support.yaml", "-o", "all.json.gz")[0] == 0
+    assert json.loads(gzip.decompress(Path("all.json.gz").read_bytes()))["cassettes"]
 
 
 def test_baseline(command: Any) -> None:

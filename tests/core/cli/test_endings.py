@@ -90,6 +90,12 @@ def test_record_onto_a_broken_cassette(command: Any, broken: Path, is_cut: bool)
     assert command("validate", "broken.recovered.yaml").code == (3 if is_cut else 0)
 
 
+def test_force_record_excludes_other_modes(command: Any) -> None:
+    """`--force-record` says the mode, so that another one ends with 2 before anything runs."""
+    ended = command("record", "--force-record", "--mode", "once", "--", "there-is-none")
+    assert (ended.code, "--force-record and --mode once exclude each other" in ended.err) == (2, True)
+
+
 def test_interrupted(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C ends with 130, as in any other command, and without a traceback."""
 

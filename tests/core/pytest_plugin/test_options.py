@@ -23,6 +23,16 @@ def test_b():
 """
 
 
+def test_force_record(project: Project) -> None:
+    """`--force-record` records all selected tests anew, as `--rerecord` does."""
+    project.tests(SEVERAL)
+    project.record()
+    project.run("--force-record", "-k", "test_a").stdout.fnmatch_lines(["recorded  cassettes/test_it/test_a.yaml*"])
+    result = project.run("--force-record", "--cassette-mode=none")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["*--rerecord and --cassette-mode exclude each other*"])
+
+
 def test_one_file_for_each_test(project: Project) -> None:
     """Module, classes and parameters are in the name; a name that no file may have is changed and kept apart."""
     project.tests("""

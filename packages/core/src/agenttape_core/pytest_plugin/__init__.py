@@ -52,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="record anew: all selected tests; those that failed in the last run; those older than --cassette-max-age; "
         "dirty: only those calls that have changed; plan: nothing, and say what dirty would take",
     )
+    group.addoption("--force-record", dest="rerecord", action="store_const", const="all", help="the same as --rerecord")
     group.addoption(
         "--cassette-pending",
         action="store_true",

@@ -47,7 +47,7 @@ def file_kind(path: Location) -> FileKind:
     if "\0" in str(path):
         raise ConfigurationError(f"{str(path)!r}: the name of a file holds no NUL character")
     suffixes = [suffix.lower() for suffix in PurePath(path.name).suffixes]
-    packing = _PACKINGS.get(suffixes[-1]) if suffixes else None
+    packing = packing_of(path)
     name = suffixes[-2:-1] if packing else suffixes[-1:]
     if not name or name[0] not in _LAYOUTS:
         raise ConfigurationError(
@@ -57,6 +57,11 @@ def file_kind(path: Location) -> FileKind:
     if packing == "zst":
         _zstandard(path)
     return FileKind(_LAYOUTS[name[0]], packing)
+
+
+def packing_of(path: Location) -> Literal["gz", "zst"] | None:
+    """Return the packing that the suffix of a path tells, whatever the file holds."""
+    return _PACKINGS.get(PurePath(path.name).suffix.lower())
 
 
 def read_bytes(path: Location) -> bytes:
@@ -105,7 +110,7 @@ def _limited(path: Location, data: bytes, limit: int) -> bytes:
 
 def pack(path: Location, data: bytes) -> bytes:
     """The bytes as they go to disk, by the suffix of the path."""
-    packing = file_kind(path).packing
+    packing = packing_of(path)
     if packing == "gz":
         import gzip
 

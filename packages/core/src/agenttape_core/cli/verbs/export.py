@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ from agenttape_core.cli.output import print_json, print_text, progress, verb
 from agenttape_core.errors import CassetteWriteError, counted
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.storage import is_cassette
+from agenttape_core.storage.files import pack, packing_of
 from agenttape_core.tools.export import Collector, otlp_lines, rows_of, spans_of
 from agenttape_core.tools.oracle import entries_of, lines_of
 from agenttape_core.tools.reading.prices import load_prices
@@ -33,7 +35,13 @@ from agenttape_core.tools.reading.prices import load_prices
     help="json: one document. jsonl: a line for each record. jsonl-trace: one for each prompt. otel: OpenTelemetry"
     " spans. oracle: the answers of tools.",
 )
-@click.option("-o", "--output", default=STDIN, metavar="FILE", help="Write to a file; by default to standard output.")
+@click.option(
+    "-o",
+    "--output",
+    default=STDIN,
+    metavar="FILE",
+    help="Write to a file, packed if it ends in .gz or .zst; by default to stdout.",
+)
 @click.option(
     "--endpoint",
     metavar="URL",
@@ -131,7 +139,10 @@ def _masked(lines: Iterator[str], found: Sequence[Found]) -> Iterator[str]:
 
 
 def _write(output: str, lines: Iterator[str]) -> int:
-    """Write lines and return their number. A file is written whole or not at all, and never over a cassette."""
+    """Write lines and return their number.
+
+    A file is written whole or not at all, and never over a cassette. It is packed if its suffix says so.
+    """
     if output == STDIN:
         return _put(sys.stdout, lines)
     target = Path(output)
@@ -139,8 +150,13 @@ def _write(output: str, lines: Iterator[str]) -> int:
         raise click.UsageError(f"{output} is a cassette; name another file")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            count = _put(file, lines)
+        if packing_of(target) is not None:
+            whole = io.StringIO()
+            count = _put(whole, lines)
+            temporary.write_bytes(pack(target, whole.getvalue().encode("utf-8")))
+        else:
+            with temporary.open("w", encoding="utf-8", newline="\n") as file:
+                count = _put(file, lines)
         temporary.replace(target)
     except OSError as error:
         problem = f"the export could not be written: {error.strerror or error}"

@@ -21,6 +21,7 @@ from agenttape_core.cli.running import before_command, given, replayed_with, rep
     help="all: record everything anew. once: replay if there is a cassette. new_episodes: add what is missing. "
     "update: record what is missing, and drop what is no longer asked for.",
 )
+@click.option("--force-record", is_flag=True, help="Record everything anew, whatever is there: --mode all.")
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="A tag for the header. Repeatable.")
 @click.option("--opaque", type=click.Choice(["refuse", "keep"]), help="The treatment of values without a codec.")
 @click.option(
@@ -31,7 +32,14 @@ from agenttape_core.cli.running import before_command, given, replayed_with, rep
 @click.option("--pending", is_flag=True, default=None, help="Let a new recording wait for `agenttape review`.")
 @click.option("--prove", is_flag=True, help="Replay the command at once, and fail if that differs.")
 def record(
-    words: tuple[str, ...], cassette: str | None, mode: str, *, prove: bool, as_json: bool, **options: Any
+    words: tuple[str, ...],
+    cassette: str | None,
+    mode: str,
+    *,
+    force_record: bool,
+    prove: bool,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     """Run a command, and record the calls of models and tools in its Python processes.
 
@@ -45,6 +53,8 @@ def record(
     from agenttape_core.storage import is_pending
     from agenttape_core.tools.processes.run import run
 
+    if force_record and mode != "all":
+        raise click.UsageError(f"--force-record and --mode {mode} exclude each other")
     outcome = run(words, mode=mode, cassette=cassette, options=given(options), apart=as_json)
     proof = None
     if prove and any(is_pending(one.path.name) for one in outcome.made):
