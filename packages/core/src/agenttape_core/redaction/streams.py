@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agenttape_core.redaction.detection.data import BYTES, Data
 from agenttape_core.redaction.detection.spans import Span, render
 from agenttape_core.redaction.tokens import are_tokens, cut, token_of
-from agenttape_core.redaction.walk import denied_kind, redact_denied, redact_value, with_tokens
+from agenttape_core.redaction.walk import FIELDS, denied_kind, kind_below, redact_denied, redact_value, with_tokens
 from agenttape_core.schema.plain import Path, place_below_tag, place_in_list
 
 if TYPE_CHECKING:
@@ -69,17 +69,31 @@ def _walk(plain: Plain, path: Path, kind: str | None, on_text: Any, redactor: Re
         return _walk_list(plain, path, kind, on_text, redactor)
     if not isinstance(plain, dict):
         return redact_denied(plain, kind, redactor) if kind else redact_value(plain, redactor)
+    return _walk_dict(plain, path, kind, on_text, redactor)
+
+
+def _walk_dict(plain: dict[str, Any], path: Path, kind: str | None, on_text: Any, redactor: Replacer) -> Plain:
     if len(plain) == 1:
         ((tag, body),) = plain.items()
         if tag in BYTES and isinstance(body, str) and Data.of(body) is not None:
             piece = base64.b64decode(body).decode("latin-1")
             return {tag: _base64(on_text((*path, tag), kind or _BYTES, piece))}
         if tag.startswith("$"):
-            return {tag: _walk(body, (*path, *place_below_tag(tag, body)), kind, on_text, redactor)}
-    return {
-        redactor.text(key): _walk(item, (*path, key), denied_kind(plain, key, redactor), on_text, redactor)
-        for key, item in plain.items()
+            place = (*path, *place_below_tag(tag, body))
+            if tag == "$namedtuple" and isinstance(body, list):
+                return {tag: [*body[:1], *_walk_list(body[1:], place, kind, on_text, redactor)]}
+            if not (kind and isinstance(body, dict)):
+                return {tag: _walk(body, place, kind, on_text, redactor)}
+            below = {part: kind if part in FIELDS.get(tag, ()) else None for part in body}
+            return {
+                tag: {part: _walk(item, (*place, part), below[part], on_text, redactor) for part, item in body.items()}
+            }
+    above = next((step for step in reversed(path) if isinstance(step, str) and not step.startswith("$")), "")
+    kinds = {
+        key: denied_kind(plain, key, redactor) or (kind_below(plain, key, kind, above) if kind else None)
+        for key in plain
     }
+    return {redactor.text(key): _walk(item, (*path, key), kinds[key], on_text, redactor) for key, item in plain.items()}
 
 
 def _walk_list(plain: list[Any], path: Path, kind: str | None, on_text: Any, redactor: Replacer) -> list[Any]:

@@ -8,6 +8,19 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agenttape_core.redaction.detection.data import BYTES, Data
+from agenttape_core.redaction.detection.described import (
+    DESCRIBED,
+    LEAST_BELOW,
+    OF_MODELS,
+    is_description,
+    is_key_like,
+    is_keyword,
+    is_of_lexers,
+    is_of_models,
+    is_told,
+    is_told_number,
+    reaches_down,
+)
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, demand_of, words_of
@@ -16,29 +29,21 @@ from agenttape_core.redaction.pseudonyms import PSEUDONYM
 from agenttape_core.redaction.tokens import are_tokens, cut, token_of, with_token
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agenttape_core.redaction.detection.spans import Span
     from agenttape_core.schema import Plain
 
 _COLLECTIONS = frozenset({"$tuple", "$set", "$frozenset", "$deque"})
+FIELDS = {
+    "$model": ("fields", "extra", "private"), "$dataclass": ("fields", "attributes"), "$deque": ("items",),
+    "$mapping": ("items",), "$defaultdict": ("items",),
+}  # fmt: skip
+"""The parts of a written object that hold its values, by its tag."""
+_PAIRED = frozenset({"$dict", "$mapping", "$defaultdict"})
+"""Tags of dicts that are written as lists of pairs."""
 _SCALARS = frozenset({"$str", "$float", "$uuid", "$decimal", "$fraction"})
 _OPAQUE = frozenset({"$float", "$uuid", "$decimal", "$fraction", "$datetime", "$date", "$time"})
-_OF_MODELS = frozenset(
-    [
-        "logprob",
-        "top_logprobs",
-        "bytes",
-        "token_id",
-        "prob",
-        "probability",
-        "rank",
-        "score",
-        "start",
-        "end",
-        "offset",
-        "pos",
-        "lemma",
-    ]
-)
 _BLANK_OR_PSEUDONYM = Lazy(rf"\s|{PSEUDONYM.pattern}")
 _LEAST_CARD = 10**13
 """A payment card has fourteen digits at least."""
@@ -49,12 +54,11 @@ _SIGNED = frozenset(
      "X-Amz-Credential", "X-Goog-Date", "X-Goog-Credential", "grant_type", "client_id", "redirect_uri", "code_verifier")
 )  # fmt: skip
 """Names beside which `sig` signs a URL, and `code` is one of OAuth. A pair that stands for itself needs none."""
-_DESCRIBED = frozenset({"value", "default", "const", "example", "examples"})
-"""Names of a value in what describes it: the field of a form, a JSON schema."""
 _AUTH = ("auth",)
 """The last word of what HTTP clients take a tuple of user and password by."""
 _TOKEN = ("token",)
 """A name that lexers and models have for a word, too."""
+_COOKIES = (("cookies",), ("cookie",))
 _USER_OPTIONS = frozenset({"-u", "--user", "-U", "--proxy-user"})
 
 
@@ -241,7 +245,7 @@ def denied_kind(plain: dict[str, Any], key: str, redactor: Replacer) -> str | No
         value = plain[key]
         # An entry of log probabilities or of a tokenizer; a credential has no blanks either.
         # What a pseudonym stands for may have had blanks, so a value with one in it was judged before.
-        if not _OF_MODELS.isdisjoint(plain) or (isinstance(value, str) and _BLANK_OR_PSEUDONYM.search(value)):
+        if not OF_MODELS.isdisjoint(plain) or (isinstance(value, str) and _BLANK_OR_PSEUDONYM.search(value)):
             return None
     return kind
 
@@ -253,52 +257,69 @@ def _demanded(plain: dict[str, Any], key: str, demand: Demand) -> bool:
         return False
     if isinstance(value, dict) and words_of(key)[-1:] == _AUTH:
         return _pair(value) is not None
-    return _meets(value, demand)
+    return _meets(value, demand, key)
 
 
-def _meets(value: Any, demand: Demand) -> bool:
+def _meets(value: Any, demand: Demand, name: str) -> bool:
     if isinstance(value, str):
         return satisfies(value, demand)
     if isinstance(value, list):
-        return bool(value) and demand in _CHOSEN and all(_meets(item, demand) for item in value)
+        return bool(value) and demand in _CHOSEN and all(_meets(item, demand, name) for item in value)
+    if isinstance(value, dict):
+        if reaches_down(name, demand):
+            return True
+        return value.keys() <= DESCRIBED and all(_meets(item, demand, name) for item in value.values())
     return demand is Demand.DIGITS and type(value) is int and satisfies(str(value), demand)
 
 
 def _kind_in_pair(name: str, value: Any, redactor: Replacer) -> str | None:
     """Return the kind of the value that stands beside its name."""
     kind = redactor.kind_of(name)
-    if kind is None and (demand := demand_of(name)) is not None and _meets(value, demand):
+    if kind is None and (demand := demand_of(name)) is not None and _meets(value, demand, name):
         return SECRET
     return kind
 
 
-def redact_denied(item: Plain, kind: str, redactor: Replacer, key: str = "") -> Plain:
-    """Return the value of a denied name with each string and number in it replaced as a whole.
+def redact_denied(item: Plain, kind: str, redactor: Replacer, key: str = "", *, least: int = 0) -> Plain:
+    """Return the value of a denied name with each string and number in it replaced as a whole, at any depth.
 
-    A dict is looked at by its own keys, except that of cookies: `{"password": {"type": "string"}}` is a schema.
+    What describes a field, or a credential, stays: `{"password": {"type": "string"}}`; see `kind_below`.
+    Numbers below `least` stay, too.
     """
     if isinstance(item, str):
         return redactor.whole(item, kind)
     if isinstance(item, int | float) and not isinstance(item, bool):
-        return redactor.number(item)
+        return item if abs(item) < least else redactor.number(item)
     if isinstance(item, list):
         first = 1 if words_of(key)[-1:] == _AUTH else 0
-        result = item[:first] + [redact_denied(part, kind, redactor) for part in item[first:]]
+        result = item[:first] + [redact_denied(part, kind, redactor, key, least=least) for part in item[first:]]
         return item if all(new is old for new, old in zip(result, item, strict=True)) else result
     if isinstance(item, dict):
         return _redact_denied_dict(item, kind, redactor, key)
     return item
 
 
-def _redact_described(item: dict[str, Any], kind: str, redactor: Replacer) -> Plain | None:
-    """Redact the value in a dict that describes one, such as the default of a schema; `None` if there is none."""
-    if _DESCRIBED.isdisjoint(item) or not _OF_MODELS.isdisjoint(item):
+def kind_below(plain: dict[str, Any], key: str, kind: str, name: str) -> str | None:
+    """Return the kind of a value in a dict below a denied name, or `None` if it is judged by what it is alone.
+
+    Args:
+        plain: The dict.
+        key: The key in it.
+        kind: The kind of what stands under the denied name.
+        name: The denied name.
+    """
+    value = plain[key]
+    if is_of_models(name, plain.keys()):
         return None
-    result = _redact_dict(item, redactor)
-    values = {name: redact_denied(item[name], kind, redactor) for name in _DESCRIBED & item.keys()}
-    if all(result.get(name) is value for name, value in values.items()):
-        return result
-    return {**result, **{name: values[name] for name in item if name in values}}
+    if is_of_lexers(name, plain.keys(), key):
+        return kind if isinstance(value, str) and is_key_like(value) else None
+    if is_description(plain.keys(), plain.get("type")):
+        return None if is_keyword(key) else kind
+    if words_of(name)[-1:] in _COOKIES:
+        return kind
+    if isinstance(value, str):
+        return None if is_told(key, value) else kind
+    return None if isinstance(value, int | float) and is_told_number(key, value) else kind
 
 
 def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Replacer, key: str) -> Plain:
@@ -307,15 +328,48 @@ def _redact_denied_dict(item: dict[str, Any], kind: str, redactor: Replacer, key
         if tag in BYTES and isinstance(body, str) and (whole := Data.of(body)) is not None:
             redacted = str(redactor.whole(whole.text, kind))
             return item if redacted == whole.text else {tag: whole.encoded(redacted)}
-        if tag in _COLLECTIONS:
+        if tag in _COLLECTIONS and isinstance(body, list):
             redacted = redact_denied(body, kind, redactor, key)
             return item if redacted is body else {tag: redacted}
         if tag in _SCALARS and isinstance(body, str):
             typed = redactor.scalar(tag, body, kind)
             return item if typed == item else typed
-    if words_of(key) != _TOKEN and (described := _redact_described(item, kind, redactor)) is not None:
-        return described
-    if words_of(key)[-1:] in (("cookies",), ("cookie",)):
-        result = {name: redact_denied(part, kind, redactor) for name, part in item.items()}
-        return item if all(result[name] is part for name, part in item.items()) else result
-    return _redact_dict(item, redactor)
+        if tag.startswith("$"):
+            return _redact_denied_object(item, partial(redact_denied, kind=kind, redactor=redactor, key=key), redactor)
+    changes = {}
+    for name, part in item.items():
+        if own := denied_kind(item, name, redactor):
+            redacted = redact_denied(part, own, redactor, name)
+        elif below := kind_below(item, name, kind, key):
+            redacted = redact_denied(part, below, redactor, key, least=LEAST_BELOW)
+        else:
+            redacted = redact_value(part, redactor)
+        if redacted is not part:
+            changes[name] = redacted
+    return _changed(item, changes, redactor)
+
+
+def _redact_denied_object(item: dict[str, Any], denied: Callable[[Any], Any], redactor: Replacer) -> dict[str, Any]:
+    """Redact the values of an object below a denied name; its class and what else is written of it stay."""
+    ((tag, body),) = item.items()
+    if tag == "$namedtuple" and isinstance(body, list) and body:
+        written: Any = {tag: [body[0], *map(denied, body[1:])]}
+    elif tag == "$dict" and isinstance(body, list):
+        written = {tag: _redact_pairs(body, denied, redactor)}
+    elif tag in FIELDS and isinstance(body, dict):
+        inner = partial(_redact_pairs, denied=denied, redactor=redactor) if tag in _PAIRED else denied
+        parts = {name: inner(body[name]) for name in FIELDS[tag] if name in body}
+        others = {name: redact_value(part, redactor) for name, part in body.items() if name not in parts}
+        written = {tag: {name: parts.get(name, others.get(name)) for name in body}}
+    else:
+        written = _redact_dict(item, redactor)
+    return item if written == item else written
+
+
+def _redact_pairs(pairs: Any, denied: Callable[[Any], Any], redactor: Replacer) -> Any:
+    """Redact the values of a dict that is written as a list of pairs."""
+    return [[redact_value(pair[0], redactor), denied(pair[1])] if _pair_of_dict(pair) else pair for pair in pairs]
+
+
+def _pair_of_dict(pair: Any) -> bool:
+    return isinstance(pair, list) and len(pair) == 2  # noqa: PLR2004 - a key and its value

@@ -137,7 +137,7 @@ def _quoted(text: str, found: Assignment, opened: re.Match[str]) -> tuple[int, i
     start, quote = opened.end(), opened["quote"]
     if _is_closing(text, found, opened) or ("f" in opened[0].lower() and "{" in text[start : start + _NEAR]):
         return _NOTHING  # the end of another string, or a template in source code
-    end = _closing(text, start, quote)
+    end = closing(text, start, quote)
     if quote == "`" and found.sep == "=" and not found.gap and " " in text[start:end]:
         return _NOTHING  # a command of a shell
     return start, end
@@ -165,7 +165,7 @@ def _is_closing(text: str, found: Assignment, opened: re.Match[str]) -> bool:
     return line.count(opened["quote"]) % 2 == 1
 
 
-def _closing(text: str, start: int, quote: str) -> int:
+def closing(text: str, start: int, quote: str) -> int:
     """Return where a quoted value ends: at its quote, or where the line or the text does."""
     limit = min(len(text), start + _MAX_VALUE)
     line = text.find("\n", start, limit)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import string
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from agenttape_core.redaction.detection.assigned import Assignment, find_value
 from agenttape_core.redaction.detection.columns import Tables
@@ -18,6 +18,7 @@ from agenttape_core.redaction.detection.endings import last_words
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, Names, words_of
+from agenttape_core.redaction.detection.nested import Nested
 from agenttape_core.redaction.detection.values import is_opaque
 
 if TYPE_CHECKING:
@@ -74,17 +75,23 @@ _FIRST_WORDS = frozenset(
 _PUNCTUATION = "\"'`*(["
 _BEFORE_PAIR = frozenset("?&;#")
 _NEAR = 120
+_OPENING = ("{", "[")
 
 
 def find_assignments(view: View, names: Names) -> Iterator[Finding]:
     """Find values of denied names, and values of names such as `key` that look like one."""
-    tables = Tables(view, names)
+    text = view.text
+    tables, nested = Tables(view, names), Nested(view, names)
     for stem in names.stems:
         at = view.low.find(stem)
         while at >= 0:
-            finding = _assigned(view, at, names)
+            found = _named(view, at, names)
+            below = list(nested.find(found)) if _is_opening(found, text) else []
+            finding = None if below else _found(view, found)
             if finding:
                 yield finding
+            elif below:
+                yield from below
             else:
                 yield from tables.find(at)
             # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
@@ -99,6 +106,19 @@ def find_assignments(view: View, names: Names) -> Iterator[Finding]:
 
 def _assigned(view: View, at: int, names: Names) -> Finding | None:
     """Return the secret that is assigned to the name with a stem or a last word at a position."""
+    return _found(view, _named(view, at, names))
+
+
+def _is_opening(named: Assignment | Finding | None, text: str) -> TypeGuard[Assignment]:
+    return isinstance(named, Assignment) and text[named.value : named.value + 1] in _OPENING
+
+
+def _found(view: View, named: Assignment | Finding | None) -> Finding | None:
+    return find_value(view, named) if isinstance(named, Assignment) else named
+
+
+def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
+    """Return the name with a stem or a last word at a position and where its value is, or the secret itself."""
     text = view.text
     tail = _TAIL.match(text, at)
     match = tail or _LOOSE.match(text, at)
@@ -113,10 +133,9 @@ def _assigned(view: View, at: int, names: Names) -> Finding | None:
     if tail is None:
         if words_of(name)[-1] in _TOLD_WORDS and (told := _told(view, found, match)):
             return told
-        loose = _loosely_named(text, found, match)
-        return find_value(view, loose) if loose else None
+        return _loosely_named(text, found, match)
     found = found._replace(sep=tail["sep"] or "=", close=tail["close"], gap=tail["gap"])
-    return find_value(view, found) if _is_assigned(text, found) else None
+    return found if _is_assigned(text, found) else None
 
 
 def _left(text: str, at: int) -> str:

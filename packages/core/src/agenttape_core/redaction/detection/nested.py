@@ -1,0 +1,206 @@
+"""Secrets in JSON, or in what Python prints of a dict or list, that stands under a denied name in a text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from agenttape_core.redaction.detection.assigned import Assignment, closing
+from agenttape_core.redaction.detection.described import (
+    is_description,
+    is_key_like,
+    is_keyword,
+    is_of_lexers,
+    is_of_models,
+    is_told,
+    is_told_number,
+    reaches_down,
+)
+from agenttape_core.redaction.detection.kinds import NUMBER, SECRET
+from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.names import Demand
+from agenttape_core.redaction.detection.values import is_placeholder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agenttape_core.redaction.detection.findings import Finding
+    from agenttape_core.redaction.detection.names import Names
+    from agenttape_core.redaction.detection.views import View
+
+_TOKEN = Lazy(
+    r"""(?:[ \t\r\n]|\\{1,7}[nrt])*+
+    (?: (?P<sign>[{}\[\],:]) | [bur]{0,2}(?P<quote>\\{0,7}["'])
+      | (?P<number>-?\d{1,40}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,4})?)(?![\w.])
+      | (?P<word>[A-Za-z]{4,5})(?![\w.("'\[]) )""",
+    re.VERBOSE,
+)
+_OPENED = Lazy(r"[{\[]")
+_WORDS = frozenset(["true", "false", "null", "None", "True", "False"])
+_REACH = 16_384
+_DEEPEST = 32
+
+
+class _Leaf(NamedTuple):
+    """A string or a number in a text."""
+
+    start: int
+    end: int
+    quote: str
+    """The quote of a string, or the one that a pseudonym of a number is put between."""
+    is_number: bool = False
+
+
+class _Parser:
+    """Reads a value as far as it goes: the text may be cut off."""
+
+    def __init__(self, text: str, at: int, close: str) -> None:
+        self._close = close
+        self._text = text
+        self._limit = min(len(text), at + _REACH)
+        self._is_over = False
+        self.at = at
+
+    def value(self, depth: int = 0) -> object:
+        """Return a value: a dict, a list, a leaf, or `None`."""
+        token = self._next()
+        if token is None:
+            return None
+        if token["sign"] in ("{", "[") and depth < _DEEPEST:
+            return self._dict(depth) if token["sign"] == "{" else self._list(depth)
+        if token["quote"]:
+            return self._string(token)
+        if token["number"]:
+            return _Leaf(*token.span("number"), self._close, is_number=True)
+        self._is_over |= token["word"] not in _WORDS
+        return None
+
+    def _next(self) -> re.Match[str] | None:
+        token = None if self._is_over else _TOKEN.match(self._text, self.at, self._limit)
+        self._is_over = token is None
+        self.at = token.end() if token else self.at
+        return token
+
+    def _string(self, token: re.Match[str]) -> _Leaf:
+        start = token.end()
+        end = min(closing(self._text, start, token["quote"]), self._limit)
+        self.at = end + len(token["quote"])
+        self._is_over = self.at > self._limit
+        return _Leaf(start, end, token["quote"])
+
+    def _sign(self, expected: str) -> bool:
+        """Return True if one of some signs comes next; else nothing more is read."""
+        token = self._next()
+        self._is_over = token is None or token["sign"] is None or token["sign"] not in expected
+        return token is not None and not self._is_over and token["sign"] == expected[0]
+
+    def _is_end(self, sign: str) -> bool:
+        token = _TOKEN.match(self._text, self.at, self._limit)
+        if token and token["sign"] == sign:
+            self.at = token.end()
+            return True
+        return False
+
+    def _list(self, depth: int) -> list[object]:
+        items: list[object] = []
+        while not self._is_over and not self._is_end("]"):
+            items.append(self.value(depth + 1))
+            if not self._sign(",]"):
+                break
+        return items
+
+    def _dict(self, depth: int) -> dict[str, object]:
+        items: dict[str, object] = {}
+        while not self._is_over and not self._is_end("}"):
+            key = self._next()
+            if key is None or not key["quote"]:
+                self._is_over = True
+                break
+            name = self._string(key)
+            if not self._sign(":"):
+                break
+            items[self._text[name.start : name.end]] = self.value(depth + 1)
+            if not self._sign(",}"):
+                break
+        return items
+
+
+class Nested:
+    """The dicts and lists below denied names in one text, as the names are come across.
+
+    Args:
+        view: The text.
+        names: The names that are denied.
+    """
+
+    def __init__(self, view: View, names: Names) -> None:
+        self._view = view
+        self._names = names
+        self._end = 0
+
+    def find(self, found: Assignment) -> Iterator[Finding]:
+        """Find the secrets in the dict or list that is assigned to a name."""
+        text = self._view.text
+        # What is inside another one was looked at with it, or names in names would be read again and again.
+        is_variable = found.sep == "=" and not found.gap and found.name.isupper()
+        if found.value < self._end or not (is_variable or (found.close and found.sep in (":", "=>"))):
+            return
+        if not reaches_down(found.name, found.demand) or not _OPENED.match(text, found.value):
+            return
+        parser = _Parser(text, found.value, found.close or '"')
+        value = parser.value()
+        self._end = parser.at
+        yield from self._denied(value, found.name, found.kind)
+
+    def _denied(self, value: object, name: str, kind: str, key: str | None = None) -> Iterator[Finding]:
+        if isinstance(value, _Leaf):
+            yield from self._leaf(value, kind, key)
+        elif isinstance(value, list):
+            for item in value:
+                yield from self._denied(item, name, kind, key)
+        elif isinstance(value, dict):
+            for inner, item in value.items():
+                if self._names.demand_of(inner) is Demand.NOTHING:
+                    yield from self._denied(item, inner, self._names.kind_of(inner) or kind)
+                elif self._is_below(value, inner, name):
+                    yield from self._denied(item, name, kind, inner)
+                else:
+                    yield from self._own(item)
+
+    def _own(self, value: object) -> Iterator[Finding]:
+        """Find the secrets in what is judged by its own names, such as the properties of a schema."""
+        if isinstance(value, list):
+            for item in value:
+                yield from self._own(item)
+        elif isinstance(value, dict):
+            for inner, item in value.items():
+                if self._names.demand_of(inner) is Demand.NOTHING:
+                    yield from self._denied(item, inner, self._names.kind_of(inner) or SECRET)
+                else:
+                    yield from self._own(item)
+
+    def _is_below(self, plain: dict[str, object], key: str, name: str) -> bool:
+        """Return True if a value in a dict below a denied name is a secret; see `walk.kind_below`."""
+        value = plain[key]
+        text = self._text(value) if isinstance(value, _Leaf) else None
+        if is_of_models(name, plain.keys()):
+            return False
+        if is_of_lexers(name, plain.keys(), key):
+            return text is not None and is_key_like(text)
+        sort = plain.get("type")
+        if is_description(plain.keys(), self._text(sort) if isinstance(sort, _Leaf) else None):
+            return not is_keyword(key)
+        if text is None or not isinstance(value, _Leaf) or value.is_number:
+            return True
+        return not is_told(key, text)
+
+    def _leaf(self, leaf: _Leaf, kind: str, key: str | None) -> Iterator[Finding]:
+        text = self._text(leaf)
+        if leaf.is_number:
+            if not is_told_number(key or "", float(text)):
+                yield self._view.finding(leaf.start, leaf.end, NUMBER, leaf.quote)
+        elif leaf.start < leaf.end and not is_placeholder(text):
+            yield self._view.finding(leaf.start, leaf.end, kind)
+
+    def _text(self, leaf: _Leaf) -> str:
+        return self._view.text[leaf.start : leaf.end]

@@ -1,0 +1,119 @@
+"""What stands below a denied name: each text in it is a secret, unless it describes a field."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from agenttape_core.redaction import Redactor
+from agenttape_core.schema.python_types import PYTHON_VALUES
+
+SECRET = "correct" + "horse"
+BELOW: list[Any] = [
+    {"password": {"x": SECRET}},
+    {"password": [SECRET, {"x": SECRET}]},
+    {"DB_PASS": {"value": SECRET}},
+    {"DB_PASS": [{"x": SECRET}]},
+    {"user": "bob", "client_secret": {"x": {"y": [[SECRET], None, True, {"z": SECRET}]}}},
+    {"token": {"type": "bearer", "access": SECRET, "expires_in": 3600}},
+    {"password": {"type": "text", "text": SECRET}},
+    {"password": {"type": "object", "properties": {"password": {"default": SECRET}}, "x": SECRET}},
+    {"secrets": {"a-b": SECRET, "created_at": "2026-01-02T03:04:05Z"}},
+]
+WRITTEN: list[Callable[[Any], Any]] = [
+    lambda plain: plain,
+    json.dumps,
+    lambda plain: json.dumps(plain, indent=2),
+    lambda plain: json.dumps({"arguments": json.dumps(plain)}),
+    lambda plain: json.dumps(json.dumps(json.dumps(plain))),
+    repr,
+    lambda plain: f"Calling tool with {json.dumps(plain)} now",
+    lambda plain: [{"tool_calls": [{"name": "login", "args": plain}]}],
+]
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize("plain", BELOW)
+def test_a_denied_name_covers_all_below_it(plain: Any, written: Callable[[Any], Any]) -> None:
+    """No text below a denied name stays, however it is written; twice changes nothing, and it can be put back."""
+    redactor = Redactor("k")
+    whole = written(plain)
+    redacted = redactor.value(whole)
+    assert SECRET not in str(redacted)
+    assert redactor.value(redacted) == redacted
+    assert redactor.rehydrate(redacted) == whole
+    for told in ("bob", "bearer", "3600", "created_at", "2026-01-02T03:04:05Z", "object"):
+        assert (told in str(redacted)) == (told in str(whole))
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize("plain", [
+    {"properties": {"password": {"type": "string", "description": "The password", "minLength": 8}}},
+    {"password": {"anyOf": [{"type": "string"}, {"type": "null"}], "title": "Password"}},
+    {"password": {"description": "Where to log in with"}},
+    {"password": {"$ref": "#/$defs/Password"}},
+    {"password": {"label": "Password", "type": "password", "required": True, "placeholder": "Your password"}},
+    {"credentials": {"type": "object", "properties": {"token": {"type": ["string", "null"]}}}},
+    {"token": {"text": "Hello", "logprob": -0.1, "special": False}},
+    {"password": {"min": 8, "max": 128, "is_set": True, "hint": None}},
+    {"openai_api_key": {"lc": 1, "type": "secret", "id": ["OPENAI_API_KEY"]}},
+    {"access_token": {"token_type": "Bearer", "scope": "read write", "expires_at": 1767225600}},
+    {"pass": {"total": 12, "note": "all of them"}, "first_pass": {"x": "word"}, "sort_key": {"x": "word"}},
+])  # fmt: skip
+def test_descriptions_and_what_is_told_stay(plain: Any, written: Callable[[Any], Any]) -> None:
+    """Schemas, fields of forms, tokens of models, small numbers, and what describes a credential stay readable."""
+    whole = written(plain)
+    assert Redactor("k").value(whole) is whole
+
+
+class Login(BaseModel):
+    """A model whose class stays."""
+
+    who: str
+    how: list[str]
+
+
+@dataclasses.dataclass
+class Grant:
+    """A dataclass whose class stays."""
+
+    what: str
+
+
+Pair = collections.namedtuple("Pair", "one two")  # noqa: PYI024 - the untyped kind is meant
+
+
+@pytest.mark.parametrize("made", [
+    lambda: Login(who=SECRET, how=[SECRET]),
+    lambda: Grant(what=SECRET),
+    lambda: Pair(SECRET, {"x": SECRET}),
+    lambda: {1: SECRET, 2: [SECRET]},
+    lambda: collections.deque([SECRET], maxlen=3),
+    lambda: collections.defaultdict(list, {"x": [SECRET]}),
+    lambda: (SECRET, {"x": {SECRET}}),
+])  # fmt: skip
+def test_objects_below_a_denied_name(made: Callable[[], Any]) -> None:
+    """The values of an object are replaced, in one piece and in a stream, and it is read again as one of its class."""
+    redactor = Redactor("k")
+    written = PYTHON_VALUES.encode({"client_secret": made()})
+    redacted = redactor.value(written)
+    streamed = redactor.chunks([written, {"content": "end"}])
+    for plain in (redacted, streamed[0]):
+        assert SECRET not in str(plain)
+        assert type(PYTHON_VALUES.decode(plain)["client_secret"]) is type(made())
+    assert PYTHON_VALUES.decode(redactor.rehydrate(redacted)) == {"client_secret": made()}
+
+
+def test_a_value_that_is_cut_off() -> None:
+    """What is left of JSON that ends too early is covered, and source code that only looks like it stays."""
+    redactor = Redactor("k")
+    assert SECRET not in redactor.text(f'{{"password": {{"x": ["{SECRET}", "{SECRET[:5]}')
+    assert SECRET not in redactor.text(f'DB_PASSWORD={{"value": "{SECRET}"}}')
+    code = 'login({"password": [getpass("Password: "), read("file")]})'
+    assert redactor.text(code) is code
