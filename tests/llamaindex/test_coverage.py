@@ -97,7 +97,7 @@ async def test_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The verb takes a workflow as a graph, and refuses what nobody can draw."""
-    monkeypatch.setitem(sys.modules, "library_app", SimpleNamespace(flow=Library, other=object()))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "library_app", SimpleNamespace(flow=Library, other=object()))
     with use_cassette(tmp_path / "run.yaml", mode="all"):
         await Library().run(title="Dune")
     assert run(["coverage", str(tmp_path), "--graph", "library_app:flow", "--fail-under", "90"]) == 1
