@@ -29,7 +29,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.pop("GITHUB_ACTIONS", None)
 sys.dont_write_bytecode = False
 
-settings.register_profile("agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25)
+settings.register_profile(
+    "agenttape", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25, derandomize=True
+)
 settings.register_profile("quick", settings.get_profile("agenttape"), max_examples=10)
 settings.load_profile("agenttape")
 

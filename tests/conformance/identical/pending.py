@@ -6,6 +6,8 @@ A replay of each may also differ without a word in `report.disorder`: none of th
 from __future__ import annotations
 
 PENDING: dict[str, str] = {
+    "interrupt_in_a_tool/astream_events v3": "the id of a tool's message is there or not, depending on a thread",
+    "hedged/astream_events v2": "a timer of milliseconds fires early on a busy machine",
     "supervisor/astream_events v2": "threads of threads beside an event loop; a replay says so",
     "supervisor/astream_events v3": "threads of threads beside an event loop; a replay says so",
     "hedged/ainvoke": "a timer of milliseconds fires early on a busy machine",

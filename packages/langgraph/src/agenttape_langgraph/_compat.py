@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableSequence
 from langchain_core.runnables.config import ContextThreadPoolExecutor
-from langchain_core.tracers.event_stream import _AstreamEventsCallbackHandler as EventsHandler
 from langgraph._internal._constants import CONFIG_KEY_CALL as CALL
 from langgraph._internal._constants import CONFIG_KEY_CHECKPOINT_NS, CONFIG_KEY_CHECKPOINTER, NS_END, NS_SEP, RESUME
 from langgraph._internal._constants import CONFIG_KEY_RUNTIME as RUNTIME
@@ -50,12 +49,10 @@ __all__ = [
     "SEND",
     "STREAM",
     "TASK_RUNNERS",
-    "EventsHandler",
     "FuturesDict",
     "PartsQueue",
     "RunnableCallable",
     "StreamProtocol",
-    "StreamToolCallHandler",
     "TaskFunction",
     "context_of",
     "graph_of",

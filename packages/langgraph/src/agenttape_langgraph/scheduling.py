@@ -11,12 +11,11 @@
 - Where checkpoints are kept in memory, they are saved at once: in the background, those of a graph and of a subgraph
   would be saved in an order of their own.
 - The writes of a task are saved in the background, while the state gives ids to messages in them that have none. They
-  are saved as they were written. For the same reason the results of tools are streamed as they were returned.
+  are saved as they were written.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import operator
 from collections import deque
@@ -29,17 +28,14 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphInterrupt
-from langgraph.types import Command
 
 from agenttape_core.integration import current_branch, current_session, enter_branch, here, in_turn, register_scope
 from agenttape_langgraph._compat import (
     EXECUTORS,
     SAVERS_OF_WRITES,
     TASK_RUNNERS,
-    EventsHandler,
     FuturesDict,
     PartsQueue,
-    StreamToolCallHandler,
     runner,
     saves_in_memory,
     task_path_str,
@@ -71,8 +67,6 @@ def independent_of_schedule() -> Iterator[None]:
         _patch(undo, PartsQueue, "put", in_turn)
         for name in ("put", "put_writes"):
             _patch(undo, InMemorySaver, name, in_turn)
-        _patch(undo, StreamToolCallHandler, "_end", _streaming_as_returned)
-        _patch(undo, EventsHandler, "_send", _sending_as_returned)
         _patch(undo, runner, "_panic_or_proceed", _sorting_interrupts)
         for executor in EXECUTORS:
             _patch(undo, executor, "submit", _submit_without_branch)
@@ -162,21 +156,6 @@ def _submit_without_branch(real: Callable[..., Any]) -> Callable[..., Any]:
     return submit
 
 
-def _streaming_as_returned(real: Callable[..., None]) -> Callable[..., None]:
-    def end(self: Any, output: Any, **kwargs: Any) -> None:
-        real(self, output if current_session() is None else _as_written(output), **kwargs)
-
-    return end
-
-
-def _sending_as_returned(real: Callable[..., None]) -> Callable[..., None]:
-    def send(self: Any, event: Any, *args: Any) -> None:
-        is_result = event["event"] == "on_tool_end" and current_session() is not None
-        real(self, _as_written(event) if is_result else event, *args)
-
-    return send
-
-
 def _done(executor: Any, fn: Callable[..., Any], *args: Any) -> Future[Any]:
     """Return a future of work that is done at once; the executor raises its error at its end."""
     future: Future[Any] = Future()
@@ -192,9 +171,6 @@ def _as_written(value: Any) -> Any:
     """Return a value with copies of the messages that have no id yet; the value itself if there are none."""
     if isinstance(value, BaseMessage):
         return value if value.id is not None else value.model_copy()
-    if isinstance(value, Command):
-        update = _as_written(value.update)
-        return value if update is value.update else dataclasses.replace(value, update=update)
     if type(value) in (list, tuple, deque):
         items = [_as_written(item) for item in value]
         return value if all(map(operator.is_, items, value)) else type(value)(items)
