@@ -76,11 +76,13 @@ asyncio.run(main())
     ids=["functions", "langchain and langgraph", "llamaindex"],
 )
 def test_script(folder: Path, program: Program, agenttape: Agenttape, text: str, calls: int) -> None:
-    """A script that knows nothing of AgentTape is recorded, and its replay prints the same to the letter."""
+    """A script that knows nothing of AgentTape is recorded and traced, and its replay prints the same to the letter."""
     words = ("--cassette", "run", "--", "python", program("agent.py", text), "Paris", "Rome")
-    recorded = agenttape("record", *words)
+    recorded = agenttape("record", "--trace", "trace.jsonl", *words)
     assert (recorded.code, cassettes(folder)) == (0, ["run.yaml"])
     assert f"cassettes/run.yaml: 0 served, {calls} executed" in recorded.err
+    traced = [json.loads(line) for line in (folder / "trace.jsonl").read_text("utf-8").splitlines()]
+    assert [line["response"] in recorded.out for line in traced] == [True] * {ASK: 0, LANGCHAIN: 2, LLAMAINDEX: 1}[text]
     steps = [step.address for step in open_cassette(folder / "cassettes" / "run.yaml").steps()]
     assert ("LangGraph/model@1" in steps) is ("langgraph" in text)  # though it was imported after the session began
     replayed = agenttape("replay", *words)

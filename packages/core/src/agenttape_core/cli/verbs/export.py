@@ -116,6 +116,19 @@ def _text(found: Sequence[Found], form: str, *, content: bool) -> Iterator[str]:
             yield from (json.dumps({"cassette": each.shown, **row}) for row in rows_of(each.open()))
 
 
+def write_trace(found: Sequence[Found], output: str) -> int:
+    """Write the JSONL trace of cassettes, and return the number of its lines.
+
+    Args:
+        found: The cassettes.
+        output: The file, or `-` for standard output.
+
+    Raises:
+        CassetteWriteError: If it cannot be written.
+    """
+    return _write(output, _trace(found, output))
+
+
 def _trace(found: Sequence[Found], output: str) -> Iterator[str]:
     """Yield the lines of a trace."""
     from agenttape_core.checks.trace_export import trace_of, without_twins

@@ -30,6 +30,7 @@ from agenttape_core.cli.running import before_command, given, replayed_with, rep
     help="Whether a failing command replaces a cassette. By default it does not, and its recording lies beside it.",
 )
 @click.option("--pending", is_flag=True, default=None, help="Let a new recording wait for `agenttape review`.")
+@click.option("--trace", metavar="FILE", help="Write a JSONL trace of it as well, as export --format jsonl-trace does.")
 @click.option("--prove", is_flag=True, help="Replay the command at once, and fail if that differs.")
 def record(
     words: tuple[str, ...],
@@ -37,6 +38,7 @@ def record(
     mode: str,
     *,
     force_record: bool,
+    trace: str | None,
     prove: bool,
     as_json: bool,
     **options: Any,
@@ -50,6 +52,9 @@ def record(
     command does not replay. What it does beside calls of models and tools is done again then. With --json, the command
     writes to standard error only, as it does while it is proved.
     """
+    from agenttape_core.cli.cassettes import found_one
+    from agenttape_core.cli.verbs.export import write_trace
+    from agenttape_core.errors import shown_path
     from agenttape_core.storage import is_pending
     from agenttape_core.tools.processes.run import run
 
@@ -62,4 +67,6 @@ def record(
     elif prove and outcome.made and not outcome.exit_code:
         kept = replayed_with(options)
         proof = run(words, mode="none", cassette=cassette, options=kept, apart=True, proves=True)
+    if trace is not None and outcome.made:
+        write_trace([found_one(shown_path(one.path)) for one in outcome.made], trace)
     return report(outcome, as_json=as_json, proof=proof)
