@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
+import importlib
 import pickle
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -39,6 +41,7 @@ from agenttape_core.integration import (
 )
 from agenttape_core.integration.stand_ins import StandIn
 from agenttape_core.schema.codecs import VECTORS
+from agenttape_core.session import value_codec
 
 
 class Base:
@@ -275,3 +278,24 @@ def test_a_codec_may_be_registered_again() -> None:
     other = TypeCodec("$floats", lambda _: False, lambda value, _: value, lambda plain, _: plain)
     with pytest.raises(ConfigurationError, match="already registered"):
         register_codecs([other])
+
+
+def test_a_module_may_be_imported_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codecs of a module that is imported again take the place of the former, whose objects can still be written."""
+    (tmp_path / "shapes.py").write_text(
+        "from agenttape_core.integration import TypeCodec, register_codecs\n"
+        "class Shape:\n"
+        "    pass\n"
+        "TAG = TypeCodec('$imported_anew', lambda v: isinstance(v, Shape), lambda v, _: None, lambda _p, _: Shape())\n"
+        "register_codecs([TAG])\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    shapes = importlib.import_module("shapes")
+
+    former = shapes.Shape()
+    monkeypatch.delitem(sys.modules, "shapes")
+    shapes = importlib.import_module("shapes")
+
+    written = value_codec().encode([former, shapes.Shape()])
+    assert written == [{"$imported_anew": None}] * 2
+    assert [type(shape) for shape in value_codec().decode(written)] == [shapes.Shape] * 2

@@ -53,14 +53,14 @@ class ValueCodec:
     """Encodes values to plain data and decodes them to fresh, equal values of the same type.
 
     Args:
-        types: The families beyond plain data; the first that handles an object wins.
+        types: The families beyond plain data; the first that handles an object, or has its tag, wins.
         last_resort: Writes what no family can write, instead of refusing it.
     """
 
     def __init__(self, types: Sequence[TypeCodec], last_resort: TypeCodec | None = None) -> None:
         self._types = tuple(types)
         self._last_resort = last_resort
-        self._by_tag = {codec.tag: codec for codec in types}
+        self._by_tag = {codec.tag: codec for codec in reversed(self._types)}
         self._by_class: dict[type, TypeCodec] = {}
 
     def extended(self, types: Sequence[TypeCodec]) -> ValueCodec:

@@ -28,7 +28,9 @@ def value_codec(*, lenient: bool = False) -> ValueCodec:
 def register_codecs(codecs: Sequence[TypeCodec]) -> None:
     """Add families of values to what boundaries can carry; later ones win.
 
-    Several integrations may register the same codec, one of `agenttape_core.schema.codecs`.
+    Several integrations may register the same codec, one of `agenttape_core.schema.codecs`. A module that is imported
+    anew (as by pytest inside a test) registers its codecs anew: they read from then on, and the objects
+    of its former classes can still be written.
 
     Raises:
         ConfigurationError: If a tag does not start with `$`, or is taken.
@@ -39,11 +41,15 @@ def register_codecs(codecs: Sequence[TypeCodec]) -> None:
         for codec in new:
             if not codec.tag.startswith("$") or codec.tag.startswith("$$"):
                 raise ConfigurationError(f"the codec tag {codec.tag!r} must start with a single '$'")
-            if codec.tag in _known:
+            if (former := _known.get(codec.tag)) and not _is_imported_anew(former, codec):
                 raise ConfigurationError(f"the codec tag {codec.tag!r} is already registered")
         _known.update((codec.tag, codec) for codec in new)
         _codec = _codec.extended(new)
         _lenient = _codec.lenient(OPAQUE)
+
+
+def _is_imported_anew(former: TypeCodec, codec: TypeCodec) -> bool:
+    return (former.encode.__module__, former.decode.__module__) == (codec.encode.__module__, codec.decode.__module__)
 
 
 def plain_value(value: Any) -> Plain:
