@@ -9,7 +9,7 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 
 from agenttape_core import use_cassette
-from agenttape_langchain import run_tree
+from agenttape_langchain import session_tree
 from agenttape_langchain.address import place_in_words
 
 
@@ -31,11 +31,11 @@ class Chains:
 
 def test_follower_of_a_package_that_is_imported_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that is imported while a session is open follows its chains, though its tree has begun to grow."""
-    monkeypatch.setattr(run_tree, "_followers", list(run_tree._followers))
+    monkeypatch.setattr(session_tree, "_followers", list(session_tree._followers))
     chains = Chains()
     with use_cassette(tmp_path / "late.yaml", mode="all"):
         RunnableLambda(str, name="early").invoke(1)
-        run_tree.register_follower(lambda session: chains)
+        session_tree.register_follower(lambda session: chains)
         RunnableLambda(str, name="late").invoke(2)
         RunnableLambda(str, name="later").invoke(3)
     assert chains.seen == ["began late", "ended", "began later", "ended"]

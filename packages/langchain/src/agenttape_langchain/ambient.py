@@ -37,7 +37,7 @@ from agenttape_langchain._compat import (
 )
 from agenttape_langchain.callback_order import MERGING, keeping_order
 from agenttape_langchain.configurables import atelling, noting, telling
-from agenttape_langchain.run_tree import current_tree
+from agenttape_langchain.session_tree import current_tree
 from agenttape_langchain.tape import OTHERS, RUNNABLES
 from agenttape_langchain.told import atelling_outside, telling_outside
 

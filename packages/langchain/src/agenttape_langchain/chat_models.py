@@ -34,7 +34,7 @@ from agenttape_langchain.candidates import Asked, asked_instead
 from agenttape_langchain.codec import join_chunks, split_result
 from agenttape_langchain.identity import with_identity
 from agenttape_langchain.requests import chat_body
-from agenttape_langchain.run_tree import model_run
+from agenttape_langchain.session_tree import model_run
 
 
 def _usage(result: ChatResult) -> Usage | None:

@@ -19,7 +19,7 @@ from uuid import UUID
 from agenttape_core.integration import Session, Slot, current_session, register_seam
 from agenttape_langchain._compat import CHECKPOINT_SEAMS, LatestNoting
 from agenttape_langchain.recorded_runs import goes_on
-from agenttape_langchain.run_tree import tree_of
+from agenttape_langchain.session_tree import tree_of
 
 Place = tuple[str, str]
 """The thread and the namespace of a checkpoint."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core.integration import Session, record_step
 from agenttape_langchain.callbacks.runs import ObservedRun
-from agenttape_langchain.run_tree import register_follower
+from agenttape_langchain.session_tree import register_follower
 
 if TYPE_CHECKING:
     from uuid import UUID

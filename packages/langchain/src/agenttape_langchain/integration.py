@@ -15,7 +15,8 @@ from agenttape_langchain.effects import (
 )
 from agenttape_langchain.graphs import register_tape
 from agenttape_langchain.requests import method_body, runnable_body
-from agenttape_langchain.run_tree import ChainFacts, Run, register_follower
+from agenttape_langchain.run_tree import ChainFacts, Run
+from agenttape_langchain.session_tree import register_follower
 from agenttape_langchain.vector_stores import MEMORY
 
 __all__ = [

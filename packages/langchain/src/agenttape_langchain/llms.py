@@ -37,7 +37,7 @@ from agenttape_langchain._compat import completion_params
 from agenttape_langchain.codec import join_texts, split_texts
 from agenttape_langchain.identity import with_identity
 from agenttape_langchain.requests import completion_body
-from agenttape_langchain.run_tree import position_of
+from agenttape_langchain.session_tree import position_of
 
 
 def _usage(result: LLMResult) -> Usage | None:

@@ -28,7 +28,7 @@ from agenttape_core.integration import (
     settings_of,
 )
 from agenttape_langchain.requests import retrieval_body
-from agenttape_langchain.run_tree import position_of
+from agenttape_langchain.session_tree import position_of
 from agenttape_langchain.vector_stores import RETRIEVAL
 from agenttape_langchain.vector_stores import runs as vector_store_runs
 

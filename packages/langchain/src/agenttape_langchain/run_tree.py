@@ -1,15 +1,14 @@
 """The tree of runs that LangChain's callbacks show, and the position of each call in it.
 
-The address of a call is the path of the runs around it. `tree_of` gives the tree of a session; `TapeCallbackHandler`
-has one of its own.
+The address of a call is the path of the runs around it. Each session has a tree (`session_tree.py`), and each
+`TapeCallbackHandler`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import ref
 
@@ -17,18 +16,11 @@ from agenttape_core.integration import (
     Branch,
     Position,
     RecordedRuns,
-    Session,
-    Slot,
-    current_session,
-    register_address_reader,
-    register_position,
     task_branch,
-    was_observed,
 )
-from agenttape_langchain._compat import BeginningTool, InlineHandler, beginning_tool, enclosing_run_id
-from agenttape_langchain.address import model_name, place_in_words, placement, run_name
+from agenttape_langchain._compat import BeginningTool, InlineHandler, beginning_tool
+from agenttape_langchain.address import model_name, placement, run_name
 from agenttape_langchain.configurables import begun_with
-from agenttape_langchain.recorded_runs import recorded_runs
 from agenttape_langchain.state import ids_in_state, ids_of_tasks
 
 if TYPE_CHECKING:
@@ -337,90 +329,3 @@ class RunTree(InlineHandler):
 
 def _tagged(kwargs: dict[str, Any]) -> tuple[Any, Any]:
     return kwargs.get("tags"), kwargs.get("metadata")
-
-
-# -- the tree of a session ---------------------------------------------------------------------------------------------
-
-_followers: list[Callable[[Session], Follower | None]] = []
-
-
-_TREE: Slot[RunTree] = Slot(
-    lambda session: RunTree(
-        session.root, _Followers(session), recorded_runs(session), is_observed=lambda: was_observed(session)
-    )
-)
-
-
-def tree_of(session: Session) -> RunTree:
-    """Return the run tree of a session, made for its first run."""
-    return session.extension(_TREE)
-
-
-def register_follower(make: Callable[[Session], Follower | None]) -> None:
-    """Follow the chains of each session: from its first run on, or from now on in a session that is open already.
-
-    Args:
-        make: Makes the follower of a session; may return None.
-    """
-    _followers.append(make)
-
-
-class _Followers:
-    """The followers of one session. They grow: a framework may be imported while the session is open.
-
-    Args:
-        session: The session.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._seen = 0
-        self._made: list[Follower] = []
-        self._lock = Lock()
-
-    def __iter__(self) -> Iterator[Follower]:
-        if self._seen < len(_followers):
-            self._make_new()
-        return iter(tuple(self._made))
-
-    def _make_new(self) -> None:
-        with self._lock:
-            while self._seen < len(_followers):
-                if (follower := _followers[self._seen](self._session)) is not None:
-                    self._made.append(follower)
-                self._seen += 1
-
-
-def current_tree() -> RunTree | None:
-    """Return the run tree of the current session, if there is one."""
-    session = current_session()
-    return tree_of(session) if session is not None else None
-
-
-def model_run(session: Session, run_manager: Any) -> Run | None:
-    """Return the run that a chat model's leaf call belongs to; None if the framework announced none for it."""
-    tree = tree_of(session)
-    announced = tree.announced_model()
-    return tree.run(getattr(run_manager, "run_id", None)) or announced
-
-
-def position_of(session: Session, run_manager: Any) -> Position | None:
-    """Return the position of the run that a run manager is for, if that is open."""
-    run = tree_of(session).run(getattr(run_manager, "run_id", None))
-    return run.position if run is not None else None
-
-
-def enclosing_run(session: Session) -> Run | None:
-    """Return the run whose code is executing here."""
-    return tree_of(session).run(enclosing_run_id())
-
-
-def _place(session: Session) -> Position | None:
-    """Return the position of the innermost run whose code is executing here."""
-    tree = tree_of(session)
-    places = [run.position for run in (tree.run(enclosing_run_id()), tree.chain()) if run is not None]
-    return max(places, key=lambda position: len(position.order), default=None)
-
-
-register_position(_place)
-register_address_reader(place_in_words)

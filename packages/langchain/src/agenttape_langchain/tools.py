@@ -33,7 +33,7 @@ from agenttape_core.integration import (
 )
 from agenttape_langchain.effects import aapply, apply, depends_on_run, noting_effects, request_of_run
 from agenttape_langchain.requests import tool_body
-from agenttape_langchain.run_tree import enclosing_run
+from agenttape_langchain.session_tree import enclosing_run
 
 
 def _missed(crossing: Crossing, drift: DriftError) -> Any:
