@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from measure import FULL, LONG, ROUNDS, SHORT, Row, Scale, fake, microseconds
+from redaction import prose
 
 from agenttape_core import use_cassette
+from agenttape_core.redaction import Redactor
 from agenttape_langchain import ReplayChatModel, tape
 
 
@@ -30,6 +35,37 @@ def replay_and_record(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
             yield Row(f"replay {name} ({suffix}), `tape(model)`", f"{replayed / base:.2f}x", of)
             yield Row(f"replay {name} ({suffix}), `ReplayChatModel`", f"{alone / base:.2f}x", of)
             yield Row(f"record {name} ({suffix}), overhead", f"{(recorded - base) / 1000:.2f} ms", "<= 0.5 ms")
+
+
+def new_text(folder: Path, scale: Scale = FULL) -> Iterator[Row]:
+    """Measure a call of fifty messages of which none was seen before."""
+    times = max(2, scale.calls // 10)
+    sessions: dict[str, dict[str, Any]] = {"record": {"mode": "all"}, "replay": {}}
+    for name, action in sessions.items():
+        path, model, chats = folder / "new.yaml", tape(fake()), [_conversation(seed) for seed in range(times)]
+        base = microseconds(partial(fake().invoke, chats[0]), scale.calls)
+        took = []
+        with use_cassette(path, **action):
+            for chat in chats:
+                began = time.perf_counter()
+                model.invoke(chat)
+                took.append((time.perf_counter() - began) * 1e6)
+        _forget_texts()
+        yield Row(f"{name} 50 new messages, 40 KB of prose", f"{min(took) / base:.1f}x", f"<= 10x of {base:.0f} us")
+
+
+def _forget_texts() -> None:
+    """Fill the memory of texts without secrets, which the sessions of a process share, with others."""
+    redactor = Redactor("0" * 64)
+    for number in range(6_000):
+        redactor.text(f"{number} " * 120)
+
+
+def _conversation(seed: int) -> list[AnyMessage]:
+    """Return a conversation of our own pages' words."""
+    text = prose(40_000, seed)
+    parts = [text[at : at + 800] for at in range(0, len(text), 800)]
+    return [(AIMessage if number % 2 else HumanMessage)(part) for number, part in enumerate(parts)]
 
 
 def growth(folder: Path, scale: Scale = FULL) -> Iterator[Row]:

@@ -25,6 +25,7 @@ from measure import FULL, QUICK, Row, machine
 
 _OURS = (
     calls.replay_and_record,
+    calls.new_text,
     calls.growth,
     files.openings,
     files.agents,

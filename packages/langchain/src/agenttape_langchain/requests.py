@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import marshal
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.documents import Document
@@ -182,8 +183,15 @@ def _plain_message(message: BaseMessage) -> dict[str, Any]:
 
 
 def _role(message: BaseMessage) -> str:
-    role = getattr(message, "role", None)  # ChatMessage
+    declares = _has_role(type(message))
+    role = getattr(message, "role", None) if declares else (message.model_extra or {}).get("role")
     return str(role) if role else _ROLES.get(message.type, message.type.removesuffix("MessageChunk").lower())
+
+
+@lru_cache(maxsize=256)
+def _has_role(cls: type[BaseMessage]) -> bool:
+    """Return True for `ChatMessage` and its like; pydantic takes a while to say that an object has no attribute."""
+    return "role" in cls.model_fields or hasattr(cls, "role")
 
 
 def _is_sent(key: str, value: Any, message: BaseMessage) -> bool:

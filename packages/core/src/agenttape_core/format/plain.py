@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from agenttape_core.errors import UnrecordableValueError
@@ -32,15 +33,20 @@ def _is_plain(value: Any, depth: int) -> bool:
     if kind is str:
         return value.isascii() or _is_text(value)
     if kind is dict:
-        return depth <= MAX_DEPTH and all(
-            type(key) is str and (key.isascii() or _is_text(key)) and _is_plain(item, depth + 1)
-            for key, item in value.items()
-        )
+        return depth <= MAX_DEPTH and _are_texts(value) and _are_plain(value.values(), depth + 1)
     if kind is list:
-        return depth <= MAX_DEPTH and all(_is_plain(item, depth + 1) for item in value)
+        return depth <= MAX_DEPTH and _are_plain(value, depth + 1)
     if value is None or kind is bool:
         return True
     return value.bit_length() <= _MAX_INT_BITS if kind is int else kind is float and math.isfinite(value)
+
+
+def _are_plain(values: Iterable[Any], depth: int) -> bool:
+    return all(_is_plain(value, depth) for value in values if not (type(value) is str and value.isascii()))
+
+
+def _are_texts(keys: Iterable[Any]) -> bool:
+    return all(type(key) is str and _is_text(key) for key in keys if not (type(key) is str and key.isascii()))
 
 
 def _is_text(text: str) -> bool:

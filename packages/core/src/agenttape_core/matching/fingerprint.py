@@ -21,23 +21,24 @@ from __future__ import annotations
 import json
 import marshal
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
 from typing import Any, NamedTuple
 
 from agenttape_core.matching.ignored_paths import NOTHING, Ignored, Paths, below, ignores, stripped
-from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID
+from agenttape_core.matching.run_ids import RUN_SPECIFIC_ID, may_hold_id
 from agenttape_core.schema import Plain
 
 _CACHED_PARTS = 8192
 _KEYABLE = (str, int, float, bool, list, dict, tuple, bytes, type(None))
+_json_text = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 def canonical_json(plain: Plain) -> str:
     """Return the one JSON text of plain data: ASCII, keys sorted, no white space; `1`, `1.0` and `true` differ."""
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _json_text(plain)
 
 
 class Keyed(NamedTuple):
@@ -114,10 +115,17 @@ class Canonicaliser:
     Args:
         plain: Makes plain, redacted data of a value; called once per distinct part.
         ignored: The paths that fingerprints leave out.
+        foresee: Told of values that plain data will be made of one by one: what is quicker for many can be done then.
     """
 
-    def __init__(self, plain: Callable[[Any], Plain], ignored: Ignored = NOTHING) -> None:
+    def __init__(
+        self,
+        plain: Callable[[Any], Plain],
+        ignored: Ignored = NOTHING,
+        foresee: Callable[[Iterable[Any]], None] | None = None,
+    ) -> None:
         self._plain = plain
+        self._foresee = foresee
         self.ignored = ignored
         self._cache: OrderedDict[Hashable, Part] = OrderedDict()
         self._lock = Lock()
@@ -146,26 +154,27 @@ class Canonicaliser:
         parts: dict[str, Part | list[Part]] = {}
         for key in sorted(body):
             value, rest = body[key], below(paths, key) if paths else ()
-            if not isinstance(value, list):
-                parts[key] = self._part(key, value, rest)
-            elif rest:
-                parts[key] = [self._part(key, item, _below_item(rest, n)) for n, item in enumerate(value)]
+            if isinstance(value, list):
+                parts[key] = self._parts(key, value, [_below_item(rest, n) for n in range(len(value))] if rest else ())
             else:
-                parts[key] = [self._part(key, item, ()) for item in value]
+                (parts[key],) = self._parts(key, [value], [rest])
         return _request(kind, name, parts, self.ignored, ids=ids, around=around)
 
-    def _part(self, name: str, value: Any, paths: Paths) -> Part:
-        keyed = type(value) is Keyed
-        content = value.key if keyed else _content_key(value)
-        key = (name, content, keyed, paths)
-        part = self._cache.get(key) if content is not None else None
-        if part is None:
-            built = value.build(value.source) if keyed else value
-            # The name goes along, because it may say that its value is a secret.
-            (plain,) = self._plain({name: built}).values()
-            part = _digest(plain, paths)
-            if content is not None:
-                self._remember(key, part)
+    def _parts(self, name: str, values: list[Any], paths: Sequence[Paths]) -> list[Part]:
+        """Return the parts of some values under one name: those that were seen, and all others, read at once."""
+        keys = [_key(name, value, paths[n] if paths else ()) for n, value in enumerate(values)]
+        seen = [None if key is None else self._cache.get(key) for key in keys]
+        built = {n: _built(values[n]) for n, part in enumerate(seen) if part is None}
+        if self._foresee is not None and len(built) > 1:
+            self._foresee(built.values())
+        return [part or self._made(name, keys[n], built[n], paths[n] if paths else ()) for n, part in enumerate(seen)]
+
+    def _made(self, name: str, key: Hashable, value: Any, paths: Paths) -> Part:
+        # The name goes along, because it may say that its value is a secret.
+        (plain,) = self._plain({name: value}).values()
+        part = _digest(plain, paths)
+        if key is not None:
+            self._remember(key, part)
         return part
 
     def _remember(self, key: Hashable, part: Part) -> None:
@@ -173,6 +182,17 @@ class Canonicaliser:
             self._cache[key] = part
             if len(self._cache) > _CACHED_PARTS:
                 self._cache.popitem(last=False)
+
+
+def _key(name: str, value: Any, paths: Paths) -> Hashable:
+    """Return what a part is remembered by, or `None` if nothing stands for its content."""
+    keyed = type(value) is Keyed
+    content = value.key if keyed else _content_key(value)
+    return None if content is None else (name, content, keyed, paths)
+
+
+def _built(value: Any) -> Any:
+    return value.build(value.source) if type(value) is Keyed else value
 
 
 def _content_key(value: Any) -> bytes | None:
@@ -226,10 +246,11 @@ def _digest(plain: Plain, paths: Paths = ()) -> Part:
     if ignores(paths):
         return Part(plain, "", ())
     text = canonical_json(stripped(plain, paths))
-    ids = tuple(RUN_SPECIFIC_ID.findall(text))
+    written = text.encode()
+    ids = tuple(RUN_SPECIFIC_ID.findall(text)) if may_hold_id(written) else ()
     if ids:
-        text = RUN_SPECIFIC_ID.sub("<id>", text)
-    return Part(plain, sha256(text.encode()).hexdigest(), ids)
+        written = RUN_SPECIFIC_ID.sub("<id>", text).encode()
+    return Part(plain, sha256(written).hexdigest(), ids)
 
 
 def _lines(kind: str, parts: Mapping[str, Part | list[Part]], numbers: dict[str, int]) -> list[str]:

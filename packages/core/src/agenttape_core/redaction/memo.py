@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Memo:
@@ -32,9 +36,14 @@ class Memo:
 
     def put(self, text: str, result: str) -> None:
         """Keep a result."""
+        self.put_all((text,), result)
+
+    def put_all(self, texts: Iterable[str], result: str) -> None:
+        """Keep one result for some texts."""
         with self._lock:
-            # A fixed share for each entry, or millions of empty strings would cost nothing.
-            self._size += len(text) + 64
-            if self._size > self._capacity:
-                self._old, self.young, self._size = self.young, {}, len(text) + 64
-            self.young[text] = result
+            for text in texts:
+                # A fixed share for each entry, or millions of empty strings would cost nothing.
+                self._size += len(text) + 64
+                if self._size > self._capacity:
+                    self._old, self.young, self._size = self.young, {}, len(text) + 64
+                self.young[text] = result

@@ -85,7 +85,7 @@ class Places:
 
     def __init__(self, paths: Mapping[str, str], *, is_plain: bool = False) -> None:
         self.paths = dict(paths)
-        self._is_plain = is_plain
+        self.is_plain = is_plain
         longest_first = sorted(paths.items(), key=lambda place: -len(place[1]))
         self.writings = [each for name, path in longest_first for each in _writings(name, path)[: is_plain or None]]
         self._pairs = frozenset(self.writings)
@@ -101,7 +101,7 @@ class Places:
         if names.isdisjoint((ALL_PLACES, *self.paths)):
             return self
         kept = {} if ALL_PLACES in names else {name: path for name, path in self.paths.items() if name not in names}
-        return Places(kept, is_plain=self._is_plain)
+        return Places(kept, is_plain=self.is_plain)
 
     def writing(self, found: Writing) -> Writing | None:
         """Return the place that was found, which in a `file:` URL is the plain one; `None` if it is none."""
@@ -118,7 +118,7 @@ class Places:
             is_start: Whether a text starts here, rather than goes on after something that was replaced.
         """
         text = view.text
-        if not self.paths or ("/" not in text and "%2F" not in text and not self._is_plain):
+        if not self.paths or ("/" not in text and "%2F" not in text and not self.is_plain):
             return
         taken: set[int] = set()
         for written, named in self._in_order:
@@ -132,7 +132,7 @@ class Places:
 
     def _which(self, text: str, at: int, end: int, named: str, *, is_start: bool) -> str | None:
         """Return the name of the writing that seems to stand in a text, or `None` if it is none."""
-        if self._is_plain:
+        if self.is_plain:
             return named if not (text[end : end + 1].isalnum() or text[end : end + 1] in ("_", "-")) else None
         name, _, mark = named.partition(":")
         is_deep = self.paths[name].count("/") > 1

@@ -162,7 +162,10 @@ class ValueCodec:
             (key,) = value
             if key.startswith("$"):
                 return {f"${key}": self._encode(value[key], f"{where}.{key}", depth)}
-        return {key: self._encode(item, f"{where}.{key}", depth) for key, item in value.items()}
+        return {
+            key: item if type(item) is str and item.isascii() else self._encode(item, f"{where}.{key}", depth)
+            for key, item in value.items()
+        }
 
     def _codec_for(self, value: Any, where: str) -> TypeCodec:
         kind = type(value)

@@ -92,7 +92,9 @@ class BaseSession:
         guarded = setup.policy.serves and not setup.policy.offline
         self.held = HeldSecrets(setup.redactor, self._encoded) if guarded else None
         """The secrets that requests have held, where what is served may reach a call that is executed."""
-        self._canonical = Canonicaliser(lambda value: setup.redactor.value(self._encoded(value)), setup.ignored)
+        self._canonical = Canonicaliser(
+            lambda value: setup.redactor.value(self._encoded(value)), setup.ignored, setup.redactor.foresee
+        )
 
     def _encoded(self, value: Any) -> Any:
         return self.codec.encode(value)  # which may have learned of more types since

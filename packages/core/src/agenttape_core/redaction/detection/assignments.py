@@ -22,7 +22,7 @@ from agenttape_core.redaction.detection.nested import Nested
 from agenttape_core.redaction.detection.values import is_opaque
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from agenttape_core.redaction.detection.findings import Finding
     from agenttape_core.redaction.detection.views import View
@@ -38,6 +38,9 @@ _TAIL = Lazy(
       | (?P<sep>=>|:=|={1,2}|:|>) )
     (?:\*\*|__)? (?P<gap>[ \t]{0,8}) (?:Secret(?:Str|Bytes)?\((?=\\{0,7}["']))?"""
 )
+_REST = Lazy(r"[\w-]{0,48}+")
+_BEHIND = frozenset("*\\\"'`] \t:=>,\r\n")
+"""All that can follow a name of which the value is given."""
 _LOOSE = Lazy(
     r"""(?x)
     (?P<rest>[\w-]{0,48}+)
@@ -78,11 +81,26 @@ _NEAR = 120
 _OPENING = ("{", "[")
 
 
-def find_assignments(view: View, names: Names) -> Iterator[Finding]:
+def find_assignments(view: View, names: Names) -> list[Finding]:
     """Find values of denied names, and values of names such as `key` that look like one."""
+    low = view.low
+    found: list[Finding] = []
+    at_names = [stem for stem in names.stems if low.find(stem) >= 0]
+    if at_names:
+        found += _by_stems(view, names, at_names)
+    start = end = 0
+    for at in last_words(view):
+        finding = None if start <= at < end else _assigned(view, at, names)
+        if finding:
+            found.append(finding)
+            start, end = at, view.end_of(finding)
+    return found
+
+
+def _by_stems(view: View, names: Names, stems: Sequence[bytes]) -> Iterator[Finding]:
     text = view.text
     tables, nested = Tables(view, names), Nested(view, names)
-    for stem in names.stems:
+    for stem in stems:
         at = view.low.find(stem)
         while at >= 0:
             found = _named(view, at, names)
@@ -96,12 +114,6 @@ def find_assignments(view: View, names: Names) -> Iterator[Finding]:
                 yield from tables.find(at)
             # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
             at = view.low.find(stem, max(at + len(stem), view.end_of(finding) if finding else 0))
-    start = end = 0
-    for at in last_words(view):
-        finding = None if start <= at < end else _assigned(view, at, names)
-        if finding:
-            yield finding
-            start, end = at, view.end_of(finding)
 
 
 def _assigned(view: View, at: int, names: Names) -> Finding | None:
@@ -120,14 +132,13 @@ def _found(view: View, named: Assignment | Finding | None) -> Finding | None:
 def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
     """Return the name with a stem or a last word at a position and where its value is, or the secret itself."""
     text = view.text
+    named = _name(view, at, names)
+    if named is None:
+        return None
+    left, name, demand = named
     tail = _TAIL.match(text, at)
     match = tail or _LOOSE.match(text, at)
     if match is None:
-        return None
-    left = _left(text, at)
-    name = (left + match["rest"]).rstrip(".")
-    demand = names.demand_of(name)
-    if demand is None:
         return None
     found = Assignment(name, at - len(left), match.end(), names.kind_of(name) or SECRET, demand)
     if tail is None:
@@ -136,6 +147,27 @@ def _named(view: View, at: int, names: Names) -> Assignment | Finding | None:
         return _loosely_named(text, found, match)
     found = found._replace(sep=tail["sep"] or "=", close=tail["close"], gap=tail["gap"])
     return found if _is_assigned(text, found) else None
+
+
+def may_be_given(view: View, at: int, names: Names) -> bool:
+    """Return True if the name with a stem at a position may be given a value by what stands around it."""
+    return _named(view, at, names) is not None
+
+
+def _name(view: View, at: int, names: Names) -> tuple[str, str, Demand] | None:
+    """Return the name with a stem or a last word at a position, and what it demands.
+
+    Most words of prose that have a stem are no such names; the patterns of what follows one cost ten times as much.
+    """
+    text = view.text
+    rest = _REST.match(text, at)
+    end = rest.end() if rest else at
+    if text[end : end + 1] not in _BEHIND:
+        return None
+    left = _left(text, at)
+    name = (left + text[at:end]).rstrip(".")
+    demand = names.demand_of(name)
+    return None if demand is None else (left, name, demand)
 
 
 def _left(text: str, at: int) -> str:

@@ -75,7 +75,7 @@ _NOT_BASIC = Lazy(r"[A-Za-z]?[a-z]+|[A-Za-z/]+")
 
 def find_schemes(view: View) -> Iterator[Finding]:
     """Find credentials after the schemes Bearer (RFC 6750) and Basic (RFC 7617)."""
-    for anchor, pattern in ((b"bearer", _BEARER), (b"basic ", _BASIC)):
+    for anchor, pattern in ((b"bearer", _BEARER), (b"basic", _BASIC)):
         at = view.low.find(anchor)
         while at >= 0:
             match = pattern.match(view.text, at)

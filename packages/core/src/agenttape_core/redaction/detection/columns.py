@@ -73,6 +73,11 @@ class Tables:
         self._body = (end, last)
 
 
+def may_head_column(view: View, at: int) -> bool:
+    """Return True if what follows a stem at a position may be the end of a cell."""
+    return _AFTER_NAME.match(view.text, at) is not None
+
+
 def _is_name(cell: str) -> bool:
     return _CELL.fullmatch(cell.strip(_TRIMMED)) is not None
 

@@ -41,7 +41,7 @@ def find_handed_over(view: View) -> Iterator[Finding]:
             yield from _find_signatures(view, anchor)
     if b":" in view.raw:
         yield from _find(view, b"curl", _CURL)
-    if b" -p" in view.raw:
+    if b"-" in view.raw and view.raw.find(b" -p") >= 0:
         for anchor in (b"sshpass ", b"mysql", b"docker login"):
             yield from _find(view, anchor, _OPTION)
     yield from _find(view, b"identified by", _IDENTIFIED)

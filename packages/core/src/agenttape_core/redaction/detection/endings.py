@@ -11,6 +11,7 @@ import operator
 from typing import TYPE_CHECKING
 
 from agenttape_core.redaction.detection.lazy import Lazy
+from agenttape_core.redaction.detection.normal import beyond_ascii
 from agenttape_core.redaction.detection.vocabulary import FOREIGN
 
 if TYPE_CHECKING:
@@ -38,6 +39,22 @@ _LAST_PART = Lazy(r"(?P<name>[^\W\d_][\w-]{0,48}+)[\s\"'`\\\])*_]{0,8}\Z")
 
 def last_words(view: View) -> Iterator[int]:
     """Find where a name that ends in one of these words begins, after the last dot in it, in order."""
+    if b":" in view.raw or b"=" in view.raw or b">" in view.raw:
+        yield from _before_separators(view)
+    if not view.text.isascii() and holds_foreign(view.text):
+        for word in FOREIGN:
+            at = view.text.find(word)
+            while at >= 0:
+                yield at
+                at = view.text.find(word, at + len(word))
+
+
+def holds_foreign(text: str) -> bool:
+    """Return True if a text may hold one of the words that Latin-1 has no letters for."""
+    return _FOREIGN_LETTER.search(beyond_ascii(text)) is not None
+
+
+def _before_separators(view: View) -> Iterator[int]:
     chunks = view.low.translate(_SEPARATORS).split(b"=")
     tails = [chunk.rstrip(_CLOSING) for chunk in map(_END, chunks)]
     short, long = map(_SHORT.__contains__, map(_LAST_THREE, tails)), map(_LONG.__contains__, map(_LAST_FOUR, tails))
@@ -46,9 +63,3 @@ def last_words(view: View) -> Iterator[int]:
         window = view.text[max(0, end - _NAME_LENGTH) : end]
         if name := _LAST_PART.search(window):
             yield end - len(window) + name.start("name")
-    if not view.text.isascii() and _FOREIGN_LETTER.search(view.text):
-        for word in FOREIGN:
-            at = view.text.find(word)
-            while at >= 0:
-                yield at
-                at = view.text.find(word, at + len(word))

@@ -1,0 +1,107 @@
+"""Texts in which no detector has anything to look at, found among many at once.
+
+A conversation is many short texts, and looking for fifty literals in each costs more than the reading. Joined they
+cost what one long text does. A literal that is in one of them is in the joined text, too, and tells which one it is
+in: that one is searched as if it were alone. So what this knows of a detector is the literal it begins with, and
+nothing of what it makes of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from agenttape_core.redaction.detection.assignments import may_be_given
+from agenttape_core.redaction.detection.columns import may_head_column
+from agenttape_core.redaction.detection.endings import holds_foreign, last_words
+from agenttape_core.redaction.detection.normal import Normal, is_normal
+from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.detection.views import LONG, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from agenttape_core.redaction.detection.names import Names
+
+_BETWEEN = "\n"
+_SIGNS = (b"@", b"%", b"+", b"\\", b"\x1b")
+"""Characters that are rare in prose, and that an address, an escape or a phone number holds."""
+_FORMS = (b"-----BEGIN", *(anchor for found in PROVIDER_KEYS if found.near == "base64" for anchor in found.anchors))
+_FOLDED = (b"bearer", b"basic", b"curl", b" -p", b"identified by")
+_ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=")
+_SHAPES = (b"0000", b"AA00")
+_RUN = b"a" * LONG
+
+
+def without_anchors(texts: Sequence[str], names: Names, *, signs: tuple[bytes, ...] = ()) -> Iterator[int]:
+    """Yield the numbers of the texts in which the detectors find nothing, and would not even look closer.
+
+    Args:
+        texts: The texts.
+        names: The names that are denied.
+        signs: More characters that a text to be searched has.
+    """
+    odd = {number for number, text in enumerate(texts) if not text.isascii() and _is_odd(text)}
+    marked = _Marked([text if number not in odd else "" for number, text in enumerate(texts)])
+    marked.signs(_SIGNS + signs)
+    marked.literals(names)
+    return (number for number in range(len(texts)) if number not in odd and number not in marked.numbers)
+
+
+def _is_odd(text: str) -> bool:
+    return not is_normal(text) or holds_foreign(text)
+
+
+class _Marked:
+    """The texts among some that hold an anchor.
+
+    Args:
+        texts: The texts.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.numbers: set[int] = set()
+        self._ends = list(accumulate(len(text) + len(_BETWEEN) for text in texts))
+        self._view = View(Normal(_BETWEEN.join(texts)))
+
+    def signs(self, signs: tuple[bytes, ...]) -> None:
+        for sign in signs:
+            self._mark(self._view.raw, sign)
+
+    def literals(self, names: Names) -> None:
+        view = self._view
+        for searched, literals in (
+            (view.raw, _FORMS),
+            (view.low, _FOLDED),
+            (view.low, _ASSIGNED if b"=" in view.raw else ()),
+            (view.shape, _SHAPES if b"0" in view.shape else ()),
+            (view.runs, (_RUN,)),
+        ):
+            for literal in literals:
+                self._mark(searched, literal)
+        for stem in names.stems:
+            self._mark_names(stem, names)
+        for at in last_words(view):
+            self.numbers.add(bisect_right(self._ends, at))
+
+    def _mark(self, searched: bytes, literal: bytes) -> None:
+        """Mark the texts that hold a literal; each is looked through up to the first."""
+        at = searched.find(literal)
+        while at >= 0:
+            number = bisect_right(self._ends, at)
+            self.numbers.add(number)
+            at = searched.find(literal, self._ends[number])
+
+    def _mark_names(self, stem: bytes, names: Names) -> None:
+        view = self._view
+        at = view.low.find(stem)
+        while at >= 0:
+            number = bisect_right(self._ends, at)
+            after = at + len(stem)
+            if number in self.numbers:
+                after = self._ends[number]
+            elif may_be_given(view, at, names) or may_head_column(view, at):
+                self.numbers.add(number)
+                after = self._ends[number]
+            at = view.low.find(stem, after)
