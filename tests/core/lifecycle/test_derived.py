@@ -14,11 +14,12 @@ from agenttape_core import (
     SessionStateError,
     compare_cassettes,
     open_cassette,
+    raises,
+    returns,
     use_cassette,
 )
 from agenttape_core.integration import Boundary, StepEvent, current_session, intercept, record_step
 from agenttape_core.lifecycle.derived import deriving
-from agenttape_core.schema import Outcome, RecordedError
 
 SECRET = "anna.schmidt" + "@" + "acme-mail.com"
 asked: list[str] = []
@@ -106,8 +107,8 @@ def test_only_what_may_be_is_executed(path: Path, live: Any, executed: list[str]
 
 def test_edited_answer_is_the_departure(path: Path) -> None:
     """A call gets the answer that was chosen for it, redacted in the file, whole in the run; then all may happen."""
-    outcomes = {2: Outcome(status="returned", value=f"ask {SECRET}")}
-    with deriving(path, outcomes=outcomes, live={"tool"}):
+    changes = {2: returns(f"ask {SECRET}")}
+    with deriving(path, changes=changes, live={"tool"}):
         assert ask("a") == "answer 1 to a"
         assert ask("b") == f"ask {SECRET}"
         assert ask("d") == "answer 1 to d"
@@ -124,8 +125,7 @@ def test_edited_answer_is_the_departure(path: Path) -> None:
 @pytest.mark.parametrize("live", [True, False])
 def test_a_retry_after_an_edited_answer_is_served(path: Path, live: bool) -> None:
     """What was recorded is there for the next attempt, and is written beside the edited one; no tool is executed."""
-    broken = Outcome(status="raised", error=RecordedError(type="builtins:ConnectionError", message="429", args=["429"]))
-    with deriving(path, outcomes={2: broken}, live=live) as session:
+    with deriving(path, changes={2: raises(ConnectionError("429"))}, live=live) as session:
         ask("a")
         with pytest.raises(ConnectionError, match="429"):
             ask("b")
@@ -152,8 +152,8 @@ def test_an_edited_call_without_a_retry_leaves_nothing_unused(tmp_path: Path) ->
     with use_cassette(path, mode="once") as session:
         outer = session.cross(Boundary("tool"), "agent", {})
         intercept(outer, lambda: ask("inner", "chat"))
-    edited = {1: Outcome(status="returned", value="made up")}
-    with deriving(path, outcomes=edited) as session:
+    edited = {1: returns("made up")}
+    with deriving(path, changes=edited) as session:
         assert intercept(session.cross(Boundary("tool"), "agent", {}), lambda: "executed") == "made up"
     assert session.report.unused == ()
     assert [item.name for item in open_cassette(tmp_path / "nested.derived.yaml").interactions()] == ["agent"]

@@ -20,6 +20,7 @@ from agenttape_core import (
     UnusedInteractionsError,
     boundary,
     open_cassette,
+    returns,
     use_cassette,
 )
 from agenttape_core.integration.cassettes import deriving
@@ -368,10 +369,9 @@ def test_departure_inside_a_tool() -> None:
     """An edited answer of a call inside a tool is served there, and the tool returns what follows from it."""
     recorded(lambda: expert("why?"))
     (tool, chat) = open_cassette("cassettes/c.yaml").interactions()
-    outcome = chat.outcome.model_copy(update={"value": "because"})
-    with deriving("c", outcomes={chat.number: outcome}, to="d"):
+    with deriving("c", changes={chat.number: returns("because")}, to="d"):
         assert expert("why?") == "because"
     assert next(iter(open_cassette("cassettes/d.yaml").interactions())).outcome.value == "because"
-    with deriving("c", outcomes={tool.number: outcome}, to="e"):
+    with deriving("c", changes={tool.number: returns("because")}, to="e"):
         assert expert("why?") == "because"
     assert RAN == ["expert"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         CassetteNotFoundError,
         CassetteVersionError,
         CassetteWriteError,
+        ChangeNotLandedError,
         ConfigurationError,
         DriftedRunError,
         DriftError,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from agenttape_core.integration.in_memory import in_memory
+    from agenttape_core.interventions import Change, always, cut, edits, late, once, raises, returns
     from agenttape_core.lifecycle.use_cassette import use_cassette
     from agenttape_core.redaction import Rule
     from agenttape_core.schema import Interaction, Step
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from agenttape_core.storage import convert, open_cassette, recover
     from agenttape_core.tools.compare import Compared, Comparison, compare_cassettes
     from agenttape_core.tools.verify import Verification, verify
+    from agenttape_core.tools.what_if import WhatIf, awhat_if, what_if
 
 __all__ = [
     "AgentTapeError",
@@ -62,6 +65,8 @@ __all__ = [
     "CassetteNotFoundError",
     "CassetteVersionError",
     "CassetteWriteError",
+    "Change",
+    "ChangeNotLandedError",
     "Compared",
     "Comparison",
     "ConfigurationError",
@@ -92,16 +97,26 @@ __all__ = [
     "UnusedInteractionsWarning",
     "Verification",
     "VerificationError",
+    "WhatIf",
+    "always",
     "arecord_call",
+    "awhat_if",
     "boundary",
     "compare_cassettes",
     "convert",
+    "cut",
+    "edits",
     "in_memory",
+    "late",
+    "once",
     "open_cassette",
+    "raises",
     "record_call",
     "recover",
+    "returns",
     "use_cassette",
     "verify",
+    "what_if",
 ]
 
 _HOMES = {
@@ -127,6 +142,7 @@ _HOMES = {
         "CassetteNotFoundError",
         "CassetteVersionError",
         "CassetteWriteError",
+        "ChangeNotLandedError",
         "ConfigurationError",
         "DriftError",
         "DriftedRunError",
@@ -150,6 +166,16 @@ _HOMES = {
         "VerificationError",
     ),
     "integration.in_memory": ("in_memory",),
+    "interventions": (
+        "Change",
+        "always",
+        "cut",
+        "edits",
+        "late",
+        "once",
+        "raises",
+        "returns",
+    ),
     "redaction": ("Rule",),
     "schema": (
         "Interaction",
@@ -168,6 +194,11 @@ _HOMES = {
     "tools.verify": (
         "Verification",
         "verify",
+    ),
+    "tools.what_if": (
+        "WhatIf",
+        "awhat_if",
+        "what_if",
     ),
 }
 """The module of each name."""

@@ -14,6 +14,7 @@ AgentTapeError (Exception)
 ├── UnrecordableValueError        a value cannot be kept with its type
 ├── UnreadableValueError          a recorded value needs a class or codec that this process has not loaded
 ├── UnusedInteractionsError       the run ended without asking for all that was recorded
+├── ChangeNotLandedError          a recorded call was to be changed, and the run never made it
 ├── SessionStateError             a session was entered twice, or used outside its block
 ├── DriftError                    a call that was not recorded, in a run that lives on: on_miss="return"
 ├── DriftedRunError               a run lived on after calls that were not recorded: drift="fail"
@@ -201,6 +202,17 @@ class UnusedInteractionsError(AgentTapeError):
 
     Args:
         message: What it is about, with the names of the recordings.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
+
+
+class ChangeNotLandedError(AgentTapeError):
+    """The run ended without making a call that was to be changed: `changes=`. It shows nothing about the change.
+
+    Args:
+        message: What it is about, with the changes.
     """
 
     def __init__(self, message: str) -> None:

@@ -30,6 +30,7 @@ from agenttape_core.integration import (
     state_of,
 )
 from agenttape_langchain._compat import as_provider_sees, invocation_params
+from agenttape_langchain.answers import chosen_result, message_of
 from agenttape_langchain.candidates import Asked, asked_instead
 from agenttape_langchain.codec import join_chunks, split_result
 from agenttape_langchain.identity import with_identity
@@ -44,7 +45,7 @@ def _usage(result: ChatResult) -> Usage | None:
     return Usage(input_tokens=counts.get("input_tokens"), output_tokens=counts.get("output_tokens"))
 
 
-CHAT = Boundary("chat", join=join_chunks, split=split_result, usage=_usage)
+CHAT = Boundary("chat", join=join_chunks, split=split_result, usage=_usage, faked=chosen_result, told=message_of)
 
 
 def _cross(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

@@ -34,6 +34,7 @@ from agenttape_core.integration import (
     plain,
 )
 from agenttape_langchain._compat import completion_params
+from agenttape_langchain.answers import chosen_texts, text_of
 from agenttape_langchain.codec import join_texts, split_texts
 from agenttape_langchain.identity import with_identity
 from agenttape_langchain.requests import completion_body
@@ -47,7 +48,7 @@ def _usage(result: LLMResult) -> Usage | None:
     return Usage(input_tokens=counts.get("prompt_tokens"), output_tokens=counts.get("completion_tokens"))
 
 
-COMPLETION = Boundary("completion", join=join_texts, split=split_texts, usage=_usage)
+COMPLETION = Boundary("completion", join=join_texts, split=split_texts, usage=_usage, faked=chosen_texts, told=text_of)
 
 
 def _cross(name: str, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Crossing | None:

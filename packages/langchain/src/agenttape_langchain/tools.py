@@ -31,6 +31,7 @@ from agenttape_core.integration import (
     session_of_call,
     state_of,
 )
+from agenttape_langchain.answers import chosen_output
 from agenttape_langchain.effects import aapply, apply, depends_on_run, noting_effects, request_of_run
 from agenttape_langchain.requests import tool_body
 from agenttape_langchain.session_tree import enclosing_run
@@ -44,7 +45,7 @@ def _missed(crossing: Crossing, drift: DriftError) -> Any:
     return ToolMessage(drift.said, status="error", name=crossing.request.name, tool_call_id=crossing.request.ids[-1])
 
 
-TOOL = Boundary("tool", missed=_missed)
+TOOL = Boundary("tool", missed=_missed, faked=chosen_output)
 _PAIR = 2
 _HINTS = ("idempotent", "read_only", "idempotentHint", "readOnlyHint")
 

@@ -34,6 +34,7 @@ from agenttape_core.integration import (
     warn_unless_identified,
 )
 from agenttape_llamaindex._compat import within_decorators
+from agenttape_llamaindex.answers import chosen_chat, chosen_completion
 from agenttape_llamaindex.candidates import asked_instead
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.codec.usage import usage_of
@@ -44,8 +45,8 @@ from agenttape_llamaindex.shapes import async_stream, coroutine, plain, stream, 
 
 LLMT = TypeVar("LLMT", bound=BaseLLM)
 
-CHAT = Boundary("chat", join=CHATS.join, split=CHATS.split, usage=usage_of)
-COMPLETION = Boundary("completion", join=TEXTS.join, split=TEXTS.split, usage=usage_of)
+CHAT = Boundary("chat", join=CHATS.join, split=CHATS.split, usage=usage_of, faked=chosen_chat)
+COMPLETION = Boundary("completion", join=TEXTS.join, split=TEXTS.split, usage=usage_of, faked=chosen_completion)
 
 
 def tape_llm(llm: LLMT) -> LLMT:

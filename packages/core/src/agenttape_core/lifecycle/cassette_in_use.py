@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from collections.abc import Mapping
 
-from agenttape_core.engine import Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, halt_in
+from agenttape_core.interventions import Placed, departed
 from agenttape_core.lifecycle.commit import settle
 from agenttape_core.lifecycle.judgement import judged
 from agenttape_core.lifecycle.missing import missing_integration
@@ -29,6 +30,9 @@ class CassetteInUse:
         self._opened = opened
         self._surroundings = Surroundings(opened)
         self._problem: Exception | None = None
+        derivation = opened.prepared.request.derivation
+        on_landed = derivation.on_landed if derivation is not None else None
+        opened.session.when_landed(on_landed or self.depart)
 
     @property
     def session(self) -> Session:
@@ -54,11 +58,18 @@ class CassetteInUse:
             raise
         return self.session
 
-    def allow_execution(self, policy: Policy) -> None:
-        """Go on under another policy: what comes now departs from what was recorded, and may reach the outside."""
-        self.session.permit(policy)
-        if not policy.offline:
-            self._surroundings.open_up()
+    @property
+    def changes(self) -> Mapping[int, Placed]:
+        """The changes of the session, by the numbers of the recorded calls."""
+        return self._opened.prepared.changes
+
+    def depart(self) -> None:
+        """Go on beyond what was recorded, as far as the request allows: what is executed may reach the outside."""
+        policy = departed(self.session.policy, self._opened.prepared.request.beyond)
+        if policy is not self.session.policy:
+            self.session.permit(policy)
+            if not policy.offline:
+                self._surroundings.open_up()
 
     def leave(self) -> None:
         """End the session: what surrounds it is taken down, and nothing more is served or executed."""

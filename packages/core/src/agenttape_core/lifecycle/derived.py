@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.interventions import ASKING, Beyond, Changes
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.lifecycle.request import Derivation, SessionRequest, unchanged
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
 from agenttape_core.matching import Matcher, Way
 from agenttape_core.redaction import Rule
-from agenttape_core.schema import Outcome, Plain, Step
+from agenttape_core.schema import Plain, Step
 from agenttape_core.settings import explicit
 from agenttape_core.storage import Location, derived_path
-
-ASKING = frozenset({"chat", "completion", "embeddings", "retrieval"})
-"""The kinds of calls that only ask. What a call of another kind does after a change is not known before it is done."""
 
 
 class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
@@ -32,9 +29,9 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         name_or_path: The cassette to replay.
         to: The derived cassette; by default `NAME.derived.yaml` beside it.
         origin: A note for its header of what was done: plain data, or a function that returns it at the end. Redacted.
-        outcomes: Other outcomes than the recorded ones, by the number of the interaction; their values encoded.
-        on_served: Called when one of them is about to be served; by default it is `allow_execution`, so that the edited
-            outcome is the departure.
+        changes: What comes of recorded calls instead of what was recorded, by number, address, kind, name or pattern.
+        on_landed: Called when one of them is about to land; by default it is `allow_execution`, so that the change is
+            the departure.
         live: Which calls without a recording are executed after the departure: `True` for models, embeddings and
             retrievals, which only ask; kinds and names, the only way to execute tools and whatever else may act;
             `False` for none.
@@ -52,8 +49,8 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         *,
         to: str | Path | None = None,
         origin: Plain | Callable[[], Plain] = None,
-        outcomes: Mapping[int, Outcome] | None = None,
-        on_served: Callable[[], None] | None = None,
+        changes: Changes | None = None,
+        on_landed: Callable[[], None] | None = None,
         live: bool | Collection[str] = True,
         revise: Callable[[Step], Step | None] = unchanged,
         match_on: Way | Matcher | Sequence[Way | Matcher] | None = None,
@@ -61,8 +58,7 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
     ) -> None:
         derivation = Derivation(
             origin=origin if callable(origin) else lambda: origin,
-            outcomes=outcomes or {},
-            on_served=on_served or self.allow_execution,
+            on_landed=on_landed,
             revise=revise,
         )
         super().__init__(
@@ -74,9 +70,11 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
                 mode=Mode.NONE,
                 write_to=_target(name_or_path, to),
                 derivation=derivation,
+                changes=changes or {},
+                beyond=_beyond(live),
+                judges_changes=False,
             )
         )
-        self._live = live
 
     def allow_execution(self) -> None:
         """Execute calls without a recording from now on, as far as `live` allows.
@@ -84,10 +82,13 @@ class deriving(CassetteBlock):  # noqa: N801 - it is used as `use_cassette` is
         Raises:
             SessionStateError: If this is not open.
         """
-        in_use = self.in_use
-        if self._live is not False:
-            only = ASKING if self._live is True else frozenset(self._live)
-            in_use.allow_execution(replace(in_use.session.policy, mode=Mode.NEW_EPISODES, executable=only))
+        self.in_use.depart()
+
+
+def _beyond(live: bool | Collection[str]) -> Beyond:
+    if live is False:
+        return "stop"
+    return ASKING if live is True else frozenset(live)
 
 
 def _remedy(_: bool) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agenttape_core.errors import (
+    ChangeNotLandedError,
     DriftedRunError,
     UnmatchedNameWarning,
     UnrecordedConnectionWarning,
@@ -14,6 +15,7 @@ from agenttape_core.errors import (
     counted,
     shown_path,
 )
+from agenttape_core.lifecycle.changed import unlanded_error
 from agenttape_core.lifecycle.open_session import Opened
 
 
@@ -26,7 +28,7 @@ class Judgement:
         warnings: The warnings to give if there is none.
     """
 
-    error: UnusedInteractionsError | DriftedRunError | None = None
+    error: UnusedInteractionsError | DriftedRunError | ChangeNotLandedError | None = None
     warnings: tuple[Warning, ...] = ()
 
 
@@ -39,6 +41,10 @@ def judged(opened: Opened) -> Judgement:
     drift = opened.session.report.drift
     if drift and opened.prepared.settings.drift == "fail":
         return Judgement(_drifted(opened, drift))
+    if opened.prepared.request.judges_changes and opened.prepared.changes:
+        unlanded = unlanded_error(opened.session, opened.prepared.changes, opened.prepared.shown)
+        if unlanded is not None:
+            return Judgement(unlanded)
     unused, wanted = _unused(opened), opened.prepared.settings.judges_unused
     if unused is not None and wanted == "fail":
         return Judgement(unused)
@@ -80,6 +86,9 @@ def _outside(opened: Opened) -> str:
 
 def _unused(opened: Opened) -> UnusedInteractionsError | None:
     """Return the error that names what was not asked for. What departs or adds is not expected to ask for all."""
-    if opened.prepared.request.derivation is not None or opened.session.policy.records:
+    request = opened.prepared.request
+    if request.derivation is not None or opened.session.policy.records:
+        return None
+    if opened.prepared.changes and "unused" not in request.options:
         return None
     return opened.session.unused_error()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
@@ -18,16 +18,18 @@ from agenttape_core.errors import (
     shown_path,
 )
 from agenttape_core.freeze import Environment, Frozen
+from agenttape_core.interventions import Placed
+from agenttape_core.lifecycle.changed import changes_of
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.http import TapedHosts
 from agenttape_core.lifecycle.places import places_of_run
 from agenttape_core.lifecycle.project import Project, this_project
-from agenttape_core.lifecycle.request import Derivation, SessionRequest, unchanged
+from agenttape_core.lifecycle.request import SessionRequest, unchanged
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.sinks import sink_of
 from agenttape_core.matching import Ignored, Position
 from agenttape_core.redaction import Redactor
-from agenttape_core.schema import PURE_KINDS, Header, Outcome, Timing
+from agenttape_core.schema import PURE_KINDS, Header, Timing
 from agenttape_core.session import (
     EMPTY,
     Candidates,
@@ -80,6 +82,7 @@ class Prepared:
         header: The header as it is known at the start.
         began: When the run began, in seconds of `perf_counter`.
         candidates: The models that are tried in the place of the program's own.
+        changes: What comes of recorded calls instead of what was recorded, by their numbers.
     """
 
     request: SessionRequest
@@ -92,6 +95,7 @@ class Prepared:
     header: Header
     began: float
     candidates: Candidates | None = None
+    changes: Mapping[int, Placed] = field(default_factory=dict)
 
     @property
     def shown(self) -> Location:
@@ -156,7 +160,7 @@ def prepare(request: SessionRequest) -> Prepared:
     cassette, is_broken = _recorded(request, path, mode)
     candidates = None
     given = request.candidate if request.candidate is not None else settings.candidate
-    if given is not None and request.is_current and request.derivation is None:
+    if given is not None and request.is_current and request.derivation is None and request.changes is None:
         from agenttape_core.lifecycle.candidates import candidates_of, with_candidate
 
         candidates = candidates_of(given, path, cassette, mode)
@@ -181,8 +185,9 @@ def prepare(request: SessionRequest) -> Prepared:
     places = places_of_run(request.places, matched)
     redactor = redactor_for(path, matched, request.redact, settings, key=key, places=places, writes=writes)
     header = new_header(path, prior, settings, redactor, replaces=policy.replaces, clock=request.clock)
+    changes = changes_of(request.changes, cassette, policy) if request.changes and cassette is not None else {}
     began = perf_counter()
-    return Prepared(request, settings, path, cassette, is_broken, policy, redactor, header, began, candidates)
+    return Prepared(request, settings, path, cassette, is_broken, policy, redactor, header, began, candidates, changes)
 
 
 def start(prepared: Prepared) -> Opened:
@@ -309,7 +314,7 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             path=prepared.shown,
             policy=policy,
             redactor=prepared.redactor,
-            source=_source(prepared, ignored, derivation),
+            source=_source(prepared, ignored),
             sink=journal,
             # Not looked for on the disk: a cassette at a URL is out of reach in a replay.
             remedy=lambda: request.remedy(recorded),
@@ -335,6 +340,7 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             candidates=prepared.candidates,
             fakes=request.fakes,
             unavailable=settings.unavailable,
+            notes_departures=request.changes is not None,
         )
     )
 
@@ -347,19 +353,12 @@ def _events(prepared: Prepared, run_id: str) -> Events | None:
     return Events(sink_of(option), run_id, shown_path(prepared.shown), is_replay=not prepared.policy.records)
 
 
-def _source(prepared: Prepared, ignored: Ignored, derivation: Derivation | None) -> Source:
+def _source(prepared: Prepared, ignored: Ignored) -> Source:
     if prepared.cassette is None:
         return EMPTY
     source = compared_by(prepared.cassette, Ignored.of(prepared.cassette.preface.ignore), ignored)
-    if derivation is None or not derivation.outcomes:
-        return source
-    return Edited(source, _redacted(derivation.outcomes, prepared.redactor), derivation.on_served)
-
-
-def _redacted(outcomes: Mapping[int, Outcome], redactor: Redactor) -> dict[int, Outcome]:
-    return {
-        number: Outcome.model_validate(redactor.value(outcome.model_dump())) for number, outcome in outcomes.items()
-    }
+    changes = {number: placed.change for number, placed in prepared.changes.items()}
+    return Edited(source, changes) if changes else source
 
 
 def _frozen(prepared: Prepared) -> Frozen | None:

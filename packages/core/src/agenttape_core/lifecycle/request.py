@@ -8,22 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.engine import Mode
+from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.interventions import Beyond, Changes, checked_beyond
 from agenttape_core.lifecycle.project import Project
 from agenttape_core.lifecycle.remedy import Remedy
 from agenttape_core.lifecycle.sinks import EventsOption
 from agenttape_core.redaction import Rule
-from agenttape_core.schema import Outcome, Plain, Step
+from agenttape_core.schema import Plain, Step
 from agenttape_core.storage import Location, derived_path
 
 
 def _no_origin() -> Plain:
     return None
-
-
-def _nothing() -> None:
-    pass
 
 
 def _never(_: BaseException) -> bool:
@@ -63,15 +60,38 @@ class Derivation:
 
     Args:
         origin: Returns a note for the header of what was done, as plain data; called, and redacted, when it is written.
-        outcomes: Other outcomes than the recorded ones, by the number of the interaction; encoded.
-        on_served: Called when such an outcome is about to be served.
+        on_landed: Called when a change is about to land; by default the run departs there.
         revise: Returns a step as it is to be kept, or `None` for one that the departure itself broke off.
     """
 
     origin: Callable[[], Plain] = _no_origin
-    outcomes: Mapping[int, Outcome] = field(default_factory=dict)
-    on_served: Callable[[], None] = _nothing
+    on_landed: Callable[[], None] | None = None
     revise: Callable[[Step], Step | None] = unchanged
+
+
+def changed_request(changes: Changes, beyond: Beyond, mode: str | Mode | None, *, derives: bool) -> dict[str, Any]:
+    """Return the fields of a request for a replay in which recorded calls are changed.
+
+    Args:
+        changes: The changes.
+        beyond: What becomes of calls without a recording.
+        mode: The mode that was given.
+        derives: Whether a derived cassette is written in any case.
+
+    Raises:
+        ConfigurationError: If they do not fit together.
+    """
+    if mode is not None and parse_mode(mode) is not Mode.NONE:
+        raise ConfigurationError(
+            f"changes=... is for a replay, and mode={mode!r} records\n"
+            "  record the run first, then change it in the mode none"
+        )
+    beyond = checked_beyond(beyond)
+    executes = not isinstance(beyond, str)
+    notes = {str(key): str(change) for key, change in changes.items()} if isinstance(changes, Mapping) else {}
+    origin = (lambda: {"changes": dict(notes)}) if notes else _no_origin
+    derivation = Derivation(origin=origin) if derives or executes else None
+    return {"changes": changes, "beyond": beyond, "mode": Mode.NONE, "derivation": derivation}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +127,9 @@ class SessionRequest:
         candidate: The model that is tried in the place of the program's own, or such by place; by default the setting.
         fakes: Functions that answer calls without a recording, by the name of the boundary.
         derived_as: The file of the derived cassette, as the user names it; by default that of `derive_to`.
+        changes: What comes of recorded calls instead of what was recorded; `None` for a session that is no such replay.
+        beyond: What becomes of calls without a recording once a change has landed.
+        judges_changes: Whether it is an error if a change does not land.
     """
 
     cassette: str | Path
@@ -135,3 +158,6 @@ class SessionRequest:
     candidate: Any = None
     fakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     derived_as: str | Path | None = None
+    changes: Changes | None = None
+    beyond: Beyond = "stop"
+    judges_changes: bool = True

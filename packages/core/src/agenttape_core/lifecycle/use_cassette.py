@@ -15,6 +15,7 @@ from agenttape_core.errors import ConfigurationError, SessionStateError
 
 if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` stays quick
     from agenttape_core.engine import Lossy, Mode, OnMiss
+    from agenttape_core.interventions import Beyond, Changes
     from agenttape_core.lifecycle.cassette_in_use import CassetteInUse
     from agenttape_core.lifecycle.open_session import Opened
     from agenttape_core.lifecycle.proof import Proof
@@ -151,7 +152,14 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         fakes: Functions that answer calls that were never recorded, by the name of the tool. They get its arguments.
         drift: Whether a run that went on after calls without a recording fails at its end (`fail`), or not (`report`).
         unavailable: The words that a model reads of a tool without a recording.
-        to: The derived cassette that a replay with something live writes; by default `NAME.derived.yaml` beside it.
+        changes: What comes of recorded calls instead of what was recorded: `raises`, `returns`, `edits`, `cut` or
+            `late`, by the number, address, kind or name of the call, or a pattern of places such as `"**/search"`. The
+            first attempt is changed, and the next one gets what was recorded; `always` changes each. The session is a
+            replay, and recordings that are not asked for do not fail it, unless `unused` is given.
+        beyond: What a call without a recording gets once a change has landed: a miss (`stop`), the recording at its
+            address (`address`), or a real call, if its kind or name is among those that are given here.
+        to: The derived cassette that a replay with something live or changed writes; by default `NAME.derived.yaml`
+            beside it. A replay with changes that executes nothing writes one only if it is given.
         unused: The reaction to a replay that did not use every recording: `fail`, `warn` or `ignore`; by default
             `fail`, and `ignore` with `on_miss="return"`.
         on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
@@ -191,6 +199,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             written.
         CassetteMissError: At the call that has no recording, and again on exit if something ate it.
         UnusedInteractionsError: On exit, with `unused="fail"`.
+        ChangeNotLandedError: On exit, if the run did not make a call that was to be changed.
         VerificationError: By a decorated function, with `prove="fail"`.
     """
 
@@ -211,6 +220,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         fakes: Mapping[str, Callable[..., Any]] | None = None,
         drift: Drifting | None = None,
         unavailable: str | None = None,
+        changes: Changes | None = None,
+        beyond: Beyond = "stop",
         to: str | Path | None = None,
         unused: Unused | None = None,
         on_error: OnError | None = None,
@@ -230,7 +241,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         tags: Sequence[str] | None = None,
     ) -> None:
         from agenttape_core.lifecycle.remedy import caller, remedy_for
-        from agenttape_core.lifecycle.request import SessionRequest, checked_fakes
+        from agenttape_core.lifecycle.request import SessionRequest, changed_request, checked_fakes
         from agenttape_core.settings import explicit
 
         options = {
@@ -270,6 +281,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
                 candidate=candidate,
                 fakes=checked_fakes(fakes or {}),
                 derived_as=to,
+                **(changed_request(changes, beyond, mode, derives=to is not None) if changes is not None else {}),
             )
         )
 

@@ -133,7 +133,7 @@ class RecordingIndex:
         self._exact = _Index()
         self._indexed: set[str] = set()
         """The fingerprints that the exact index covers: it grows with the requests, so that opening stays quick."""
-        self._others: dict[Way, _Index] = {way: _Index() for way in ("address", "ordered") if way in match_on}
+        self._others: dict[Way, _Index] = {}
         self._parents: dict[int, int] = {}
         self._used: set[int] = set()
         self._run_through: set[int] = set()
@@ -145,11 +145,20 @@ class RecordingIndex:
             self._by_fingerprint.add(row.fingerprint, row.number)
             if row.parent is not None:
                 self._parents[row.number] = row.parent
-            for way, index in self._others.items():
-                index.add(_key(way, row.kind, row.name, row.address), row.number)
+        self.match_by(match_on)
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def match_by(self, match_on: MatchOn) -> None:
+        """Find recordings in these ways from now on."""
+        for way in ("address", "ordered"):
+            if way in match_on and way not in self._others:
+                index = _Index()
+                for row in self._rows.values():
+                    index.add(_key(way, row.kind, row.name, row.address), row.number)
+                self._others = {**self._others, way: index}
+        self._match_on = match_on
 
     # -- a call ------------------------------------------------------------------------------------------------
 

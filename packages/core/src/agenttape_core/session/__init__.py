@@ -54,13 +54,23 @@ from agenttape_core.session.program_calls import ProgramCall, program_call
 from agenttape_core.session.recorded_errors import record_error
 from agenttape_core.session.recorded_runs import RecordedRuns, without_ids
 from agenttape_core.session.refused_crossing import RefusedCrossing
-from agenttape_core.session.report import FAKED, Crossed, Report, ServedTool, not_in_order, served_not_run, why_not_run
+from agenttape_core.session.report import (
+    FAKED,
+    Crossed,
+    Departure,
+    Landed,
+    Report,
+    ServedTool,
+    not_in_order,
+    served_not_run,
+    why_not_run,
+)
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
 from agenttape_core.session.scopes import taking_part
 from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.session import Session
 from agenttape_core.session.setup import UNAVAILABLE, Setup
-from agenttape_core.session.sources import EMPTY, Edited, compared_by
+from agenttape_core.session.sources import EMPTY, Edited, RecordedCall, compared_by
 from agenttape_core.session.steps import StepEvent, record_step
 from agenttape_core.session.thread_pools import forking_pools, remembering_pools
 
@@ -78,6 +88,7 @@ __all__ = [
     "Candidates",
     "Crossed",
     "Crossing",
+    "Departure",
     "Drift",
     "Edited",
     "Event",
@@ -86,8 +97,10 @@ __all__ = [
     "ExecutedCrossing",
     "FakedCrossing",
     "FuturesInOrder",
+    "Landed",
     "PartCrossing",
     "ProgramCall",
+    "RecordedCall",
     "RecordedRuns",
     "RefusedCrossing",
     "Report",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from threading import RLock
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, DriftError, counted, shown_path
@@ -20,12 +20,16 @@ from agenttape_core.session.miss import differences_around, explanation, nearest
 from agenttape_core.session.order.cancellation import Patience
 from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.order.taking_turns import Strands
-from agenttape_core.session.report import Crossed, Report, answered_without, why_not_run
+from agenttape_core.session.report import Crossed, Departure, Landed, Report, answered_without, why_not_run
 from agenttape_core.session.scopes import takes_part
 from agenttape_core.session.setup import Setup
-from agenttape_core.session.sources import original
+from agenttape_core.session.sources import held, original
 
 T = TypeVar("T")
+
+
+def _go_on() -> None:
+    pass
 
 
 class Slot(Generic[T]):
@@ -77,6 +81,7 @@ class BaseSession:
             tell=self._tell_disorder,
         )
         self._failure = FirstFailure()
+        self._depart: Callable[[], None] = _go_on
         self._extensions: dict[Slot[Any], Any] = {}
         self._extensions_lock = RLock()  # to make one extension may need another
         self._unfinished: set[Callable[[], None]] = set()
@@ -180,6 +185,18 @@ class BaseSession:
         with self._extensions_lock:
             self._extensions.setdefault(slot, value)
 
+    # -- changes -----------------------------------------------------------------------------------------------
+
+    def when_landed(self, depart: Callable[[], None]) -> None:
+        """Call this when a change lands: what follows departs from what was recorded."""
+        self._depart = depart
+
+    def landed(self, landed: Landed) -> None:
+        """Note a change that lands. The recorded order of threads holds up to here."""
+        self.report.add_landed(landed)
+        self.strands.depart()
+        self._depart()
+
     # -- unfinished streams ------------------------------------------------------------------------------------
 
     def watch(self, close: Callable[[], None]) -> None:
@@ -242,9 +259,25 @@ class BaseSession:
             differences=_differences(found),
         )
         self.report.add_failure(drift=drift)
+        self._departed("missed", request, position, found)
         self._tell_refused("call.refused", request, position)
         is_read = request.kind == "tool" or self._setup.candidates is not None
         return DriftError(summary, self._setup.unavailable if is_read else None)
+
+    def _departed(
+        self,
+        what: Literal["missed", "executed"],
+        request: CanonicalRequest,
+        position: Position,
+        found: Nearest | None = None,
+    ) -> None:
+        """Note a call that has no recording, if this is a run in which something is changed."""
+        if self._setup.notes_departures:
+            number = found.row.number if found is not None else None
+            departure = Departure(
+                what, request.kind, request.name, position.address, number, tuple(_differences(found))
+            )
+            self.report.add_departed(departure)
 
     def _tell_refused(self, event: str, request: CanonicalRequest, position: Position) -> None:
         if self.events is not None:
@@ -254,11 +287,11 @@ class BaseSession:
         self, request: CanonicalRequest, position: Position, words: tuple[str, str], *, lossy: bool
     ) -> NoReturn:
         """Raise a miss that explains itself, and remember it even if someone eats it."""
-        held = counted(len(self._recordings), "interaction")
+        recorded = counted(held(self.source), "interaction")
         (summary, reason), address, path = words, position.address, shown_path(self.path)
         near = nearest_to(self.source, request, address, self._setup.ignored) if not lossy else None
         lines = [
-            f"cassette  {path} ({held}, mode {self.policy.mode.value})",
+            f"cassette  {path} ({recorded}, mode {self.policy.mode.value})",
             *explanation(
                 self.source,
                 request,
@@ -282,6 +315,7 @@ class BaseSession:
             differences=_differences(found),
         )
         self.report.add_failure(missed=summary)
+        self._departed("missed", request, position, found)
         self._tell_refused("call.missed", request, position)
         self.latch(miss)
         raise miss

@@ -38,7 +38,10 @@ class Boundary:
         missed: Makes the error result of a call that has no recording (`on_miss="return"`), as the callers of this
             family expect one; by default the `DriftError` is raised, in neutral words (`UNAVAILABLE`) if a model may
             read them, as those of a tool.
-        faked: Makes the value of a call of what a function of the user has returned in its place (`fakes=`).
+        faked: Makes the value of a call of what the user has chosen in its place: what a function of theirs returned
+            (`fakes=`), or an answer of a change (`returns`, `edits`).
+        told: Makes of the recorded value of a call what the user's programs know as its answer (`edits`): the message
+            of the result of a chat model, for example.
     """
 
     kind: str
@@ -47,6 +50,7 @@ class Boundary:
     usage: Callable[[Any], Usage | None] = _no_usage
     missed: Callable[[Any, DriftError], Any] = _raise_drift
     faked: Callable[[Any, Any], Any] = _as_it_is
+    told: Callable[[Any, Any], Any] = _as_it_is
 
 
 class BaseCrossing:
@@ -81,6 +85,11 @@ class AnsweredCrossing(BaseCrossing):
 
     is_served: ClassVar[Literal[True]] = True
     """True if the call is answered without being executed."""
+
+    @property
+    def recorded(self) -> Any:
+        """The recorded value; `None` if there is none."""
+        return None
 
     @property
     def is_refused(self) -> bool:

@@ -60,14 +60,15 @@ class Paced:
     Args:
         tempo: The speed.
         number: The recording. One whose times are not known is served at once.
+        late: Seconds by which all of it is late.
     """
 
     __slots__ = ("_began", "_due")
 
-    def __init__(self, tempo: Tempo, number: int) -> None:
+    def __init__(self, tempo: Tempo, number: int, late: float = 0.0) -> None:
         timing = tempo.timings.get(number)
-        times = [] if timing is None else [*timing.offsets_ms, timing.duration_ms]
-        self._due = [ms / 1000 * tempo.scale for ms in times]
+        times = ([0.0] if late else []) if timing is None else [*timing.offsets_ms, timing.duration_ms]
+        self._due = [late + ms / 1000 * tempo.scale for ms in times]
         self._began = waiter.now()
 
     def wait(self, chunk: int = -1) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Literal
 
 from agenttape_core.matching import Rung
 from agenttape_core.schema import PURE_KINDS, Act, Interaction
@@ -48,6 +49,55 @@ class ServedTool:
 
     def __str__(self) -> str:
         return f"{self.name} ({self.why})"
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """A change that landed: a call that was served otherwise than it was recorded.
+
+    Args:
+        kind: The kind of boundary.
+        name: The name of the boundary.
+        address: Where the call was made.
+        number: The number of its recording.
+        change: What came of it instead, in words.
+    """
+
+    kind: str
+    name: str
+    address: str
+    number: int
+    change: str
+
+    def __str__(self) -> str:
+        return f"{self.number:>4}  {self.kind} {self.name} at {self.address}: {self.change}"
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A call of a run that is not as it was recorded, after something was changed.
+
+    Args:
+        what: `moved` if it asks for something else than the recording that answered it, `missed` if it had none, and
+            `executed` if it was executed for want of one.
+        kind: The kind of boundary.
+        name: The name of the boundary.
+        address: Where the call was made.
+        number: The number of the recording that answered it, or that is nearest to it; `None` if there is none.
+        differences: The parts in which its request differs from that of this recording: path, as recorded, as asked.
+    """
+
+    what: Literal["moved", "missed", "executed"]
+    kind: str
+    name: str
+    address: str
+    number: int | None = None
+    differences: tuple[tuple[str, str, str], ...] = ()
+
+    def __str__(self) -> str:
+        number = f"{self.number:>4}" if self.what == "moved" else "   +"
+        differs = "; ".join(f"{path}: {old!s} → {new!s}" for path, old, new in self.differences[:_SHOWN])
+        return f"{number}  {self.kind} {self.name} at {self.address}{': ' if differs else ''}{differs}"
 
 
 _SHOWN = 3
@@ -112,6 +162,8 @@ class Report:
     _blocked: list[str] = field(default_factory=list)
     _outside: dict[str, None] = field(default_factory=dict)
     _disorder: dict[str, None] = field(default_factory=dict)
+    _landed: list[Landed] = field(default_factory=list)
+    _departed: list[Departure] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
     @property
@@ -177,6 +229,26 @@ class Report:
     def disorder(self) -> tuple[str, ...]:
         """The recorded order of concurrent parts that could not be imposed, a line each; empty if it was."""
         return tuple(self._disorder)
+
+    @property
+    def landed(self) -> tuple[Landed, ...]:
+        """The changes that landed, in the order of the calls: each attempt that was served otherwise is one."""
+        return tuple(self._landed)
+
+    @property
+    def departed(self) -> tuple[Departure, ...]:
+        """The calls that are not as they were recorded, in the order of the run; empty where nothing was changed."""
+        return tuple(self._departed)
+
+    def add_landed(self, landed: Landed) -> None:
+        """Note a change that landed."""
+        with self._lock:
+            self._landed.append(landed)
+
+    def add_departed(self, departure: Departure) -> None:
+        """Note a call that is not as it was recorded."""
+        with self._lock:
+            self._departed.append(departure)
 
     def add_disorder(self, line: str) -> None:
         """Note that a part of the recorded order could not be imposed."""

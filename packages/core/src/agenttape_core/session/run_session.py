@@ -17,7 +17,7 @@ from agenttape_core.session.miss import unused_explanation
 from agenttape_core.session.ports import Source
 from agenttape_core.session.report import Crossed
 from agenttape_core.session.setup import Setup
-from agenttape_core.session.sources import spare
+from agenttape_core.session.sources import held, spare
 
 
 class Taken(NamedTuple):
@@ -134,6 +134,7 @@ class RunSession(BaseSession):
     def permit(self, policy: Policy) -> None:
         """Go on under another policy: what follows departs from what was recorded."""
         self.policy = policy
+        self._recordings.match_by(policy.match_on)
 
     def go_back(self, numbers: Iterable[int]) -> None:
         """Serve recordings again that were served already: the run goes back to before it asked for them."""
@@ -180,7 +181,7 @@ class RunSession(BaseSession):
         unused = self.report.judged
         if not unused:
             return None
-        problem = f"{shown_path(self.path)}: {len(unused)} of {len(self._recordings)} recorded interactions"
+        problem = f"{shown_path(self.path)}: {len(unused)} of {held(self.source)} recorded interactions"
         lines = unused_explanation(unused, self.report.served, self._setup.remedy)
         return UnusedInteractionsError("\n  ".join([f"{problem} were never asked for", *lines]))
 

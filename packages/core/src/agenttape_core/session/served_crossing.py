@@ -12,11 +12,13 @@ from agenttape_core.matching import Candidate, CanonicalRequest, IdMap, Position
 from agenttape_core.schema import Outcome, Plain, RecordedError
 from agenttape_core.session.base_session import BaseSession
 from agenttape_core.session.boundary import AnsweredCrossing, Boundary
+from agenttape_core.session.landing import answered_with, recorded_value
 from agenttape_core.session.order.cancellation import Patience, until_cancelled
 from agenttape_core.session.order.giving_up import auntil_given_up, until_given_up
 from agenttape_core.session.order.schedule import Turn
-from agenttape_core.session.pacing import Paced
+from agenttape_core.session.pacing import Paced, Tempo
 from agenttape_core.session.recorded_errors import rebuild_error
+from agenttape_core.session.sources import Edited, original
 from agenttape_core.session.under_way import under_way
 
 _NO_IDS = IdMap((), ())
@@ -34,7 +36,7 @@ class ServedCrossing(AnsweredCrossing):
         found: The recording.
     """
 
-    __slots__ = ("_outcome", "found")
+    __slots__ = ("_outcome", "_raises", "found")
 
     def __init__(
         self,
@@ -49,11 +51,16 @@ class ServedCrossing(AnsweredCrossing):
         super().__init__(session, boundary, request, position, owner=owner)
         self.found = found
         self._outcome: Outcome | None = None
+        self._raises: Exception | None = None
 
     def paced(self) -> Paced | None:
         """Begin to serve in the time that the recording took, if the session is to."""
-        pace = self.session.pace
-        return Paced(pace, self.found.number) if pace is not None else None
+        session, number = self.session, self.found.number
+        late = session.source.change_of(number) if isinstance(session.source, Edited) else None
+        if late is None or not late.delay:
+            return Paced(session.pace, original(session.source, number)) if session.pace is not None else None
+        pace = session.pace or Tempo(0, {})
+        return Paced(pace, original(session.source, number), late=late.delay)
 
     @contextmanager
     def in_turn(self) -> Iterator[Turn]:
@@ -172,11 +179,17 @@ class ServedCrossing(AnsweredCrossing):
         return [self._value(effect.value) for effect in effects if after is None or effect.after == after]
 
     def outcome(self) -> Outcome:
-        """Return what was recorded, as it stands in the cassette; it is read once."""
+        """Return what was recorded, as it stands in the cassette, or was chosen instead; it is read once."""
         if self._outcome is None:
             with self.session.latching():
-                self._outcome = self.session.source.outcome(self.found.number)
+                self._outcome, self._raises = answered_with(self)
         return self._outcome
+
+    @property
+    def recorded(self) -> Any:
+        """The recorded value, a fresh object; `None` if the call brought none."""
+        source = self.session.source
+        return recorded_value(self, source.outcome(original(source, self.found.number)))
 
     def _end_of_stream(self, outcome: Outcome, read: int) -> None:
         if outcome.ended == "raised":
@@ -255,4 +268,7 @@ class ServedCrossing(AnsweredCrossing):
         assert record is not None
         with self.session.latching():
             plain = self._with_secrets(self._ids().value(dict(record)))
-            return rebuild_error(RecordedError.model_construct(**plain), self.session.codec)
+            error = rebuild_error(RecordedError.model_construct(**plain), self.session.codec)
+        for name, value in vars(self._raises).items() if self._raises is not None else ():
+            vars(error).setdefault(name, value)  # a response of a client, for example
+        return error

@@ -26,6 +26,7 @@ from agenttape_core.matching import (
     CanonicalRequest,
     Position,
     current_branch,
+    differences,
     enter_branch,
     new_branch,
     task_branch,
@@ -38,7 +39,7 @@ from agenttape_core.session.faked_crossing import FakedCrossing
 from agenttape_core.session.miss import refusal_reason
 from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.refused_crossing import RefusedCrossing
-from agenttape_core.session.report import Crossed
+from agenttape_core.session.report import Crossed, Departure
 from agenttape_core.session.run_session import RunSession
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
 from agenttape_core.session.scopes import SCOPES as _SCOPES
@@ -46,6 +47,7 @@ from agenttape_core.session.scopes import Membership, Scopes
 from agenttape_core.session.served_crossing import ServedCrossing
 from agenttape_core.session.served_writes import ServedWrite, note_served_write, served_write_on
 from agenttape_core.session.setup import Setup
+from agenttape_core.session.sources import original
 from agenttape_core.session.under_way import under_way
 
 
@@ -208,7 +210,9 @@ class Session(RunSession):
             self.ledger.inside[decision.found.number] = parent.number
         if isinstance(decision, Serve):
             found = decision.found
-            served = Crossed(boundary.kind, name, position.address, found.number, found.rung)
+            recorded = original(self.source, found.number)
+            served = Crossed(boundary.kind, name, position.address, recorded, found.rung)
+            self._note_moved(request, position, found)
             self.report.add(served=served)
             self._tell("call.served", served)
             self.ledger.served_at.setdefault(found.number, position.order)
@@ -216,7 +220,10 @@ class Session(RunSession):
             return begun(ServedCrossing(self, boundary, request, position, owner=owner, found=found))
         if isinstance(decision, RunThrough):
             found = decision.found
-            ran_through = Crossed(boundary.kind, name, position.address, found.number, found.rung)
+            ran_through = Crossed(
+                boundary.kind, name, position.address, original(self.source, found.number), found.rung
+            )
+            self._note_moved(request, position, found)
             self.report.add(ran_through=ran_through)
             self._tell("call.run_through", ran_through)
             self.ledger.ran_through(number, found.number, position.order)
@@ -229,11 +236,22 @@ class Session(RunSession):
         if isinstance(decision, Refuse):
             return self._refused(boundary, request, position, decision, (owner, body, number, parent))
         self.strands.depart()
+        self._departed("executed", request, position)
         self.report.add(executed=Crossed(boundary.kind, name, position.address, number))
         crossing = ExecutedCrossing(self, boundary, request, position, number=number, owner=owner, parent=parent)
         if candidate is not None:
             crossing.candidate, crossing.metadata = candidate, {"candidate": candidate.label}
         return begun(crossing)
+
+    def _note_moved(self, request: CanonicalRequest, position: Position, found: Candidate) -> None:
+        """Note a call that asks for something else than the recording that answers it, if something is changed."""
+        if not found.same and self._setup.notes_departures:
+            number = original(self.source, found.number)
+            recorded = self.source.interaction(number).request
+            differing = tuple((one.path, one.recorded, one.asked) for one in differences(recorded, request.body))
+            self.report.add_departed(
+                Departure("moved", request.kind, request.name, position.address, number, differing)
+            )
 
     def _refused(
         self,

@@ -60,6 +60,7 @@ class Setup:
         candidates: The models that are tried in the place of the program's own; `None` if none is.
         fakes: Functions that answer calls without a recording, by the name of the boundary.
         unavailable: The words of the error result of a tool that has no recording.
+        notes_departures: Whether calls that are not as they were recorded are noted in the report.
     """
 
     path: Path | str
@@ -90,3 +91,4 @@ class Setup:
     candidates: Candidates | None = None
     fakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     unavailable: str = UNAVAILABLE
+    notes_departures: bool = False

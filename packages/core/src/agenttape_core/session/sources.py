@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any, Protocol
 
 from agenttape_core.matching import CanonicalRequest, Ignored, recorded_request
 from agenttape_core.schema import IndexRow, Interaction, Outcome, Step
 from agenttape_core.session.ports import Source
+
+ATTEMPTS = 32
+"""The number of further attempts of a call, where each one is edited. A program that never gives up is stopped."""
 
 EDITED = "edited"
 """The tag of an interaction whose answer is not what came back, but what somebody wanted to come back."""
@@ -130,68 +134,113 @@ def compared_by(source: Source, recorded: Ignored, ignored: Ignored) -> Source:
     return source if recorded.spelled == ignored.spelled else Refingerprinted(source, recorded, ignored)
 
 
+class Alteration(Protocol):
+    """A change of a recorded call, as far as a session has to know it."""
+
+    @property
+    def every(self) -> bool:
+        """True if each attempt of the call is changed, and not the first one only."""
+
+    @property
+    def delay(self) -> float:
+        """The seconds by which the answer is late."""
+
+    def outcome(self, call: RecordedCall) -> Outcome:
+        """Return what comes of the call instead of what was recorded."""
+
+    def __str__(self) -> str: ...
+
+
+class RecordedCall(Protocol):
+    """A recorded call that is about to be served otherwise, in the terms of its boundary."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The recorded outcome."""
+
+    def answer(self) -> Any:
+        """Return the recorded answer as programs of the framework know it, a fresh object."""
+
+    def returning(self, answer: Any) -> Outcome:
+        """Return the outcome of a call that returns an answer."""
+
+    def raising(self, error: Exception, after: int | None = None) -> Outcome:
+        """Return the outcome of a call that raises an error: at once, or after so many of its chunks."""
+
+
 class Edited(_Changed):
     """A source in which some calls get another outcome; their interactions are tagged as edited.
 
     It is an attempt that is edited. What was recorded stays there for the next one: a retry that makes the same call is
-    answered with it, and no tool is executed because another answer was chosen for its first attempt.
+    answered with it, and no tool is executed because another answer was chosen for its first attempt. Where each
+    attempt is edited, there are so many of them that a program gives up before, and one that never does is stopped.
 
     Args:
         source: The recordings.
-        outcomes: The other outcomes by the number of the interaction, redacted.
-        on_served: Called when one of them is about to be served.
+        changes: The changes by the number of the interaction.
     """
 
-    def __init__(self, source: Source, outcomes: Mapping[int, Outcome], on_served: Callable[[], None]) -> None:
+    def __init__(self, source: Source, changes: Mapping[int, Alteration]) -> None:
         super().__init__(source)
-        self._outcomes = outcomes
-        self._on_served = on_served
-        free = max((row.number for row in source.entries), default=0) + 1
-        self._again = dict(zip(sorted(outcomes), itertools.count(free), strict=False))
-        self.originals: Mapping[int, int] = {again: number for number, again in self._again.items()}
+        free = itertools.count(max((row.number for row in source.entries), default=0) + 1)
+        self._again: dict[int, list[int]] = {}
+        self._changes = dict(changes)
+        for number, change in sorted(changes.items()):
+            self._again[number] = list(itertools.islice(free, ATTEMPTS if change.every else 1))
+            if change.every:
+                self._changes |= dict.fromkeys(self._again[number], change)
+        self._landed: dict[int, Outcome] = {}
+        self.originals: Mapping[int, int] = {
+            again: number for number, attempts in self._again.items() for again in attempts
+        }
         """The numbers of the recorded attempts by those under which they are there for the next ones."""
 
     @cached_property
     def entries(self) -> Sequence[IndexRow]:
-        """An index row for each recording, in the order of the file, and after an edited one the recorded attempt.
+        """An index row for each recording, in the order of the file, and after an edited one the next attempts.
 
-        Calls inside of an edited call are inside of the recorded attempt.
+        Calls inside of an edited call are inside of the next attempt.
         """
         rows: list[IndexRow] = []
         for row in self._source.entries:
             row = row._replace(parent=self._parent(row.parent))  # noqa: PLW2901 - as it is from here on
             rows.append(row)
-            if row.number in self._again:
-                rows.append(row._replace(number=self._again[row.number]))
+            rows += [row._replace(number=again) for again in self._again.get(row.number, ())]
         return rows
 
     def _parent(self, number: int | None) -> int | None:
-        return self._again.get(number, number) if number is not None else None
+        return self._again[number][0] if number in self._again else number
+
+    def change_of(self, number: int) -> Alteration | None:
+        """Return the change of a recording, or of one of its next attempts; `None` if it has none."""
+        return self._changes.get(number)
+
+    def land(self, number: int, outcome: Outcome) -> None:
+        """Note what came of an edited call, redacted."""
+        self._landed[number] = outcome
 
     def ids(self, number: int) -> Sequence[str]:
         """Read the run-specific ids of the request."""
         return self._source.ids(self.originals.get(number, number))
 
     def outcome(self, number: int) -> Outcome:
-        """Read what is to come back."""
-        if number not in self._outcomes:
-            return self._source.outcome(self.originals.get(number, number))
-        self._on_served()
-        return self._outcomes[number]
+        """Read what came back: in this run if it was edited and asked for, else when it was recorded."""
+        return self._landed.get(number) or self._source.outcome(self.originals.get(number, number))
 
     def interaction(self, number: int) -> Interaction:
-        """Read all of it, with the outcome that it is to have."""
+        """Read all of it, with the outcome that it has in this run."""
         item = self._source.interaction(self.originals.get(number, number))
-        if number not in self._outcomes:
-            return item.model_copy(update={"number": number, "parent": self._parent(item.parent)})
+        item = item.model_copy(update={"number": number, "parent": self._parent(item.parent)})
+        if number not in self._changes:
+            return item
+        # Its code is not run in a replay of what is derived: it would have the recorded outcome.
         tags = item.tags if EDITED in item.tags else [*item.tags, EDITED]
-        exact = {"fidelity": "exact", "fidelity_note": ""}
-        parent = self._parent(item.parent)
-        return item.model_copy(update={"outcome": self._outcomes[number], "parent": parent, "tags": tags, **exact})
+        exact = {"fidelity": "exact", "fidelity_note": "", "acts": None}
+        return item.model_copy(update={"outcome": self.outcome(number), "tags": tags, **exact})
 
     def fidelity_note(self, number: int) -> str:
         """Read why it is not exact; an answer that was chosen is."""
-        return "" if number in self._outcomes else self._source.fidelity_note(self.originals.get(number, number))
+        return "" if number in self._changes else self._source.fidelity_note(self.originals.get(number, number))
 
 
 def spare(source: Source) -> set[int]:
@@ -201,6 +250,11 @@ def spare(source: Source) -> set[int]:
         if row.parent in spare:
             spare.add(row.number)
     return spare
+
+
+def held(source: Source) -> int:
+    """Return how many recordings a cassette holds, without the further attempts of edited ones."""
+    return len(source.entries) - (len(source.originals) if isinstance(source, Edited) else 0)
 
 
 def original(source: Source, number: int) -> int:

@@ -11,7 +11,7 @@ from agenttape_core import Comparison, ConfigurationError, Session, Step, compar
 from agenttape_core.integration import Plain, value_codec
 from agenttape_core.integration.cassettes import Crossed, deriving
 from agenttape_core.tools.compare import named_cassette
-from agenttape_langgraph.time_travel.answers import edited_outcomes
+from agenttape_langgraph.time_travel.answers import edited_answers
 from agenttape_langgraph.time_travel.drivers import adrive, drive
 from agenttape_langgraph.time_travel.initial_checkpoints import initial_checkpoints
 from agenttape_langgraph.time_travel.plan import Edit
@@ -119,7 +119,7 @@ async def atime_travel(request: ForkRequest) -> Fork:
 def _fork(request: ForkRequest) -> Script[Fork]:
     recorded = RecordedRun(named_cassette(request.cassette), request.thread_id)
     point = _fork_point(recorded, request)
-    outcomes = edited_outcomes(recorded.cassette, request.answers or {})
+    changes = edited_answers(recorded.cassette, request.answers or {})
     initial = yield from initial_checkpoints(recorded, request)
 
     def revised(step: Step) -> Step | None:
@@ -128,11 +128,11 @@ def _fork(request: ForkRequest) -> Script[Fork]:
     block = deriving(
         recorded.cassette.path,
         to=request.to,
-        outcomes=outcomes,
+        changes=changes,
         live=request.live,
-        origin=lambda: {**_note(point, outcomes), PLAN: run.plan.to_plain()},
+        origin=lambda: {**_note(point, changes), PLAN: run.plan.to_plain()},
         # An edited answer is the fork where no step is: the run goes on without a stop.
-        on_served=lambda: run.fork() if point is None else None,
+        on_landed=lambda: run.fork() if point is None else None,
         revise=revised,
         match_on=match_on(recorded),
         redact=request.redact,
@@ -153,10 +153,10 @@ def _fork(request: ForkRequest) -> Script[Fork]:
         raise ConfigurationError(
             f"the run did not come to {point}: the graph no longer takes the steps that were recorded"
         )
-    if outcomes and not run.has_forked:
-        raise ConfigurationError(never_asked(recorded, outcomes))
+    if changes and not run.has_forked:
+        raise ConfigurationError(never_asked(recorded, changes))
     yield Leave()
-    return _result(recorded, run, session, end, _place(point, request, outcomes) if run.has_forked else "")
+    return _result(recorded, run, session, end, _place(point, request, changes) if run.has_forked else "")
 
 
 def _result(recorded: RecordedRun, run: ThreadRun, session: Session, end: ThreadEnd, forked_at: str) -> Fork:

@@ -1,0 +1,64 @@
+"""The changes of a session: checked before anything runs, and judged when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agenttape_core.engine import Policy
+from agenttape_core.errors import ChangeNotLandedError, ConfigurationError, counted, shown_path
+from agenttape_core.interventions import Changes, Placed, placed
+from agenttape_core.session import Session
+from agenttape_core.storage import Cassette, Location
+
+_SHOWN = 10
+
+
+def changes_of(changes: Changes, cassette: Cassette, policy: Policy) -> dict[int, Placed]:
+    """Return the changes of recorded calls, by their numbers.
+
+    Args:
+        changes: The changes, by what selects the calls.
+        cassette: The recordings.
+        policy: What the session allows.
+
+    Raises:
+        ConfigurationError: If one selects no call, or cannot land.
+    """
+    found = placed(changes, cassette)
+    for row in cassette.entries:
+        if row.number not in found:
+            continue
+        if not policy.may_serve(row.kind, row.name):
+            why = "it is live, so it is executed and not served"
+        elif policy.through is not None and {row.kind, row.name} & policy.through:
+            why = "its code is run through, so its recorded outcome is not used"
+        else:
+            continue
+        raise ConfigurationError(
+            f"changes: interaction {row.number}, {row.kind} {row.name} at {row.address}, cannot be changed: {why}"
+        )
+    return found
+
+
+def unlanded_error(session: Session, changes: Mapping[int, Placed], shown: Location) -> ChangeNotLandedError | None:
+    """Return the error that names the changes of which none landed; `None` if one of each key did.
+
+    Args:
+        session: The session, which has ended.
+        changes: Its changes.
+        shown: The cassette as a message shows it.
+    """
+    reached = {changes[one.number].key for one in session.report.landed}
+    left = {number: one.change for number, one in changes.items() if one.key not in reached}
+    if not left:
+        return None
+    rows = {row.number: row for row in session.source.entries}
+    lines = []
+    for number, change in list(left.items())[:_SHOWN]:
+        row = rows.get(number)
+        where = f"{row.kind} {row.name} at {row.address}" if row is not None else "a call"
+        lines.append(f"{number:>4}  {where}: {change}")
+    more = [f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else []
+    first = f"{shown_path(shown)}: {counted(len(left), 'change')} did not land, as the run did not make the call"
+    remedy = "a run in which nothing was changed shows nothing: change a call that it makes"
+    return ChangeNotLandedError("\n  ".join([first, *lines, *more, remedy]))

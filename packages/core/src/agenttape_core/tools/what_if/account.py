@@ -1,0 +1,159 @@
+"""The account of a replay in which something was changed: what landed, what moved, what is new, what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.errors import shown_path
+from agenttape_core.session import Crossed, Departure, Landed, Report, Session
+
+_SHOWN = 10
+_LONG = 200
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """An account of a replay in which something was changed.
+
+    Args:
+        cassette: The cassette.
+        changes: The changes in words, by the number of the recorded call.
+        report: The report of the session: the fate of each call.
+        landed: The attempts that were served otherwise, in the order of the run.
+        moved: The calls that asked for something else than was recorded at their place, and got that recording.
+        new: The calls that had no recording: they were stopped (`missed`) or `executed`.
+        unused: The recordings that were not asked for, and need not be inside of what was served.
+        retried: The recordings that answered a further attempt of a changed call.
+        written: The derived cassette; `None` if none was written.
+        result: What the run returned; `None` if it raised.
+        raised: What the run raised; `None` if it returned.
+    """
+
+    cassette: Path | str
+    changes: Mapping[int, str]
+    report: Report
+    landed: tuple[Landed, ...]
+    moved: tuple[Departure, ...]
+    new: tuple[Departure, ...]
+    unused: tuple[Crossed, ...]
+    retried: tuple[Crossed, ...]
+    written: Path | str | None = None
+    result: Any = None
+    raised: BaseException | None = None
+
+    @property
+    def unlanded(self) -> tuple[int, ...]:
+        """The numbers of the calls that were to be changed, and were not made: the run shows nothing about those."""
+        landed = {one.number for one in self.landed}
+        return tuple(number for number in self.changes if number not in landed)
+
+    @property
+    def first_divergence(self) -> Departure | None:
+        """The first call of the run that was not as recorded; `None` if all calls that it made were.
+
+        A run that ends early, or is answered otherwise, diverges nowhere if it asks for nothing else.
+        """
+        return next(iter(self.report.departed), None)
+
+    @property
+    def is_same(self) -> bool:
+        """True if the run made the calls that were recorded, no other and all of them, besides further attempts."""
+        return not (self.report.departed or self.unused)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data; the result and the error as texts."""
+        first = self.first_divergence
+        return {
+            "cassette": shown_path(self.cassette),
+            "changes": {str(number): words for number, words in self.changes.items()},
+            "result": None if self.raised is not None else _text(self.result),
+            "raised": None if self.raised is None else _error(self.raised),
+            "landed": [_plain(one) for one in self.landed],
+            "did_not_land": list(self.unlanded),
+            "moved": [_departure(one) for one in self.moved],
+            "new": [_departure(one) for one in self.new],
+            "unused": [_plain(one) for one in self.unused],
+            "retried": [_plain(one) for one in self.retried],
+            "first_divergence": None if first is None else _departure(first),
+            "written": None if self.written is None else shown_path(self.written),
+        }
+
+    def __str__(self) -> str:
+        counts = [f"{len(self.landed)} landed"]
+        named: Sequence[tuple[str, Sequence[object]]] = (
+            ("retried", self.retried),
+            ("moved", self.moved),
+            ("new", self.new),
+            ("unused", self.unused),
+        )
+        counts += [f"{len(items)} {word}" for word, items in named if items]
+        end = f"raised     {_error(self.raised)}" if self.raised is not None else f"returned   {_text(self.result)}"
+        lines = [f"{shown_path(self.cassette)}: {', '.join(counts)}", *_lines("landed", self.landed)]
+        lines += [f"no landing {number:>4}  {self.changes[number]}" for number in islice(self.unlanded, _SHOWN)]
+        for word, items in named:
+            lines += _lines(word, items)
+        return "\n  ".join([*lines, end])
+
+
+def account_of(
+    session: Session, changes: Mapping[int, object], result: Any = None, raised: BaseException | None = None
+) -> WhatIf:
+    """Return the account of a session that has ended.
+
+    Args:
+        session: The session.
+        changes: Its changes, by the number of the recorded call.
+        result: What the run returned.
+        raised: What the run raised, if it did.
+    """
+    report = session.report
+    seen: set[int] = set()
+    retried = []
+    changed = {one.number for one in report.landed}
+    for one in report.served:
+        if one.number in seen and one.number in changed:
+            retried.append(one)
+        seen.add(one.number)
+    return WhatIf(
+        cassette=session.path,
+        changes={number: str(change) for number, change in sorted(changes.items())},
+        report=report,
+        landed=report.landed,
+        moved=tuple(one for one in report.departed if one.what == "moved"),
+        new=tuple(one for one in report.departed if one.what != "moved"),
+        unused=report.judged,
+        retried=tuple(retried),
+        written=session.written,
+        result=result,
+        raised=raised,
+    )
+
+
+def _lines(word: str, items: Sequence[object]) -> list[str]:
+    more = [f"{word:<10}      and {len(items) - _SHOWN} more"] if len(items) > _SHOWN else []
+    return [*(f"{word:<10} {item}" for item in items[:_SHOWN]), *more]
+
+
+def _plain(one: Crossed | Landed) -> dict[str, Any]:
+    plain = {"number": one.number, "kind": one.kind, "name": one.name, "address": one.address}
+    return {**plain, "change": one.change} if isinstance(one, Landed) else plain
+
+
+def _departure(one: Departure) -> dict[str, Any]:
+    differences = [{"path": path, "recorded": old, "asked": new} for path, old, new in one.differences]
+    plain = {"what": one.what, "kind": one.kind, "name": one.name, "address": one.address, "number": one.number}
+    return {**plain, "differences": differences}
+
+
+def _text(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+
+
+def _error(error: BaseException) -> str:
+    first = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -1,0 +1,75 @@
+"""Answers that the user has chosen for calls, as their boundaries return them, and recorded answers as users know them.
+
+Of a chat model, the answer is a message or a text; of a text model a text; of a tool what its function returns, or the
+message that is made of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
+
+from agenttape_core import ConfigurationError
+
+
+def message_of(_: Any, result: Any) -> Any:
+    """Return the message of the result of a chat model."""
+    return result.generations[0].message if isinstance(result, ChatResult) and result.generations else result
+
+
+def chosen_result(crossing: Any, answer: Any) -> ChatResult:
+    """Return the result of a chat model whose answer was chosen.
+
+    Args:
+        crossing: The call.
+        answer: A text, a message or a whole result. Beside a text stands what the recorded message holds, unless it
+            called tools.
+
+    Raises:
+        ConfigurationError: If it is none of these.
+    """
+    if isinstance(answer, ChatResult):
+        return answer
+    message = _with_text(answer, message_of(crossing, crossing.recorded)) if isinstance(answer, str) else answer
+    if not isinstance(message, BaseMessage):
+        raise ConfigurationError(f"expected a text or a message for a chat model, found {answer!r}")
+    return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _with_text(text: str, recorded: Any) -> AIMessage:
+    """Return the recorded message with another text, or a new one if the recorded message called tools."""
+    if not isinstance(recorded, AIMessage) or recorded.tool_calls or recorded.invalid_tool_calls:
+        return AIMessage(text)
+    return recorded.model_copy(update={"content": text, "usage_metadata": None})
+
+
+def text_of(_: Any, result: Any) -> Any:
+    """Return the text of the result of a text model that was asked to complete one prompt."""
+    if isinstance(result, LLMResult) and len(result.generations) == 1 and result.generations[0]:
+        return result.generations[0][0].text
+    return result
+
+
+def chosen_texts(_: Any, answer: Any) -> LLMResult:
+    """Return the result of a text model whose answer was chosen.
+
+    Raises:
+        ConfigurationError: If it is no text, and no result.
+    """
+    if isinstance(answer, LLMResult):
+        return answer
+    if not isinstance(answer, str):
+        raise ConfigurationError(f"expected a text for a text model, found {answer!r}")
+    return LLMResult(generations=[[Generation(text=answer)]])
+
+
+def chosen_output(crossing: Any, answer: Any) -> Any:
+    """Return what a tool whose answer was chosen returns. A message answers the call that was recorded."""
+    found = getattr(crossing, "found", None)  # of a call that is served
+    if not isinstance(answer, ToolMessage) or found is None or not crossing.request.extra:
+        return answer
+    ids = crossing.session.source.ids(found.number)
+    update = {"tool_call_id": ids[-1] if ids else answer.tool_call_id, "name": answer.name or crossing.request.name}
+    return answer.model_copy(update=update)
