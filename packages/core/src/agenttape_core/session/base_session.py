@@ -287,7 +287,7 @@ class BaseSession:
         self, request: CanonicalRequest, position: Position, words: tuple[str, str], *, lossy: bool
     ) -> NoReturn:
         """Raise a miss that explains itself, and remember it even if someone eats it."""
-        recorded = counted(held(self.source), "interaction")
+        recorded = counted(held(self._setup.source), "interaction")
         (summary, reason), address, path = words, position.address, shown_path(self.path)
         near = nearest_to(self.source, request, address, self._setup.ignored) if not lossy else None
         lines = [

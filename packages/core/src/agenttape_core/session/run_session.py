@@ -181,7 +181,7 @@ class RunSession(BaseSession):
         unused = self.report.judged
         if not unused:
             return None
-        problem = f"{shown_path(self.path)}: {len(unused)} of {held(self.source)} recorded interactions"
+        problem = f"{shown_path(self.path)}: {len(unused)} of {held(self._setup.source)} recorded interactions"
         lines = unused_explanation(unused, self.report.served, self._setup.remedy)
         return UnusedInteractionsError("\n  ".join([f"{problem} were never asked for", *lines]))
 
