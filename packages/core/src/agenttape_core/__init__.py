@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from agenttape_core.session import Report, Session
     from agenttape_core.storage import convert, open_cassette, recover
     from agenttape_core.tools.compare import Compared, Comparison, compare_cassettes
+    from agenttape_core.tools.explore import Exploration, explore
     from agenttape_core.tools.verify import Verification, verify
     from agenttape_core.tools.what_if import WhatIf, awhat_if, what_if
 
@@ -72,6 +73,7 @@ __all__ = [
     "ConfigurationError",
     "DriftError",
     "DriftedRunError",
+    "Exploration",
     "ExportError",
     "IncompleteCopyWarning",
     "Interaction",
@@ -106,6 +108,7 @@ __all__ = [
     "convert",
     "cut",
     "edits",
+    "explore",
     "in_memory",
     "late",
     "once",
@@ -191,6 +194,10 @@ _HOMES = {
         "recover",
     ),
     "lifecycle.use_cassette": ("use_cassette",),
+    "tools.explore": (
+        "Exploration",
+        "explore",
+    ),
     "tools.verify": (
         "Verification",
         "verify",

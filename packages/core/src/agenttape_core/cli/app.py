@@ -26,6 +26,7 @@ VERBS = (
     "coverage",
     "diff",
     "doctor",
+    "explore",
     "export",
     "gc",
     "heal",

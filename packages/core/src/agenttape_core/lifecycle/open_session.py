@@ -22,6 +22,7 @@ from agenttape_core.interventions import Placed
 from agenttape_core.lifecycle.changed import changes_of
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.http import TapedHosts
+from agenttape_core.lifecycle.ordering import choices_of
 from agenttape_core.lifecycle.places import places_of_run
 from agenttape_core.lifecycle.project import Project, this_project
 from agenttape_core.lifecycle.request import SessionRequest, unchanged
@@ -309,12 +310,17 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
     ignored = Ignored.of(header.ignore)
     root = Position()
     run_id = settings.run_id or token_hex(16)
+    source = _source(prepared, ignored)
+    choices = (
+        choices_of(request.order, header, source.entries, policy, prepared.redactor) if request.is_current else None
+    )
+    keeps_order = request.is_current and not policy.replaces and choices is None
     return Session(
         Setup(
             path=prepared.shown,
             policy=policy,
             redactor=prepared.redactor,
-            source=_source(prepared, ignored),
+            source=source,
             sink=journal,
             # Not looked for on the disk: a cassette at a URL is out of reach in a replay.
             remedy=lambda: request.remedy(recorded),
@@ -326,10 +332,10 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             tapes_http=TapedHosts(policy, settings.egress) if header.http and request.is_current else None,
             frozen=_frozen(prepared),
             timings=prepared.timings,
-            threads=header.volatile.threads if request.is_current and not policy.replaces else "",
-            loose=header.volatile.loose if request.is_current and not policy.replaces else "",
+            threads=header.volatile.threads if keeps_order else "",
+            loose=header.volatile.loose if keeps_order else "",
             imposes_threads=derivation is None,
-            scheduled=header.volatile.scheduled() if request.is_current and not policy.replaces else (),
+            scheduled=header.volatile.scheduled() if keeps_order else (),
             is_current=request.is_current,
             root=root.child(f"process {request.process}") if request.process else root,
             hash_seed=header.volatile.hash_seed,
@@ -341,6 +347,7 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             fakes=request.fakes,
             unavailable=settings.unavailable,
             notes_departures=request.changes is not None,
+            choices=choices,
         )
     )
 

@@ -130,6 +130,7 @@ class SessionRequest:
         changes: What comes of recorded calls instead of what was recorded; `None` for a session that is no such replay.
         beyond: What becomes of calls without a recording once a change has landed.
         judges_changes: Whether it is an error if a change does not land.
+        order: The calls in the order in which they are to be answered; by default the recorded one.
     """
 
     cassette: str | Path
@@ -161,3 +162,4 @@ class SessionRequest:
     changes: Changes | None = None
     beyond: Beyond = "stop"
     judges_changes: bool = True
+    order: str | Sequence[int | str] | None = None

@@ -160,6 +160,9 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
             address (`address`), or a real call, if its kind or name is among those that are given here.
         to: The derived cassette that a replay with something live or changed writes; by default `NAME.derived.yaml`
             beside it. A replay with changes that executes nothing writes one only if it is given.
+        order: The calls to answer first where several wait in an event loop, in this order: numbers as `agenttape show`
+            prints them (`"5,3"`), or a list with addresses. What is not named comes after them, in the recorded order.
+            What cannot be reached is said in `report.disorder`. By default, the recorded order is kept.
         unused: The reaction to a replay that did not use every recording: `fail`, `warn` or `ignore`; by default
             `fail`, and `ignore` with `on_miss="return"`.
         on_error: Whether a recording whose body raised is put aside (`discard`) or becomes the cassette (`keep`).
@@ -223,6 +226,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         changes: Changes | None = None,
         beyond: Beyond = "stop",
         to: str | Path | None = None,
+        order: str | Sequence[int | str] | None = None,
         unused: Unused | None = None,
         on_error: OnError | None = None,
         pending: bool | None = None,
@@ -282,6 +286,7 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
                 fakes=checked_fakes(fakes or {}),
                 derived_as=to,
                 **(changed_request(changes, beyond, mode, derives=to is not None) if changes is not None else {}),
+                order=order,
             )
         )
 

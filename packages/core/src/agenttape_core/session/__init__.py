@@ -41,6 +41,7 @@ from agenttape_core.session.intercept import (
     serve_stream,
 )
 from agenttape_core.session.miss import register_address_reader, register_run_reader
+from agenttape_core.session.order.choices import ChoicePoint, Choices, parsed_order, ranks_of
 from agenttape_core.session.order.futures_in_order import FuturesInOrder
 from agenttape_core.session.order.loops import following_loops
 from agenttape_core.session.order.steps_in_turn import steps_in_turn
@@ -86,6 +87,8 @@ __all__ = [
     "Candidate",
     "CandidateModel",
     "Candidates",
+    "ChoicePoint",
+    "Choices",
     "Crossed",
     "Crossing",
     "Departure",
@@ -141,8 +144,10 @@ __all__ = [
     "made_candidate",
     "not_in_order",
     "owning_session",
+    "parsed_order",
     "plain_value",
     "program_call",
+    "ranks_of",
     "record_error",
     "record_step",
     "recording_acts",

@@ -37,6 +37,7 @@ from agenttape_core.session.crossing import Crossing, begun
 from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing, executing
 from agenttape_core.session.faked_crossing import FakedCrossing
 from agenttape_core.session.miss import refusal_reason
+from agenttape_core.session.order.giving_up import current_work
 from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.refused_crossing import RefusedCrossing
 from agenttape_core.session.report import Crossed, Departure
@@ -62,7 +63,8 @@ class Session(RunSession):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.schedule = Schedule(setup.scheduled, self, is_kept=setup.sink is not None and setup.is_current)
+        kept = setup.sink is not None and setup.is_current
+        self.schedule = Schedule(setup.scheduled, self, is_kept=kept, choices=setup.choices)
         """The order of what event loops wait for."""
         self._membership: Membership[Session] | None = None
         self._has_left = False
@@ -217,6 +219,7 @@ class Session(RunSession):
             self._tell("call.served", served)
             self.ledger.served_at.setdefault(found.number, position.order)
             self._note_texts(found)
+            self._note_thread(found)
             return begun(ServedCrossing(self, boundary, request, position, owner=owner, found=found))
         if isinstance(decision, RunThrough):
             found = decision.found
@@ -296,6 +299,16 @@ class Session(RunSession):
         """Let steps refer to the texts of a recording that stays, as they did when it was recorded."""
         if self.policy.updates and self.ledger.texts is not None:
             self.ledger.texts.note(self.source.interaction(found.number))
+
+    def _note_thread(self, found: Candidate) -> None:
+        """Note that a call is served in a thread, where somebody chooses the order of calls."""
+        if self._setup.choices is None:
+            return
+        work = current_work()
+        if work is not None:
+            work.is_served(found.number)
+        if self.strands.are_several_here and (work is None or work.line is None):
+            self._setup.choices.in_threads.add(found.number)
 
     def unreported_crossing(
         self,

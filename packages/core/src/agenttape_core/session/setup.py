@@ -15,6 +15,7 @@ from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Scheduled, Step, Timing
 from agenttape_core.session.candidates import Candidates
 from agenttape_core.session.events import Events
+from agenttape_core.session.order.choices import Choices
 from agenttape_core.session.pacing import Tempo
 from agenttape_core.session.ports import Sink, Source
 
@@ -61,6 +62,7 @@ class Setup:
         fakes: Functions that answer calls without a recording, by the name of the boundary.
         unavailable: The words of the error result of a tool that has no recording.
         notes_departures: Whether calls that are not as they were recorded are noted in the report.
+        choices: The order in which calls that wait are answered, if somebody chooses it.
     """
 
     path: Path | str
@@ -92,3 +94,4 @@ class Setup:
     fakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     unavailable: str = UNAVAILABLE
     notes_departures: bool = False
+    choices: Choices | None = None

@@ -39,6 +39,8 @@ class Work:
         self.number: int = self.line.makes_job(_awaiting.owner) if self.line is not None else 0
         """Its number among those that the loop waits for."""
         self.strand: Strand | None = begun_here(code, self._pool, scope) if is_strand else None
+        self.served: int | None = None
+        """The number of the recording that it was served last, where somebody chooses the order of calls."""
         self._is_given_up = False
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.Lock()
@@ -64,6 +66,11 @@ class Work:
         while work is not None:
             yield work
             work = work._outer  # noqa: SLF001 - of its own class
+
+    def is_served(self, number: int) -> None:
+        """Note that a call which it makes is answered from a recording."""
+        for work in self.outwards():
+            work.served = number
 
     def give_up(self) -> None:
         """Note that whoever waited for it does so no more."""

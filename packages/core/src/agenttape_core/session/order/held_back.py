@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from agenttape_core.schema import Sender
@@ -19,6 +20,9 @@ class HeldBack:
         self._handles: dict[int, tuple[Key, Any]] = {}
         self._places: dict[Key, deque[int]] = {}
         self._next = 0
+
+    def __iter__(self) -> Iterator[tuple[Key, Any]]:
+        return iter(self._handles.values())
 
     def __bool__(self) -> bool:
         return bool(self._handles)
@@ -43,6 +47,11 @@ class HeldBack:
         """Take out the one that came first."""
         key, _ = next(iter(self._handles.values()))
         return self.take(key)
+
+    def take_timer(self) -> Any:
+        """Take out the timer that came first; `None` if there is none."""
+        key = next((key for key, _ in self if key[0] == "timer"), None)
+        return self.take(key) if key is not None else None
 
     def take_all(self) -> list[Any]:
         """Take out all."""

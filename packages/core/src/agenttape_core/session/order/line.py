@@ -284,9 +284,7 @@ class Line:
                 self._stash.append(handle)
                 return True
             return False
-        script = self._script
-        comes_later = not script.knows_only_ends if script else self._waiting and delivery[0] == "timer"
-        if comes_later and not self._inside.get(delivery) and not is_let_through(handle):
+        if self._comes_later(handle, delivery) and not self._inside.get(delivery) and not is_let_through(handle):
             self._held.add(delivery, handle)
             return True
         self._delivered += delivery not in self._inside
@@ -296,6 +294,11 @@ class Line:
             self._log.delivered(delivery, made - number, is_idle=self._has_no_steps())
         self._steps = 0
         return False
+
+    def _comes_later(self, handle: Any, delivery: Key) -> bool:  # noqa: ARG002 - a line whose order is chosen looks
+        """Return True if a timer or a post of a thread waits for its turn, though it has come."""
+        script = self._script
+        return not script.knows_only_ends if script is not None else bool(self._waiting) and delivery[0] == "timer"
 
     def _delivery_of(self, handle: Any) -> Key | None:
         """Return the sort and the number of the timer or the thread whose delivery a callback is."""

@@ -20,6 +20,8 @@ from weakref import WeakKeyDictionary, ref
 
 from agenttape_core.schema import Scheduled, Sender
 from agenttape_core.session.order.answered import AnswersInOrder
+from agenttape_core.session.order.choices import Choices
+from agenttape_core.session.order.choosing import ChoosingLine
 from agenttape_core.session.order.delivery_log import Folding, Logged, merged
 from agenttape_core.session.order.handles import answering
 from agenttape_core.session.order.line import Line
@@ -82,9 +84,13 @@ class Schedule:
         recorded: What a recording knows of them.
         session: The session.
         is_kept: Whether the order of what is executed is recorded.
+        choices: The order that somebody chooses instead; `None` to keep the recorded one.
     """
 
-    def __init__(self, recorded: Iterable[Scheduled], session: Any, *, is_kept: bool) -> None:
+    def __init__(
+        self, recorded: Iterable[Scheduled], session: Any, *, is_kept: bool, choices: Choices | None = None
+    ) -> None:
+        self._choices = choices
         self._recorded = list(recorded)
         self._session = ref(session)
         self._lines: WeakKeyDictionary[Any, Line] = WeakKeyDictionary()
@@ -161,8 +167,14 @@ class Schedule:
             with self._lock:
                 found = self._lines.get(loop)
                 if found is None:
-                    found = self._lines[loop] = Line(loop, self, session, next(self._numbers))
+                    found = self._lines[loop] = self._new_line(loop, session)
         return found
+
+    def _new_line(self, loop: Any, session: Any) -> Line:
+        number = next(self._numbers)
+        if self._choices is not None:
+            return ChoosingLine(loop, self, session, number, self._choices)
+        return Line(loop, self, session, number)
 
     def script_of(self, address: str) -> Script | None:
         """Return the script of the group that a recording belongs to."""

@@ -97,6 +97,11 @@ class Turns(ABC):
             strand = strand.outer
         return strand if strand is not None and not in_loop() else None
 
+    @property
+    def are_several_here(self) -> bool:
+        """True in a thread beside which others have been begun, or which was, and in which no event loop runs."""
+        return self._forked and not in_loop()
+
     def gate(self, *, is_call: bool = True) -> None:
         """Pass a gate of the caller's strand: wait for the turn.
 

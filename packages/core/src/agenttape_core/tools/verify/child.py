@@ -5,23 +5,21 @@ Its output is never pickled: a value without a codec is reported by its repr.
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.errors import AgentTapeError, AgentTapeHalt, ReplayedError
 from agenttape_core.lifecycle.project import Project, confine_process
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.schema import Plain
-from agenttape_core.session import value_codec, watch_answers, watch_crossings
+from agenttape_core.session import watch_answers, watch_crossings
 from agenttape_core.tools.verify.calls import Calls
+from agenttape_core.tools.verify.ending import ended
 from agenttape_core.tools.verify.target import Target, load
 from agenttape_core.tools.verify.within import Memory, delay
 
@@ -62,7 +60,7 @@ def main(job: dict[str, Any], descriptor: int) -> None:
 
 def _replayed(function: Callable[[], Any], job: dict[str, Any], calls: Calls) -> dict[str, Plain]:
     calls.begin()
-    return {**_output(function, job), "sessions": calls.report(), "rules": calls.rules()}
+    return {**_ended(function, job), "sessions": calls.report(), "rules": calls.rules()}
 
 
 @contextmanager
@@ -88,54 +86,7 @@ def _undone(job: dict[str, Any]) -> Iterator[None]:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def _output(function: Callable[[], Any], job: dict[str, Any]) -> dict[str, Plain]:
+def _ended(function: Callable[[], Any], job: dict[str, Any]) -> dict[str, Plain]:
     """Call the function under its cassette, and return how it ended."""
     around = use_cassette(job["cassette"], **job["options"]) if job["cassette"] is not None else None
-    try:
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            value = asyncio.run(_awaited(function, around))
-        else:
-            with around or nullcontext():
-                value = _finished(function())
-    except BaseException as error:  # noqa: BLE001 - how the function ended is what is asked for
-        return {"outcome": f"raised {_described(error)}", "failed": _is_failure(error), "value": None}
-    return {"outcome": "returned", "failed": False, "value": _encoded(value)}
-
-
-def _finished(value: Any) -> Any:
-    """Return the whole of what a plain function returned for somebody to advance."""
-    if inspect.iscoroutine(value):
-        return asyncio.run(value)
-    return list(value) if inspect.isgenerator(value) else value
-
-
-async def _awaited(function: Callable[[], Any], around: use_cassette | None) -> Any:
-    async with around or nullcontext():
-        result = function()
-        return [item async for item in result] if isinstance(result, AsyncIterator) else await result
-
-
-def _encoded(value: Any) -> Plain:
-    """Return a value as plain data, or its repr if it has no codec."""
-    try:
-        return value_codec().encode(value)
-    except AgentTapeError:
-        return repr(value)
-
-
-def _is_failure(error: BaseException) -> bool:
-    """Return True if the replay itself failed, not the function."""
-    return isinstance(error, AgentTapeError | AgentTapeHalt) and not isinstance(error, ReplayedError)
-
-
-def _described(error: BaseException) -> str:
-    """Return the type and message of an exception, of its notes, and of those that it came from."""
-    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    lines = [f"{name}: {error}", *getattr(error, "__notes__", ())]
-    if isinstance(error, BaseExceptionGroup):
-        lines += [f"with {_described(inner)}" for inner in error.exceptions]
-    if error.__cause__ is not None:
-        lines.append(f"from {_described(error.__cause__)}")
-    elif error.__context__ is not None and not error.__suppress_context__:
-        lines.append(f"during {_described(error.__context__)}")
-    return "\n".join(lines)
+    return ended(function, around)._asdict()

@@ -1,0 +1,89 @@
+"""The order in which the calls of a replay are answered, where somebody chooses it: `order=`, or an exploration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from agenttape_core.engine import Policy
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.redaction import Redactor
+from agenttape_core.schema import Header, IndexRow
+from agenttape_core.session import Choices, parsed_order, ranks_of
+
+Order = str | Sequence[int | str]
+"""Numbers of recorded calls in a text, such as `5,3`, or numbers and addresses."""
+
+
+Pick = Callable[[Sequence[int]], int]
+"""Returns one of several numbers of calls."""
+
+
+def _first(waiting: Sequence[int]) -> int:
+    return waiting[0]
+
+
+class Imposing:
+    """An order that is imposed on the first session that is opened inside of `imposing`.
+
+    Args:
+        order: The order; empty to answer calls in the recorded one.
+        pick: Returns the call that is answered next of those that no order names; by default the recorded one.
+    """
+
+    def __init__(self, order: Order, pick: Pick = _first) -> None:
+        self.order = order
+        self.pick = pick
+        self.choices: Choices | None = None
+        """The choices of the session, once one is open."""
+        self.redactor: Redactor | None = None
+        """Hides what that session hides."""
+
+
+_imposed: ContextVar[Imposing | None] = ContextVar("agenttape_order", default=None)
+
+
+@contextmanager
+def imposing(order: Order, pick: Pick = _first) -> Iterator[Imposing]:
+    """Let the first replay that is opened inside answer its calls in this order, whoever opens it; see `Imposing`."""
+    imposed = Imposing(order, pick)
+    token = _imposed.set(imposed)
+    try:
+        yield imposed
+    finally:
+        _imposed.reset(token)
+
+
+def choices_of(
+    order: Order | None, header: Header, rows: Sequence[IndexRow], policy: Policy, redactor: Redactor
+) -> Choices | None:
+    """Return the choices of a session; `None` if it keeps the recorded order.
+
+    Args:
+        order: The order that it was given.
+        header: The header of its cassette.
+        rows: The recordings.
+        policy: The permissions of the session.
+        redactor: Hides its secrets.
+
+    Raises:
+        ConfigurationError: If the order names no call of the cassette, or the session is no strict replay.
+    """
+    imposed = _imposed.get()
+    if order is not None:
+        if not policy.offline:
+            raise ConfigurationError(
+                f"order={order!r}: only the calls of a strict replay can be answered in an order that is chosen\n"
+                "  leave out `live` and `candidate`, and replay with mode='none'"
+            )
+        return Choices(parsed_order(order, rows), _ranks(header, rows))
+    if imposed is None or imposed.choices is not None or not policy.offline:
+        return None
+    imposed.choices = choices = Choices(parsed_order(imposed.order, rows), _ranks(header, rows), imposed.pick)
+    imposed.redactor = redactor
+    return choices
+
+
+def _ranks(header: Header, rows: Sequence[IndexRow]) -> dict[int, tuple[int, int]]:
+    return ranks_of(header.volatile.scheduled(), {row.address: row.number for row in rows})

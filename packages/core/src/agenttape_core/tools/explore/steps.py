@@ -1,0 +1,300 @@
+"""The steps of an exploration: is there an outcome to compare with, search, and make the smallest order smaller."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.errors import ConfigurationError, SessionStateError, shown_path
+from agenttape_core.lifecycle.project import this_project
+from agenttape_core.schema import IndexRow
+from agenttape_core.session import ChoicePoint, current_session, parsed_order
+from agenttape_core.storage import open_cassette
+from agenttape_core.tools.explore.replays import Replay, change_of, opened_around, refuse_unopened, replayed
+from agenttape_core.tools.explore.result import Call, Exploration, Finding, What
+from agenttape_core.tools.explore.search import Order, Pick, Search, Tried, overtaken, smaller
+from agenttape_core.tools.verify.ending import Ending, ended
+
+ORDERS = 200
+"""Orders that are tried by default."""
+SEED = 7
+_SHRINKING = 40
+"""Replays that make an order smaller, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program to explore.
+
+    Args:
+        name: Its name in the report.
+        cassette: Its cassette, as the report names it.
+        rows: The recordings of the cassette.
+        run: Runs it once, and opens the cassette.
+        again: Returns the command that replays it in an order, as a text.
+    """
+
+    name: str
+    cassette: str
+    rows: Sequence[IndexRow]
+    run: Callable[[], Ending]
+    again: Callable[[str], str]
+
+
+def explored(program: Program, orders: int, seed: int, on_replay: Callable[[], object] | None = None) -> Exploration:
+    """Replay a program in many orders; see `explore`.
+
+    Args:
+        program: The program.
+        orders: The most orders to try.
+        seed: Of the orders that are chosen by chance.
+        on_replay: Called after each replay.
+
+    Raises:
+        ConfigurationError: If the program opens no cassette.
+    """
+    return _Exploring(program, on_replay or _nothing).explored(orders, seed)
+
+
+def _nothing() -> None:
+    pass
+
+
+class _Found:
+    """A sort of change, and the smallest order for it so far."""
+
+    def __init__(self, tried: Tried, replay: Replay, told: str) -> None:
+        self.tried, self.replay, self.told = tried, replay, told
+        self.times = 0
+
+
+class _Exploring:
+    """One exploration.
+
+    Args:
+        program: The program.
+        on_replay: Called after each replay.
+    """
+
+    def __init__(self, program: Program, on_replay: Callable[[], object]) -> None:
+        self._program = program
+        self._on_replay = on_replay
+        self._last = Replay(Ending("", False, None))
+        self._base = self._last
+        self._rows = {row.number: row for row in program.rows}
+        self._overlapping: set[int] = set()
+
+    def _replay(self, order: Order = (), pick: Pick | None = None) -> Replay:
+        self._last = replay = replayed(self._program.run, order, pick)
+        for point in replay.points:
+            if len(point.waiting) > 1:
+                self._overlapping.update(point.waiting)
+        self._on_replay()
+        return replay
+
+    def _run(self, order: Order, pick: Pick | None) -> Sequence[ChoicePoint]:
+        return self._replay(order, pick).points
+
+    def _begin(self) -> str:
+        """Replay in the recorded order, and return why that is nothing to compare with; empty if it is."""
+        recorded = self._program.run()
+        self._base = self._replay()
+        if not self._base.has_opened:
+            raise refuse_unopened(self._program.name)
+        return self._unstable(recorded)
+
+    def explored(self, orders: int, seed: int) -> Exploration:
+        """Search the orders."""
+        if unstable := self._begin():
+            return self._result([], 0, seed, is_exhaustive=False, unstable=unstable)
+        search = Search(self._run, orders, seed, self._branch_of)
+        found: dict[tuple[What, str], _Found] = {}
+        tried = 0
+        for each in search.runs():
+            tried += 1
+            told = change_of(self._base.ending, self._last.ending)
+            if told:
+                kind = self._kind(self._last)
+                known = found.setdefault(kind, _Found(each, self._last, told))
+                known.times += 1
+                if (each.overtaken, len(each.order)) < (known.tried.overtaken, len(known.tried.order)):
+                    known.tried, known.replay, known.told = each, self._last, told
+        findings = [self._finding(kind, one) for kind, one in found.items()]
+        return self._result(findings, tried, seed, is_exhaustive=search.is_exhaustive)
+
+    def in_order(self, order: Order) -> Exploration:
+        """Replay in the recorded order and in another one, and compare."""
+        if unstable := self._begin():
+            return self._result([], 0, SEED, is_exhaustive=False, unstable=unstable)
+        replay = self._replay(order)
+        told, text = change_of(self._base.ending, replay.ending), ",".join(map(str, order))
+        far = overtaken(replay.points)
+        found = [Finding(replay.what, told, 1, text, far, self._program.again(text))] if told else []
+        return self._result(found, 1, SEED, is_exhaustive=False, order=text, unreachable=replay.unreachable)
+
+    def _branch_of(self, number: int) -> Hashable:
+        return self._rows[number].address.rpartition("/")[0] or number if number in self._rows else number
+
+    def _unstable(self, recorded: Ending) -> str:
+        """Return why the outcome in the recorded order is none to compare with; empty if it is one."""
+        first, second = self._base, self._replay()
+        if first.ending.failed:
+            return first.ending.outcome
+        if told := change_of(first.ending, second.ending):
+            return f"two replays in the recorded order differ\n  {told}"
+        if first.points != second.points:
+            return "two replays in the recorded order make other calls, or make them in another order"
+        if first.in_threads and not self._overlapping:
+            return (
+                "its calls overlap in threads, whose order cannot be chosen\n"
+                "  run it with ainvoke, astream or asyncio.gather: calls that wait in an event loop are explored"
+            )
+        if first.ending.outcome != recorded.outcome and recorded.failed:
+            return recorded.outcome
+        return ""
+
+    @staticmethod
+    def _kind(replay: Replay) -> tuple[What, str]:
+        """Return what tells one change from another: its sort, and what was raised."""
+        return replay.what, "" if replay.what == "result" else replay.ending.outcome.partition("\n")[0]
+
+    def _finding(self, kind: tuple[What, str], found: _Found) -> Finding:
+        def fails(order: Order) -> bool:
+            again = self._replay(order)
+            return bool(change_of(self._base.ending, again.ending)) and self._kind(again) == kind
+
+        order = smaller(found.tried.order, found.replay.points, fails, _SHRINKING)
+        last = self._replay(order)
+        told = change_of(self._base.ending, last.ending)
+        if not told or self._kind(last) != kind:  # it does so by chance
+            order, last, told = found.tried.order, found.replay, found.told
+        text = ",".join(map(str, order))
+        return Finding(kind[0], told, found.times, text, overtaken(last.points), self._program.again(text))
+
+    def _result(
+        self,
+        findings: list[Finding],
+        tried: int,
+        seed: int,
+        *,
+        is_exhaustive: bool,
+        unstable: str = "",
+        order: str = "",
+        unreachable: Sequence[int] = (),
+    ) -> Exploration:
+        return Exploration(
+            function=self._program.name,
+            cassette=self._program.cassette,
+            seed=seed,
+            orders=tried,
+            is_exhaustive=is_exhaustive,
+            overlapping=[self._call(number) for number in sorted(self._overlapping)],
+            findings=sorted(findings, key=lambda finding: (finding.overtaken, len(finding.order))),
+            unstable=unstable,
+            order=order,
+            unreachable=unreachable,
+        )
+
+    def _call(self, number: int) -> Call:
+        row = self._rows[number]
+        return Call(number, row.kind, row.name, row.address)
+
+
+def explore(
+    function: Callable[[], Any] | str,
+    cassette: str | Path,
+    *,
+    orders: int = ORDERS,
+    seed: int = SEED,
+    order: str | Sequence[int | str] | None = None,
+    on_replay: Callable[[], object] | None = None,
+) -> Exploration:
+    """Replay a function with its recorded calls answered in other orders, and report which of them change the outcome.
+
+    Wherever several served calls wait in an event loop, any of them may be answered next. If there are at most `orders`
+    orders, all are tried; else those nearest to the recorded one, and others by chance. A change of the outcome is a
+    call that was not recorded, another exception or another result; the smallest order that makes it is reported with
+    a command that replays it. The network is closed, and nothing is executed.
+
+    Args:
+        function: A function without arguments, a coroutine function, or its name as `module:function` or
+            `path/to/file.py:function`.
+        cassette: The cassette to open around it.
+        orders: The most orders to try, at least 1.
+        seed: Of the orders that are chosen by chance.
+        order: Only this order, as a finding names it.
+        on_replay: Called after each replay, to show that it goes on.
+
+    Returns:
+        What was found. `raise_if_different()` makes an error of it.
+
+    Raises:
+        ConfigurationError: If an argument is not valid, or nothing of the program can be given another order.
+        SessionStateError: If it is called while a session is open, or in an event loop.
+        CassetteError: If the cassette cannot be read.
+    """
+    if isinstance(orders, bool) or not isinstance(orders, int) or orders < 1:
+        raise ConfigurationError(f"explore: orders={orders!r}: expected the number of orders to try, at least 1")
+    _refuse_inside()
+    project = this_project()
+    path = project.recording(cassette, project.settings().cassette_dir)
+    rows, shown = open_cassette(path).entries, str(shown_path(path))
+    with _loaded(function) as (target, name):
+        command = f"agenttape explore {shlex.quote(name)} {shlex.quote(shown)} --order" if ":" in name else ""
+        program = Program(
+            name=name,
+            cassette=shown,
+            rows=rows,
+            run=lambda: ended(target, opened_around(path)),
+            again=lambda text: f"{command} {text}" if command else f'use_cassette("{shown}", order="{text}")',
+        )
+        if order is not None:
+            return _Exploring(program, on_replay or _nothing).in_order(parsed_order(order, rows))
+        return explored(program, orders, seed, on_replay)
+
+
+@contextmanager
+def _loaded(function: Callable[[], Any] | str) -> Iterator[tuple[Callable[[], Any], str]]:
+    """Yield a function and its name, by which a command finds it; one without a module has a name without a colon."""
+    from agenttape_core.tools.verify.target import load, target_of
+
+    if isinstance(function, str):
+        target, main = target_of(function), sys.modules["__main__"]
+        try:
+            try:
+                found = load(target)
+            except Exception as error:
+                raise ConfigurationError(f"cannot load {function}: {type(error).__name__}: {error}") from error
+            yield found, function
+        finally:
+            sys.modules["__main__"] = main  # a script is loaded in its place
+        return
+    if not callable(function):
+        raise ConfigurationError(f"explore: expected a function or its name, found {type(function).__name__}")
+    try:
+        found_at = target_of(function)
+    except ConfigurationError:  # it is defined inside a function
+        yield function, getattr(function, "__qualname__", type(function).__name__)
+    else:
+        place = found_at.module or shown_path(Path(found_at.file))
+        yield function, f"{place}:{found_at.qualname}"
+
+
+def _refuse_inside() -> None:
+    session = current_session()
+    if session is not None:
+        raise SessionStateError(f"explore() was called while {session.path} is open\n  call it outside of the block")
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise SessionStateError(
+        "explore() was called in an event loop, and it runs loops of its own\n"
+        "  call it outside, or in a thread: await asyncio.to_thread(explore, ...)"
+    )

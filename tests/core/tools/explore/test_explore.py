@@ -1,0 +1,301 @@
+"""`explore`: other orders of the answers to calls that overlap, and the smallest that changes the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import ConfigurationError, SessionStateError, VerificationError, boundary, explore, use_cassette
+from agenttape_core.session import ChoicePoint, Choices
+from agenttape_core.tools.explore.search import Search
+
+DESK = """
+import asyncio, random, uuid
+from agenttape_core import boundary, use_cassette
+
+
+@boundary("tool")
+async def search(place):
+    await asyncio.sleep(0)
+    return f"{place} by ada@nordwind-mail.com"
+
+
+@boundary("chat")
+async def write(style, notes):
+    return f"{style}: {notes}"
+
+
+async def desk(style_of, places="abc"):
+    style = {}
+
+    async def research(place):
+        found = []
+        for turn in range(2):
+            found.append(await search(f"{place}{turn}"))
+            style.setdefault("first", found[0])
+        return found
+
+    notes = await asyncio.gather(*map(research, places))
+    return [await write(style_of(style), notes)]
+
+
+async def racy():
+    return await desk(lambda style: style["first"])
+
+
+async def sound():
+    return [*await desk(lambda style: "plain", "ab"), str(uuid.uuid4())]
+
+
+async def raises():
+    log = []
+
+    async def one(place):
+        log.append(await search(place))
+
+    await asyncio.gather(*map(one, "ab"))
+    return {"a": 1}[log[0][0]]
+
+
+async def lists():
+    log = []
+
+    async def one(place):
+        log.append(await search(place))
+
+    await asyncio.gather(*map(one, "abc"))
+    return log
+
+
+async def alone():
+    return [await search("a"), await search("b")]
+
+
+if __name__ == "__main__":
+    for program in (racy, sound, raises, lists, alone):
+        with use_cassette(program.__name__ + ".yaml", mode="all"):
+            asyncio.run(program())
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A script, and a cassette of each of its programs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "desk.py").write_text(DESK)
+    names: dict[str, Any] = {"__name__": "desk"}
+    exec(compile(DESK, str(tmp_path / "desk.py"), "exec"), names)  # the script, without a process
+    for program in ("racy", "sound", "raises", "lists", "alone"):
+        with use_cassette(tmp_path / f"{program}.yaml", mode="all"):
+            asyncio.run(names[program]())
+    return tmp_path
+
+
+def explored(program: str, **options: Any) -> Any:
+    """Explore a program of the script."""
+    return explore(f"desk.py:{program}", f"{program}.yaml", **options)
+
+
+@pytest.mark.usefixtures("desk")
+def test_the_smallest_order_that_misses_is_found() -> None:
+    """All 90 orders of three branches with two calls are tried: the 60 in which another branch is first miss."""
+    found = explored("racy")
+    assert (found.orders, found.is_exhaustive, found.failing, len(found.overlapping)) == (90, True, 60, 6)
+    assert [(each.what, each.times, each.order, each.overtaken) for each in found.findings] == [("miss", 60, "2", 1)]
+    assert found.smallest.reproduce == "agenttape explore desk.py:racy racy.yaml --order 2"
+    assert "b0" in found.smallest.told
+    assert "ada@nordwind-mail.com" not in json.dumps(found.to_dict())
+    with pytest.raises(VerificationError, match="60 of 90 orders"):
+        found.raise_if_different()
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_sound_program_is_the_same_in_every_order() -> None:
+    """Neither order nor ids that a run makes raise an alarm."""
+    found = explored("sound").raise_if_different()
+    assert str(found) == "desk.py:sound over sound.yaml: the same in 6 orders of 4 calls (all that there are)"
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize(("program", "what", "failing"), [("raises", "exception", 1), ("lists", "result", 5)])
+def test_exceptions_and_results_are_compared(program: str, what: str, failing: int) -> None:
+    """A program that does not miss may raise, or return something else."""
+    found = explored(program)
+    assert (found.smallest.what, found.failing, found.smallest.order) == (what, failing, "2")
+
+
+@pytest.mark.usefixtures("desk")
+def test_without_overlapping_calls_there_is_one_order() -> None:
+    """A sequential program says so."""
+    assert "no calls wait side by side" in str(explored("alone").raise_if_different())
+
+
+@pytest.mark.usefixtures("desk")
+def test_of_many_orders_the_nearest_and_some_by_chance_are_tried() -> None:
+    """The number of orders is a limit, the seed decides which far ones are tried, and the smallest is found."""
+    first, second, other = (explored("racy", orders=20, seed=seed).to_dict() for seed in (1, 1, 2))
+    assert first == second
+    assert first["orders"] <= 20
+    assert [first["findings"][0]["order"], other["findings"][0]["order"]] == ["2", "2"]
+
+
+@pytest.mark.usefixtures("desk")
+def test_one_order_is_replayed_alone() -> None:
+    """A finding is made again by its order; one that cannot be reached is no proof of anything."""
+    again, fine, never = explored("racy", order="2"), explored("racy", order="1,2"), explored("alone", order="2,1")
+    assert [again.ok, fine.ok, never.ok] == [False, True, False]
+    assert str(fine) == "desk.py:racy over racy.yaml: in the order 1,2, the same"
+    assert "not reachable: call 2" in str(never)
+
+
+@pytest.mark.process
+def test_the_printed_line_makes_the_finding_again(desk: Path) -> None:
+    """In a new process, whatever its hash seed."""
+    line = explored("racy").smallest.reproduce
+    run = "import sys; from agenttape_core.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", run, *line.removeprefix("agenttape ").split(), "--json"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, cwd=desk, timeout=60)
+    assert ended.returncode == 1, ended.stderr
+    assert json.loads(ended.stdout)["findings"][0]["what"] == "miss"
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_program_that_changes_by_itself_is_named_first(tmp_path: Path) -> None:
+    """Two replays in the recorded order that differ have nothing that others could be compared with."""
+    turn = iter(range(100))
+
+    @boundary("tool")
+    async def ask(question: str) -> str:
+        return question
+
+    async def program() -> Any:
+        await asyncio.gather(ask("a"), ask("b"))
+        return next(turn)
+
+    with use_cassette(tmp_path / "own.yaml", mode="all"):
+        asyncio.run(program())
+    found = explore(program, tmp_path / "own.yaml")
+    assert "two replays in the recorded order differ" in found.unstable
+    assert not found.ok
+
+
+def test_calls_in_threads_are_refused(tmp_path: Path) -> None:
+    """Threads that no event loop waits for are in no order that could be chosen, and the exploration says so."""
+
+    @boundary("tool")
+    def ask(question: str) -> str:
+        return question
+
+    def program() -> None:
+        threads = [threading.Thread(target=ask, args=(name,)) for name in "ab"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+
+    with use_cassette(tmp_path / "own.yaml", mode="all"):
+        program()
+    assert "overlap in threads" in explore(program, tmp_path / "own.yaml").unstable
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: explored("racy", orders=0), "orders=0: expected the number of orders"),
+        (lambda: explored("nobody", orders=1), "nobody.yaml"),
+        (lambda: explore("desk.py:nobody", "racy.yaml"), "cannot load desk.py:nobody"),
+        (lambda: explore("desk.py", "racy.yaml"), "expected"),
+        (lambda: explore(3, "racy.yaml"), "expected a function"),  # type: ignore[arg-type]
+        (lambda: explored("racy", order="99"), "no call 99"),
+    ],
+)
+def test_bad_input_is_refused(call: Callable[[], object], said: str) -> None:
+    """Before anything runs, with an error that says what to give."""
+    with pytest.raises(Exception, match=said) as caught:
+        call()
+    assert type(caught.value).__module__ == "agenttape_core.errors"
+
+
+@pytest.mark.usefixtures("desk")
+def test_it_is_called_outside_of_sessions_and_loops() -> None:
+    """An exploration opens sessions and runs loops of its own."""
+    with use_cassette("alone.yaml", unused="ignore"), pytest.raises(SessionStateError, match="is open"):
+        explored("racy")
+
+    async def inside() -> None:
+        explored("racy")
+
+    with pytest.raises(SessionStateError, match="event loop"):
+        asyncio.run(inside())
+
+
+def tree(branches: int, calls: int) -> Callable[[Sequence[int], Any], list[ChoicePoint]]:
+    """Return a run of branches that make calls one after the other; those of the first branch are 0 and 1."""
+
+    def run(order: Sequence[int], pick: Any) -> list[ChoicePoint]:
+        choices = Choices(order, None, pick) if pick is not None else Choices(order)
+        at = [0] * branches
+        while waiting := [branch * calls + at[branch] for branch in range(branches) if at[branch] < calls]:
+            chosen = choices.choose(waiting)
+            assert chosen is not None
+            at[chosen // calls] += 1
+        return choices.points
+
+    return run
+
+
+@pytest.mark.parametrize(("branches", "calls", "all_orders"), [(2, 2, 6), (3, 2, 90), (2, 4, 70), (5, 1, 120)])
+def test_every_order_is_tried_once(branches: int, calls: int, all_orders: int) -> None:
+    """The search comes to each interleaving of the branches, to none twice, and to near ones first."""
+    search = Search(tree(branches, calls), 1000, 7, lambda number: number // calls)
+    tried = list(search.runs())
+    assert (len(tried), search.is_exhaustive) == (all_orders, True)
+    assert [each.overtaken for each in tried] == sorted(each.overtaken for each in tried)
+
+
+def test_a_limit_leaves_out_far_orders() -> None:
+    """A limit of the number of runs holds, and what was left is no proof."""
+    search = Search(tree(4, 4), 50, 7, lambda number: number // 4)
+    assert 25 < len(list(search.runs())) <= 50
+    assert not search.is_exhaustive
+
+
+def test_explore_takes_functions_of_functions(tmp_path: Path) -> None:
+    """What no command could import is explored all the same; the line to reproduce it is one of Python."""
+
+    @boundary("tool")
+    async def ask(question: str) -> str:
+        return question
+
+    async def program() -> list[str]:
+        log: list[str] = []
+
+        async def one(name: str) -> None:
+            log.append(await ask(name))
+
+        await asyncio.gather(one("a"), one("b"))
+        return log
+
+    with use_cassette(tmp_path / "own.yaml", mode="all"):
+        asyncio.run(program())
+    found = explore(program, tmp_path / "own.yaml")
+    assert found.smallest is not None
+    assert found.smallest.reproduce.endswith('own.yaml", order="2")')
+
+
+def test_a_cassette_without_the_function_is_refused(tmp_path: Path) -> None:
+    """A name that is no function of a module is an error of ours."""
+    (tmp_path / "empty.py").write_text("")
+    with use_cassette(tmp_path / "own.yaml", mode="all"):
+        pass
+    with pytest.raises(ConfigurationError, match="cannot load"):
+        explore(f"{tmp_path}/empty.py:main", tmp_path / "own.yaml")

@@ -1,0 +1,167 @@
+"""Orders that somebody imposes on a replay: `order=`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import ConfigurationError, Session, boundary, use_cassette
+
+
+@boundary
+async def ask(question: str) -> str:
+    """Answer after a moment, and later if it was asked later."""
+    await asyncio.sleep(0)
+    return f"{question}!"
+
+
+@boundary
+async def words(question: str) -> AsyncIterator[str]:
+    """Answer in two words."""
+    for number in range(2):
+        await asyncio.sleep(0)
+        yield f"{question}{number}"
+
+
+@boundary
+def look(question: str) -> str:
+    """Answer in a thread."""
+    return f"{question}."
+
+
+async def asks() -> list[str]:
+    """Ask twice in each of three tasks."""
+    log: list[str] = []
+
+    async def one(name: str) -> None:
+        log.append(await ask(f"{name}0"))
+        log.append(await ask(f"{name}1"))
+
+    await asyncio.gather(*map(one, "abc"))
+    return log
+
+
+async def streams() -> list[str]:
+    """Read two streams side by side."""
+    log: list[str] = []
+
+    async def one(name: str) -> None:
+        log.extend([word async for word in words(name)])
+
+    await asyncio.gather(one("a"), one("b"))
+    return log
+
+
+async def looks() -> list[str]:
+    """Call a synchronous tool in three threads, and note the order in which they come back."""
+    log: list[str] = []
+
+    async def one(name: str) -> None:
+        log.append(await asyncio.to_thread(look, name))
+
+    await asyncio.gather(*map(one, "abc"))
+    return log
+
+
+async def sleeps() -> list[str]:
+    """Ask at once, and after a sleep."""
+    log: list[str] = []
+
+    async def one(name: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        log.append(await ask(name))
+
+    await asyncio.gather(one("a", 0), one("b", 0.05))
+    return log
+
+
+Program = Callable[[], Awaitable[Any]]
+
+
+def run(program: Program, path: Path, **options: Any) -> tuple[Any, Session]:
+    """Run a program in a session."""
+
+    async def runs() -> tuple[Any, Session]:
+        async with use_cassette(path, **options) as session:
+            return await program(), session
+
+    return asyncio.run(runs())
+
+
+@pytest.mark.parametrize(
+    ("program", "order", "log"),
+    [
+        (asks, "", ["a0!", "b0!", "c0!", "a1!", "b1!", "c1!"]),
+        (asks, "5", ["c0!", "a0!", "b0!", "a1!", "b1!", "c1!"]),
+        (asks, "5, 6", ["c0!", "c1!", "a0!", "b0!", "a1!", "b1!"]),
+        (asks, [6, 1], ["b0!", "c0!", "c1!", "a0!", "a1!", "b1!"]),
+        (asks, ["ask~1", 1], ["b0!", "a0!", "c0!", "a1!", "b1!", "c1!"]),
+        (streams, "2,1", ["b0", "b1", "a0", "a1"]),
+        (looks, "3,1,2", ["c.", "a.", "b."]),
+        (sleeps, "2,1", ["b!", "a!"]),
+    ],
+)
+def test_an_order_is_imposed(tmp_path: Path, program: Program, order: Any, log: list[str]) -> None:
+    """Calls that wait are answered in the order that was given, and the rest as recorded."""
+    run(program, tmp_path / "run.yaml", mode="all")
+    got, session = run(program, tmp_path / "run.yaml", order=order)
+    assert (got, session.report.disorder) == (log, ())
+
+
+def test_the_recorded_order_stays_the_default(tmp_path: Path) -> None:
+    """Without `order`, a replay is as it was recorded."""
+    recorded, _ = run(looks, tmp_path / "run.yaml", mode="all")
+    assert run(looks, tmp_path / "run.yaml")[0] == recorded
+
+
+@pytest.mark.parametrize("order", ["2,1", "4,3,2,1"])
+def test_what_cannot_be_reached_is_said(tmp_path: Path, order: str) -> None:
+    """A call that is made only after one that was to wait for it is named, and nothing hangs."""
+    run(asks, tmp_path / "run.yaml", mode="all")
+    got, session = run(asks, tmp_path / "run.yaml", order=order)
+    assert sorted(got) == ["a0!", "a1!", "b0!", "b1!", "c0!", "c1!"]
+    assert "cannot be answered before call" in session.report.disorder[0]
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ("9", "no call 9; its calls are 1 to 6"),
+        ("first", "no recorded call has the address 'first'; the nearest is ask"),
+        (["ask~7"], r"the address 'ask~7'; the nearest is ask~"),
+        (3, "expected numbers of recorded calls"),
+        ([True], "expected numbers of recorded calls"),
+        ([1.5], "expected numbers of recorded calls"),
+    ],
+)
+def test_an_order_of_no_calls_is_refused(tmp_path: Path, order: Any, said: str) -> None:
+    """An order names recorded calls, or the session does not open."""
+    run(asks, tmp_path / "run.yaml", mode="all")
+    with pytest.raises(ConfigurationError, match=said):
+        run(asks, tmp_path / "run.yaml", order=order)
+
+
+@pytest.mark.parametrize("options", [{"mode": "all"}, {"live": {"call"}}, {"mode": "new_episodes"}])
+def test_only_a_strict_replay_has_another_order(tmp_path: Path, options: dict[str, Any]) -> None:
+    """What is executed answers when it does."""
+    run(asks, tmp_path / "run.yaml", mode="all")
+    with pytest.raises(ConfigurationError, match="only the calls of a strict replay"):
+        run(asks, tmp_path / "run.yaml", order="2", **options)
+
+
+def test_a_loop_that_cannot_be_followed_is_refused(tmp_path: Path) -> None:
+    """A loop with callbacks of its own, such as uvloop, has no choice points."""
+
+    class Other:
+        """A loop of somebody else's."""
+
+    run(asks, tmp_path / "run.yaml", mode="all")
+    with (
+        use_cassette(tmp_path / "run.yaml", order="2", unused="ignore") as session,
+        pytest.raises(ConfigurationError, match=r"cannot be chosen in .*Other"),
+    ):
+        session.schedule.line(Other())
