@@ -1,4 +1,4 @@
-"""How a call of a function ended, as plain data: what it returned, or what it raised."""
+"""The ending of a call of a function, as plain data: what it returned, or what it raised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agenttape_core.session import value_codec
 
 
 class Ending(NamedTuple):
-    """How a call of a function ended.
+    """The ending of a call of a function.
 
     Args:
         outcome: `returned`, or `raised` with type and message, those of notes and of what it came from.
