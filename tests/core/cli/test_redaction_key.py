@@ -66,7 +66,7 @@ TABLE = [
     ["show", "cassettes/damaged0.yaml"],
     ["show", "cassettes/damaged1.yaml"],
 ]
-ELSEWHERE = {"explore", "heal", "record", "replay", "verify", "serve"}
+ELSEWHERE = {"explore", "heal", "minimise", "record", "replay", "verify", "serve"}
 """Verbs that run programs: `test_programs_keep_the_key` has them. What `serve` answers is what `export` writes."""
 
 
@@ -134,5 +134,6 @@ def test_programs_keep_the_key(command: Any, folder: Path) -> None:
     told.append(command("explore", "app.py:main", "run.yaml", "--json"))
     (folder / "app.py").write_text((folder / "app.py").read_text().replace("mail ann", "write to ann"))
     told += [command("replay", *session, "app.py:main"), command("heal", "--plan", *session, "app.py:main")]
-    assert [one.code for one in told] == [0, 0, 0, 1, 1]
+    told.append(command("minimise", "run.yaml", "app.py:main"))
+    assert [one.code for one in told] == [0, 0, 0, 1, 1, 1]
     assert not [text for one in told for text in (one.out, one.err) if key in text or "nordwind" in text]

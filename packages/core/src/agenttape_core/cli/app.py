@@ -34,6 +34,7 @@ VERBS = (
     "init",
     "ls",
     "migrate",
+    "minimise",
     "pending",
     "record",
     "recover",

@@ -28,6 +28,7 @@ class CassetteInUse:
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
+        self._source = opened.session.source
         self._surroundings = Surroundings(opened)
         self._problem: Exception | None = None
         derivation = opened.prepared.request.derivation
@@ -113,8 +114,10 @@ class CassetteInUse:
         halt = halt_in(error)
         if halt is not None and halt is not error:
             raise self.session.failure or halt from error
-        if isinstance(error, Exception) and self.session.is_replay and (note := note_of_unrestored(self.session)):
-            error.add_note(f"AgentTape: {note}")
+        if isinstance(error, Exception) and self.session.is_replay:
+            note = note_of_unrestored(self.session, self._source)
+            if note is not None:
+                error.add_note(f"AgentTape: {note}")
         failed = [failure for failure in (self.session.failure, self._problem) if not _is_same(failure, error)]
         for failure in failed:
             if failure is not None and (error is None or _gives_way(error)):

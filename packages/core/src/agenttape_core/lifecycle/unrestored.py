@@ -6,18 +6,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from agenttape_core.errors import CassetteError
-from agenttape_core.session import Session
+from agenttape_core.session import Session, Source
 
 _ENOUGH = 1000
 """So many served calls are looked at: the note is a hint."""
 
 
-def note_of_unrestored(session: Session) -> str | None:
-    """Return a note for an exception that leaves a replay; `None` if the program has seen no pseudonym."""
+def note_of_unrestored(session: Session, source: Source) -> str | None:
+    """Return a note for an exception that leaves a replay; `None` if the program has seen no pseudonym.
+
+    Args:
+        session: The session of the replay.
+        source: The recordings that it has served. Once it has written others, these have other numbers.
+    """
     kinds: set[str] = set()
     for crossed in session.report.served[:_ENOUGH]:
         try:
-            outcome = session.source.outcome(crossed.number)
+            outcome = source.outcome(crossed.number)
         except CassetteError:
             continue  # of which the program has been told
         parts = [outcome.value, outcome.chunks, outcome.error and dict(outcome.error)]

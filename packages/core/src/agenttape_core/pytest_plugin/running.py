@@ -48,6 +48,7 @@ from agenttape_core.pytest_plugin.fixture_conflicts import refuse_file_of_record
 from agenttape_core.pytest_plugin.orphans import renamed
 from agenttape_core.pytest_plugin.planning import keep_plan
 from agenttape_core.pytest_plugin.proof import ADVICE, difference_of
+from agenttape_core.pytest_plugin.replayed import REPLAYED
 from agenttape_core.pytest_plugin.verdict import Verdict
 from agenttape_core.session import Report, Session
 from agenttape_core.settings import Prove, prove_of
@@ -107,17 +108,18 @@ class Running:
         # In a proof, nothing that was just recorded becomes better by recording it anew.
         remedy = no_remedy if this_project().replays_only else functools.partial(_remedy, item, chosen)
         derived = functools.partial(derived_to, request)
-        self._block = CassetteBlock(
-            replace(
-                opening,
-                remedy=remedy,
-                keeps_first=is_of_the_test,
-                derive_to=derived,
-                places=places_of(request),
-                may_be_missing=self.plans,
-                write_to=live,
-            )
+        wanted = replace(
+            opening,
+            remedy=remedy,
+            keeps_first=is_of_the_test,
+            derive_to=derived,
+            places=places_of(request),
+            may_be_missing=self.plans,
+            write_to=live,
         )
+        if (changed := item.stash.get(REPLAYED, None)) is not None:
+            wanted = changed.applied_to(wanted)
+        self._block = CassetteBlock(wanted)
         self._cassette: TestCassette | None = None
         self._is_open = False
         self._prove: Prove = False
@@ -170,6 +172,11 @@ class Running:
         """The session of the test."""
         assert self._cassette is not None
         return self._cassette.session
+
+    @property
+    def opened(self) -> Session | None:
+        """The session of the test, if the cassette was opened."""
+        return self._cassette.session if self._cassette is not None else None
 
     @property
     def is_to_try(self) -> bool:

@@ -77,7 +77,7 @@ class BaseSession:
             setup.threads,
             unordered=setup.loose,
             imposes=setup.imposes_threads,
-            notes=setup.sink is not None and not setup.policy.offline,
+            notes=setup.sink is not None and not (setup.policy.offline and setup.imposes_threads),
             tell=self._tell_disorder,
         )
         self._failure = FirstFailure()

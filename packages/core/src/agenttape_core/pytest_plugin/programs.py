@@ -1,0 +1,136 @@
+"""A test as a program that is replayed again and again, in one run of pytest."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pytest
+
+from agenttape_core.errors import AgentTapeError, ConfigurationError
+from agenttape_core.pytest_plugin.again import run_again, tear_down_for
+from agenttape_core.pytest_plugin.replayed import REPLAYED
+from agenttape_core.tools.programs import Ending, Opening, Source
+
+Result = TypeVar("Result")
+
+_SHOWN = 20
+_KNOWN = "ignore::pytest.PytestAssertRewriteWarning"
+"""The warning that we are imported before pytest, which many projects turn into an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestProgram:
+    """A test, while pytest runs it.
+
+    Args:
+        item: The test.
+        nextitem: The next one; there is none, as one test is run at a time.
+        key: The place of the test's cassette among its stashed objects.
+    """
+
+    __test__ = False  # not a class of tests for pytest
+
+    item: pytest.Item
+    nextitem: pytest.Item | None
+    key: pytest.StashKey[Any]
+
+    @property
+    def name(self) -> str:
+        """The id of the test."""
+        return str(self.item.nodeid)
+
+    @property
+    def source(self) -> Source | None:
+        """The place of the test in the source; `None` for a method, which needs its class."""
+        item: Any = self.item
+        if not isinstance(item, pytest.Function) or item.cls is not None or item.module.__file__ is None:
+            return None
+        names = tuple(name for name in item.fixturenames if hasattr(item.module, name))
+        is_async = inspect.iscoroutinefunction(item.obj)
+        return Source(item.module.__name__, item.path, item.originalname, is_async, is_test=True, fixtures=names)
+
+    def run(self, opening: Opening) -> Ending:
+        """Run the test once with a cassette, and return how it ended."""
+        item = self.item
+        if item.get_closest_marker("cassette") is None:
+            item.add_marker(pytest.mark.cassette(str(opening.cassette)))
+        item.stash[REPLAYED] = opening
+        if self.key in item.stash:
+            del item.stash[self.key]
+        try:
+            raised = run_again(item, self.nextitem)
+        finally:
+            del item.stash[REPLAYED]
+        running = item.stash.get(self.key, None)
+        error = raised.value if raised is not None else None
+        if running is None or running.opened is None:
+            if isinstance(error, AgentTapeError):
+                raise error
+            raise ConfigurationError(f"{self.name} cannot be set up: {_first_line(raised)}")
+        if isinstance(error, pytest.skip.Exception):
+            raise ConfigurationError(f"{self.name} is skipped: {error}")
+        return Ending(running.opened, None, error)
+
+
+def with_test(nodeid: str, work: Callable[[TestProgram], Result]) -> Result:
+    """Do something with a test as a program: pytest is started, and collects it.
+
+    Args:
+        nodeid: The id of the test, as for pytest.
+        work: Runs the test as often as it likes.
+
+    Raises:
+        ConfigurationError: If this is the id of no test, or of several.
+    """
+    driver = _Driver(work)
+    said = io.StringIO()
+    arguments = [nodeid, "-o", "addopts=", "-p", "no:cacheprovider", "--capture=no", "-q", "-W", _KNOWN]
+    with contextlib.redirect_stdout(said):
+        code = pytest.main(arguments, plugins=[driver])
+    if driver.error is not None:
+        raise driver.error
+    if driver.done is None:
+        raise ConfigurationError(f"{nodeid}: pytest ended with {int(code)} and ran no test\n{_last(said.getvalue())}")
+    return driver.done[0]  # type: ignore[no-any-return]
+
+
+class _Driver:
+    """A plugin that does its work instead of running a test, and nothing for tests after the first."""
+
+    def __init__(self, work: Callable[[TestProgram], Any]) -> None:
+        self._work = work
+        self.done: tuple[Any] | None = None
+        self.error: BaseException | None = None
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if len(items) > 1:
+            names = [str(item.nodeid) for item in items[:_SHOWN]]
+            self.error = ConfigurationError("\n  ".join([f"{len(items)} tests have this id; name one of them", *names]))
+            items.clear()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        from agenttape_core.pytest_plugin import RUNNING
+
+        program = TestProgram(item, nextitem, RUNNING)
+        try:
+            self.done = (self._work(program),)
+        except (Exception, KeyboardInterrupt, AgentTapeError) as error:  # noqa: BLE001 - raised where pytest was started
+            self.error = error
+        finally:
+            with contextlib.suppress(Exception):
+                tear_down_for(nextitem, item)
+        return True
+
+
+def _first_line(raised: pytest.ExceptionInfo[BaseException] | None) -> str:
+    return raised.exconly().partition("\n")[0] if raised is not None else "it opened no cassette"
+
+
+def _last(text: str) -> str:
+    return "\n".join(text.strip().splitlines()[-_SHOWN:])

@@ -1,0 +1,213 @@
+"""`agenttape minimise`: of functions and of tests, with a file for pytest; and what cannot be made small."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import ConfigurationError, VerificationError, boundary, use_cassette
+from agenttape_core.tools.minimise import minimise
+from agenttape_core.tools.programs import Opening, program_of
+
+from .conftest import Ended
+
+PROGRAM = """\
+from agenttape_core import boundary
+
+@boundary("tool")
+def offers(city):
+    return [{"title": f"{city} " + "x" * 200, "price": "n/a" if n == 5 else str(n)} for n in range(40)]
+
+@boundary("chat")
+def note(text):
+    return f"A note on {text}. " * 20
+
+def run():
+    note("Paris")
+    return sum(int(offer["price"]) for offer in offers("Paris"))
+
+async def arun():
+    return run()
+"""
+TEST = """\
+import pytest
+from desk_of_minimise import run
+
+@pytest.fixture
+def least():
+    return 3
+
+@pytest.mark.cassette("../incident.yaml")
+def test_total(least, tmp_path):
+    assert run() > least
+
+def test_apart():
+    assert run() > 3
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_several(number):
+    assert run() > 3
+
+def test_skipped():
+    pytest.skip("not here")
+"""
+
+
+@pytest.fixture(scope="module")
+def incident(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A program whose recorded run fails: its cassette, as a text."""
+    folder = tmp_path_factory.mktemp("incident")
+    (folder / "desk_of_minimise.py").write_text(PROGRAM)
+    program = program_of(f"{folder}/desk_of_minimise.py:run")
+    with pytest.raises(ValueError, match="n/a"), use_cassette(folder / "incident.yaml", mode="all", on_error="keep"):
+        program._function()  # type: ignore[attr-defined]
+    del sys.modules["desk_of_minimise"]
+    return (folder / "incident.yaml").read_text()
+
+
+@pytest.fixture
+def desk(folder: Path, incident: str) -> Iterator[Path]:
+    """The program, its cassette and its tests in the folder to work in."""
+    (folder / "tests").mkdir()
+    (folder / "desk_of_minimise.py").write_text(PROGRAM)
+    (folder / "tests" / "test_of_minimise.py").write_text(TEST)
+    (folder / "incident.yaml").write_text(incident)
+    (folder / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    yield folder
+    forget()
+
+
+def forget() -> None:
+    """Forget the modules of the program and its tests."""
+    for name in [name for name in sys.modules if name.endswith("of_minimise")]:
+        del sys.modules[name]
+
+
+def run_pytest(file: str) -> int:
+    """Run pytest in this process, and forget what it has imported."""
+    try:
+        return int(pytest.main([file, "-q", "-p", "no:cacheprovider", "-o", "addopts="]))
+    finally:
+        sys.modules.pop(Path(file).stem, None)
+        forget()
+
+
+@pytest.mark.parametrize("function", ["run", "arun"])
+def test_a_function(desk: Path, command: Callable[..., Ended], function: str) -> None:
+    """The cassette, its test and the account of them: the failure is the same, and the test fails by it."""
+    ended = command("minimise", "incident.yaml", f"desk_of_minimise.py:{function}", "--json")
+    assert ended.code == 0, ended.err
+    found = ended.json
+    assert found["failure"]["function"] == "run.<locals>.<genexpr>"
+    assert found["failure"]["file"] == "desk_of_minimise.py"
+    assert found["share"] == round(found["bytes"]["after"] / found["bytes"]["before"], 4) < 0.2
+    assert found["calls"] == {"before": 2, "after": 2}
+    assert found["minimal"]
+    assert found["replays"] < 100
+    assert found["test"] == "test_incident_minimal.py"
+    assert "price: n/a" in Path(found["cassette"]).read_text()
+    assert run_pytest(found["test"]) == pytest.ExitCode.TESTS_FAILED
+    Path("desk_of_minimise.py").write_text(PROGRAM.replace('int(offer["price"])', 'len(str(offer["price"]))'))
+    assert run_pytest(found["test"]) == pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize("name", ["test_total", "test_apart"])
+def test_a_test(desk: Path, command: Callable[..., Ended], name: str) -> None:
+    """A test is replayed with the cassette, whether or not it has one of its own, and so is the test of the result."""
+    ended = command("minimise", "incident.yaml", "--test", f"tests/test_of_minimise.py::{name}", "--to", "small.yaml")
+    assert ended.code == 0, ended.err
+    assert "ValueError at desk_of_minimise.py:13 in run.<locals>.<genexpr>: invalid literal" in ended.out
+    assert Path("small.yaml").stat().st_size < 1500
+    assert run_pytest("test_small.py") == pytest.ExitCode.TESTS_FAILED
+
+
+def test_the_same_each_time(desk: Path, command: Callable[..., Ended]) -> None:
+    """Two searches find the same, byte for byte."""
+    made = []
+    for name in ("one", "two"):
+        options = ("--to", f"{name}.yaml", "--no-test-file")
+        assert command("minimise", "incident.yaml", "desk_of_minimise.py:run", *options).code == 0
+        made.append(Path(f"{name}.yaml").read_text().partition("---")[2])
+    assert made[0] == made[1]
+    assert not list(desk.glob("test_*.py"))
+    assert not list(desk.glob("*derived*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["incident.yaml"], "name a function, or a test with --test"),
+        (["incident.yaml", "desk_of_minimise.py:nothing"], "cannot load desk_of_minimise.py:nothing"),
+        (["incident.yaml", "--test", "tests/test_of_minimise.py::test_several"], "2 tests have this id"),
+        (["incident.yaml", "--test", "tests/test_of_minimise.py::test_none"], "ran no test"),
+        (["incident.yaml", "--test", "tests/test_of_minimise.py::test_skipped"], "is skipped: not here"),
+        (["incident.yaml", "desk_of_minimise.py:run", "--max-replays", "3"], "needs 10 replays at least"),
+        (["incident.yaml", "desk_of_minimise.py:run", "--to", "incident.yaml"], "give the result another name"),
+    ],
+)
+def test_wrong_commands(desk: Path, command: Callable[..., Ended], words: list[str], problem: str) -> None:
+    """Each is refused with the reason, and nothing is written."""
+    before = sorted(desk.iterdir())
+    ended = command("minimise", *words)
+    assert ended.code == 2, ended.out
+    assert problem in ended.err
+    assert sorted(path for path in desk.iterdir() if path.name[0] not in "._") == before
+
+
+@boundary("tool")
+def look(what: str) -> list[str]:
+    """Return what there is."""
+    return [what, "more"]
+
+
+def test_what_does_not_fail(project: Path) -> None:
+    """A run that ends well has nothing to be minimised, and a cassette without calls neither."""
+    with use_cassette("c", mode="all"):
+        look("x")
+    with pytest.raises(ConfigurationError, match=r"does not fail when it replays cassettes/c.yaml: it ended well"):
+        minimise("c", lambda: look("x"))
+    Path("cassettes/empty.yaml").write_text("agenttape: 2\nname: empty\n...\n")
+    with pytest.raises(ConfigurationError, match="holds no call"):
+        minimise("empty", lambda: look("x"))
+
+
+def test_what_does_not_hold_still(project: Path) -> None:
+    """A program that is another one each time is named first, and so is one that asks for what was not recorded."""
+    calls = itertools.count()
+
+    def unsteady() -> Any:
+        look("x")
+        raise ValueError if next(calls) % 2 else TypeError
+
+    with pytest.raises(TypeError), use_cassette("c", mode="all", on_error="keep"):
+        unsteady()
+    with pytest.raises(VerificationError, match="not the same in two replays") as error:
+        minimise("c", unsteady)
+    assert "TypeError" in str(error.value)
+    assert "ValueError" in str(error.value)
+    with pytest.raises(VerificationError, match=r"does not replay cassettes/c.yaml to begin with: no recording for"):
+        minimise("c", lambda: look("y"))
+
+
+def test_little_time(project: Path) -> None:
+    """A search that may not go on says so, and its result fails alike all the same."""
+
+    @boundary("tool")
+    def rows() -> list[str]:
+        return [f"row {n}" for n in range(64)]
+
+    def run() -> None:
+        assert "row 17" not in rows()
+
+    with pytest.raises(AssertionError), use_cassette("c", mode="all", on_error="keep"):
+        run()
+    found = minimise("c", run, max_replays=14)
+    assert not found.is_minimal
+    assert "not minimal yet" in str(found)
+    assert found.replays <= 14
+    assert program_of(run).run(Opening(found.cassette)).failure == found.failure
