@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
@@ -197,3 +198,20 @@ def test_start_costs_next_to_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours = ("agenttape_core", "agenttape_core.lifecycle", "agenttape_core.lifecycle.running_test")
     assert done.stdout.strip() == str([*ours, "agenttape_core.pytest_plugin"])
+
+
+def test_modules_of_tests_are_imported_without_collections(project: Project) -> None:
+    """Modules and conftests are imported without collections of garbage; tests run with the thresholds as they were."""
+    usual = gc.get_threshold()
+    project.pytester.makeconftest("import gc\n\nSEEN = gc.get_threshold()")
+    project.tests(f"""
+import conftest, gc
+HERE = gc.get_threshold()
+
+@pytest.mark.cassette
+def test_it(cassette):
+    assert ask("hi") == "hi! 1"
+    assert (conftest.SEEN[0] > 100_000, HERE[0] > 100_000, gc.get_threshold()) == (True, True, {usual})
+""")
+    project.record()
+    assert gc.get_threshold() == usual

@@ -159,6 +159,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(WholeRun(config), "agenttape-whole-run")
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests() -> Generator[None, Any, Any]:
+    """Import what tests share without collections of garbage."""
+    from agenttape_core.lifecycle.garbage import collecting_late
+
+    with collecting_late():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Import the modules of the tests, and with them their frameworks, without collections of garbage."""
+    from agenttape_core.lifecycle.garbage import collecting_late
+
+    with collecting_late():
+        return (yield)
+
+
 @pytest.fixture
 def cassette_config() -> dict[str, Any]:
     """Return options of `use_cassette` for the cassettes of tests; override it in a module or a `conftest.py`."""
@@ -186,12 +204,16 @@ def cassette(request: pytest.FixtureRequest, _cassette_of_the_test: TestCassette
 
 
 def _opened(request: pytest.FixtureRequest) -> Iterator[TestCassette]:
-    from agenttape_core.pytest_plugin.running import Running, plainly
+    from agenttape_core.lifecycle.garbage import collecting_late_before
 
     config = request.getfixturevalue("cassette_config")
-    running = plainly(lambda: Running(request, config), request.node)
-    request.node.stash[RUNNING] = running
-    yield running.begin()
+    with collecting_late_before("agenttape_core.pytest_plugin.running"):
+        from agenttape_core.pytest_plugin.running import Running, plainly
+
+        running = plainly(lambda: Running(request, config), request.node)
+        request.node.stash[RUNNING] = running
+        opened = running.begin()
+    yield opened
     running.give_up()  # does nothing if the test was called
 
 
