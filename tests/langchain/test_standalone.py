@@ -309,6 +309,36 @@ def test_stand_ins_are_exported_and_loaded_late() -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
+IMPORTS = """
+import sys
+import agenttape_langchain
+
+def loaded(*names):
+    return sorted(name for name in sys.modules if name.startswith(names))
+
+print(loaded("pydantic", "langchain", "langgraph", "yaml", "dataclasses"))
+print(loaded("agenttape_core."))
+import agenttape_langchain.tape
+assert agenttape_langchain.tape.__name__ == agenttape_langchain.tape.__qualname__ == "tape"  # the function
+from agenttape_core import use_cassette
+with use_cassette(sys.argv[1]):
+    pass
+print(loaded("agenttape_core.cli", "agenttape_core.tools", "agenttape_core.checks", "agenttape_core.transports"))
+import agenttape_langgraph
+print(loaded("agenttape_langchain.importers", "agenttape_langchain.stand_ins.replay", "langchain.", "numpy", "langgraph"))
+"""
+
+
+@pytest.mark.process
+def test_imports_wait_until_they_are_needed(tmp_path: Path) -> None:
+    """Our packages import neither a framework nor core's parts; the first session imports no tools and no stand-ins."""
+    path = tmp_path / "empty.yaml"
+    with use_cassette(path, mode="all", prove=False):
+        pass
+    done = subprocess.run([sys.executable, "-c", IMPORTS, str(path)], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["[]", "['agenttape_core.garbage', 'agenttape_core.late']", "[]", "[]"]
+
+
 def test_stand_in_takes_no_part_in_a_session(world: World, tmp_path: Path) -> None:
     """A stand-in answers from its own cassette also while an ambient session replays the rest of the same one."""
 

@@ -1,18 +1,17 @@
 """AgentTape for LangChain: record an agent's run once, replay it offline, identical."""
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core import ConfigurationError
-from agenttape_core.integration import register_codecs, register_packages
-from agenttape_langchain.codec import CODECS
-from agenttape_langchain.stand_ins.chat_models import ReplayChatModel
-from agenttape_langchain.tape import tape
+import agenttape_langchain.stand_ins.chat_models  # noqa: F401 - programs may reach it by its path
+from agenttape_core.late import LatePackage, register_late
 
 if TYPE_CHECKING:
     from agenttape_langchain.cache import TapeCache
     from agenttape_langchain.callbacks import TapeCallbackHandler
     from agenttape_langchain.middleware import TapeMiddleware
+    from agenttape_langchain.stand_ins.chat_models import ReplayChatModel
     from agenttape_langchain.stand_ins.compressors import ReplayDocumentCompressor
     from agenttape_langchain.stand_ins.embeddings import ReplayEmbeddings
     from agenttape_langchain.stand_ins.histories import ReplayChatMessageHistory
@@ -21,8 +20,10 @@ if TYPE_CHECKING:
     from agenttape_langchain.stand_ins.stores import ReplayStore
     from agenttape_langchain.stand_ins.tools import ReplayTool
     from agenttape_langchain.stand_ins.vector_stores import ReplayVectorStore
+    from agenttape_langchain.tape import tape
 
 _LATE = {
+    "ReplayChatModel": "stand_ins.chat_models",
     "ReplayChatMessageHistory": "stand_ins.histories",
     "ReplayDocumentCompressor": "stand_ins.compressors",
     "ReplayEmbeddings": "stand_ins.embeddings",
@@ -34,8 +35,9 @@ _LATE = {
     "TapeCache": "cache",
     "TapeCallbackHandler": "callbacks",
     "TapeMiddleware": "middleware",
+    "tape": "tape",
 }
-"""The modules of names that a session does not need, or that need more than `langchain-core`."""
+"""The modules of names, imported when they are first used."""
 
 __all__ = [
     "ReplayChatMessageHistory",
@@ -53,15 +55,7 @@ __all__ = [
     "tape",
 ]
 
-register_codecs(CODECS)  # here and not where sessions connect: a handler or a stand-in model may be alone
-register_packages(
-    {
-        "agenttape_langchain": "agenttape-langchain",
-        "langchain": "langchain",
-        "langchain_core": "langchain-core",
-        "langgraph": "langgraph",  # agents of LangChain run on it, whether or not its own integration is installed
-    }
-)
+register_late("agenttape_langchain.registered")
 
 
 def __getattr__(name: str) -> Any:
@@ -74,6 +68,11 @@ def __getattr__(name: str) -> Any:
         package = (missing.name or "").partition(".")[0]
         if package not in {"langchain", "langgraph"}:
             raise
+        from agenttape_core import ConfigurationError
+
         raise ConfigurationError(
             f"{name} is for agents of the package langchain, and {package} is not installed\n  pip install langchain"
         ) from missing
+
+
+sys.modules[__name__].__class__ = LatePackage

@@ -19,6 +19,7 @@ from agenttape_core.errors import (
 )
 from agenttape_core.freeze import Environment, Frozen
 from agenttape_core.interventions import Placed
+from agenttape_core.late import load_late
 from agenttape_core.lifecycle.changed import changes_of
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.http import TapedHosts
@@ -154,6 +155,7 @@ def open_session(request: SessionRequest) -> Opened:
 
 def prepare(request: SessionRequest) -> Prepared:
     """Read the settings and the cassette, and decide all that follows from them. Raises as `open_session` does."""
+    load_late()
     project = request.project or this_project()
     settings = _settings(project, request)
     path = _path(project, request, settings)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 from agenttape_core.acts import register_frameworks
+from agenttape_core.late import load_late
 
 _distributions: dict[str, str] = {
     "agenttape_core": "agenttape-core",
@@ -32,6 +33,7 @@ def register_packages(distributions: Mapping[str, str]) -> None:
 
 def package_versions() -> dict[str, str]:
     """Return the versions of the registered packages that are imported, by the names of their distributions."""
+    load_late()
     imported = sorted({name for module, name in list(_distributions.items()) if module in sys.modules})
     versions = {name: _version(name) for name in imported}
     return {name: number for name, number in versions.items() if number is not None}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import agenttape_core.freeze  # noqa: F401 - keeps the real clock, before a test can replace it
 from agenttape_core.errors import ConfigurationError, SessionStateError
-from agenttape_core.lifecycle.garbage import collecting_late_before
+from agenttape_core.garbage import collecting_late_before
 
 if TYPE_CHECKING:  # imported by the first use, so that `import agenttape_core` stays quick
     from agenttape_core.engine import Lossy, Mode, OnMiss

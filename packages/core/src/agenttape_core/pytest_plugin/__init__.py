@@ -162,7 +162,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests() -> Generator[None, Any, Any]:
     """Import what tests share without collections of garbage."""
-    from agenttape_core.lifecycle.garbage import collecting_late
+    from agenttape_core.garbage import collecting_late
 
     with collecting_late():
         return (yield)
@@ -171,7 +171,7 @@ def pytest_load_initial_conftests() -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, Any, Any]:
     """Import the modules of the tests, and with them their frameworks, without collections of garbage."""
-    from agenttape_core.lifecycle.garbage import collecting_late
+    from agenttape_core.garbage import collecting_late
 
     with collecting_late():
         return (yield)
@@ -204,7 +204,7 @@ def cassette(request: pytest.FixtureRequest, _cassette_of_the_test: TestCassette
 
 
 def _opened(request: pytest.FixtureRequest) -> Iterator[TestCassette]:
-    from agenttape_core.lifecycle.garbage import collecting_late_before
+    from agenttape_core.garbage import collecting_late_before
 
     config = request.getfixturevalue("cassette_config")
     with collecting_late_before("agenttape_core.pytest_plugin.running"):

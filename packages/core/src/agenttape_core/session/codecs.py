@@ -7,6 +7,7 @@ from threading import Lock
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.late import load_late
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import OPAQUE, PYTHON_VALUES, Plain, TypeCodec, ValueCodec
 
@@ -22,6 +23,7 @@ def value_codec(*, lenient: bool = False) -> ValueCodec:
     Args:
         lenient: Whether it writes an opaque value for what it does not know, instead of refusing it.
     """
+    load_late()
     return _lenient if lenient else _codec
 
 

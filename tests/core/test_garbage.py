@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agenttape_core.lifecycle.garbage import collecting_late, collecting_late_before
+from agenttape_core.garbage import collecting_late, collecting_late_before
 
 USUAL = (701, 11, 9)
 
@@ -44,7 +44,7 @@ def test_nothing_is_collected_in_the_block() -> None:
 
 AFTERWARDS = """
 import gc, weakref
-from agenttape_core.lifecycle.garbage import collecting_late
+from agenttape_core.garbage import collecting_late
 
 class Loop:
     def __init__(self):

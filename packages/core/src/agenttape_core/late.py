@@ -1,0 +1,47 @@
+"""What packages of integrations import only when it is needed, so that importing them costs next to nothing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from agenttape_core.garbage import collecting_late
+
+_waiting: list[str] = []
+
+
+def register_late(module: str) -> None:
+    """Name the module of an integration that registers what the integration knows: codecs, packages, effects.
+
+    It is imported when the first session opens, or the first value is read or written.
+
+    Args:
+        module: Its full name.
+    """
+    _waiting.append(module)
+
+
+def load_late() -> None:
+    """Import what was named so far."""
+    if not _waiting:
+        return
+    with collecting_late():
+        while _waiting:
+            module = _waiting[0]
+            import_module(module)  # another thread that does so waits here, as Python imports a module once
+            if module in _waiting:
+                _waiting.remove(module)
+
+
+class LatePackage(ModuleType):
+    """The class of a package in which a public name is an object, although a submodule has the same name.
+
+    The import system binds a submodule to its package after it has run, whoever imports it
+    (https://docs.python.org/3/reference/import.html#submodules).
+    """
+
+    __all__: list[str]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        is_submodule = isinstance(value, ModuleType) and name in self.__all__
+        super().__setattr__(name, getattr(value, name) if is_submodule else value)

@@ -1,0 +1,14 @@
+"""What sessions and readers of cassettes know of LangChain: imported when the first of them needs it."""
+
+from agenttape_core.integration import register_codecs, register_packages
+from agenttape_langchain.codec import CODECS
+
+register_codecs(CODECS)  # not where sessions connect: a handler or a stand-in model may be alone
+register_packages(
+    {
+        "agenttape_langchain": "agenttape-langchain",
+        "langchain": "langchain",
+        "langchain_core": "langchain-core",
+        "langgraph": "langgraph",  # agents of LangChain run on it, whether or not its own integration is installed
+    }
+)
