@@ -325,7 +325,7 @@ with use_cassette(sys.argv[1]):
     pass
 print(loaded("agenttape_core.cli", "agenttape_core.tools", "agenttape_core.checks", "agenttape_core.transports"))
 import agenttape_langgraph
-print(loaded("agenttape_langchain.importers", "agenttape_langchain.stand_ins.replay", "langchain.", "numpy", "langgraph"))
+print(loaded("agenttape_langchain.importers", "agenttape_langchain.stand_ins.replay", "langchain.", "langgraph"))
 """
 
 

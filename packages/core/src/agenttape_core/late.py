@@ -7,6 +7,8 @@ from types import ModuleType
 
 from agenttape_core.garbage import collecting_late
 
+__all__ = ["LatePackage", "register_late"]
+
 _waiting: list[str] = []
 
 
