@@ -1,4 +1,4 @@
-"""What packages of integrations import only when it is needed, so that importing them costs next to nothing."""
+"""The parts of an integration that are imported only when a session needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sessions and readers of cassettes know of LangChain: imported when the first of them needs it."""
+"""The registrations of LangChain's values and packages, imported when a session or a reader needs them."""
 
 from agenttape_core.integration import register_codecs, register_packages
 from agenttape_langchain.codec import CODECS

@@ -1,4 +1,4 @@
-"""What sessions and readers of cassettes know of LangGraph: imported when the first of them needs it."""
+"""The registrations of LangGraph's values, packages and effects, imported when a session or a reader needs them."""
 
 from agenttape_core.integration import register_codecs, register_packages
 from agenttape_langchain.integration import register_effects, register_tape
