@@ -336,7 +336,7 @@ def test_imports_wait_until_they_are_needed(tmp_path: Path) -> None:
     with use_cassette(path, mode="all", prove=False):
         pass
     done = subprocess.run([sys.executable, "-c", IMPORTS, str(path)], check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["[]", "['agenttape_core.garbage', 'agenttape_core.late']", "[]", "[]"]
+    assert done.stdout.splitlines() == ["[]", "['agenttape_core.garbage', 'agenttape_core.on_demand']", "[]", "[]"]
 
 
 def test_stand_in_takes_no_part_in_a_session(world: World, tmp_path: Path) -> None:

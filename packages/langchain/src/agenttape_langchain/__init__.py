@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import agenttape_langchain.stand_ins.chat_models  # noqa: F401 - programs may reach it by its path
-from agenttape_core.late import LatePackage, register_late
+from agenttape_core.on_demand import LatePackage, register_late
 
 if TYPE_CHECKING:
     from agenttape_langchain.cache import TapeCache

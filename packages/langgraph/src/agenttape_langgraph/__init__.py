@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agenttape_core.late import LatePackage, register_late
+from agenttape_core.on_demand import LatePackage, register_late
 
 if TYPE_CHECKING:
     from agenttape_langgraph.export import ThreadExport, aexport_thread, export_thread, open_export

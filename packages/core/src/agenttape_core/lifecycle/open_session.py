@@ -19,7 +19,6 @@ from agenttape_core.errors import (
 )
 from agenttape_core.freeze import Environment, Frozen
 from agenttape_core.interventions import Placed
-from agenttape_core.late import load_late
 from agenttape_core.lifecycle.changed import changes_of
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.http import TapedHosts
@@ -30,6 +29,7 @@ from agenttape_core.lifecycle.request import SessionRequest, unchanged
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.sinks import sink_of
 from agenttape_core.matching import Ignored, Position
+from agenttape_core.on_demand import load_late
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import PURE_KINDS, Header, Timing
 from agenttape_core.session import (

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from agenttape_core.errors import ConfigurationError
-from agenttape_core.late import load_late
+from agenttape_core.on_demand import load_late
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import OPAQUE, PYTHON_VALUES, Plain, TypeCodec, ValueCodec
 
