@@ -20,9 +20,9 @@ from workflows.events import Event
 from agenttape_core import ConfigurationError, Interaction, Report, Rule, Step, open_cassette, use_cassette
 from agenttape_core.integration.cassettes import write_cassette
 from agenttape_llamaindex._compat import state_items
+from agenttape_llamaindex.workflows.events import EVENT_OF_TEXT
 from agenttape_llamaindex.workflows.reading import RecordedRun, Tick, recorded_run, recorded_runs
 from agenttape_llamaindex.workflows.serializing import ReadingSerializer
-from agenttape_llamaindex.workflows.writing import EVENT_OF_TEXT
 
 _NTH, _BRANCH = re.compile(r"#\d+"), re.compile(r"~\d+")
 _PATIENCE = 60.0

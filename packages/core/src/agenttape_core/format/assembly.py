@@ -72,6 +72,8 @@ def assemble(
 def without_begun(lines: Iterable[Line]) -> list[Line]:
     """Return the lines without those of steps that had begun, if they have ended since."""
     lines = list(lines)
+    if not any(_is_open(line.record) for line in lines):
+        return lines
     ended = {_step_key(line) for line in lines if isinstance(line.record, Step) and line.record.status != "open"}
     return [line for line in lines if not (_is_open(line.record) and _step_key(line) in ended)]
 
@@ -225,5 +227,5 @@ class _Assembling:
 def sort_key(value: Any) -> tuple[int, Any]:
     """Return a key by which orders of any shape compare: numbers before strings before lists."""
     if isinstance(value, (list, tuple)):
-        return 2, tuple(sort_key(item) for item in value)
+        return 2, tuple([(0, item) if type(item) is int else sort_key(item) for item in value])
     return (1, value) if isinstance(value, str) else (0, value)

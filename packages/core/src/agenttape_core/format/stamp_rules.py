@@ -7,6 +7,7 @@ id in a form such as `call_…` or `chatcmpl-…`, and the tokens of a message.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -83,6 +84,12 @@ class Setting:
         if _ID_KEY.search(key) is None or key in _NO_ID or not _ID.fullmatch(text) or _WORD_LIKE.fullmatch(text):
             return False
         return self.loose or _PROVIDERS_ID.fullmatch(text) is not None
+
+
+@functools.lru_cache(4096)
+def can_stamp(key: str) -> bool:
+    """Return False if nothing that stands under a key is a stamp anywhere."""
+    return key in _HEADERS or bool(_ID_KEY.search(key) or _USAGE.fullmatch(key) or _SCALARS.fullmatch(key))
 
 
 LOOSE, STRICT = Setting(loose=True), Setting(loose=False)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agenttape_core.format.json_text import dump_line, load_line
 from agenttape_core.format.malformed import Malformed
 from agenttape_core.format.records import CARRIED
-from agenttape_core.format.stamp_rules import IN_TEXT, STRICT, Setting, is_header_stamp
+from agenttape_core.format.stamp_rules import IN_TEXT, STRICT, Setting, can_stamp, is_header_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -136,8 +136,8 @@ class _Walk:
 
     def below(self, key: str, value: Any, place: Setting | None) -> Any:
         """Return the value of a key of a dict, with references."""
-        if place is None:
-            return self.value(value, None)
+        if place is None or not can_stamp(key):
+            return self._below_other(key, value, place)
         if isinstance(value, str) and place.is_id(key, value):
             return self._id(key, value)
         if isinstance(value, dict | list):
@@ -147,6 +147,12 @@ class _Walk:
         if place.is_scalar(key, value) or (self._in_text and isinstance(value, str) and is_header_stamp(key)):
             return self._scalar(key, value)
         return self.text(value, can_hold=self._in_text) if isinstance(value, str) else value
+
+    def _below_other(self, key: str, value: Any, place: Setting | None) -> Any:
+        """Return the value of a key that is none of a stamp, with references."""
+        if isinstance(value, str):
+            return self.text(value, can_hold=self._in_text and place is not None)
+        return self.value(value, place.below(key)) if place is not None else self.value(value, None)
 
     def taken(self, key: str, value: Any) -> str:
         """Take a value out, and return the reference to it."""

@@ -12,6 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import is_
 from pickle import PicklingError
 from typing import Any, TypeAlias, TypeVar
 
@@ -204,8 +205,10 @@ class Family:
         method = inspect.getattr_static(cls, name, None)  # a descriptor may make another one for each look
         if method is None or getattr(method, "__isabstractmethod__", False):
             return False
-        others = (inspect.getattr_static(other, name, None) for other in (self.base, *self.delegating))
-        return name in self.defaults or all(method is not other for other in others)
+        if name in self.defaults:
+            return True
+        others = [inspect.getattr_static(other, name, None) for other in (self.base, *self.delegating)]
+        return not any(map(functools.partial(is_, method), others))
 
 
 def _only_ambient(family: Family, leaf: Leaf) -> Cross:

@@ -60,6 +60,7 @@ class Observation:
         self.path = path = self._prepared.path
         if (process := recording_process(real_location(path))) is not None:
             raise _locked(path, f"process {process} is recording to this cassette")
+        self._prepared.redactor.text(self.path.name)  # loads the detectors here, and not amid the observed program
         self._opened: Opened | None = None
         self._written: _Written | None = None
         self._turns: list[list[str]] = []

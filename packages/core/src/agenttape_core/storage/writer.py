@@ -121,8 +121,9 @@ def _detached(records: list[dict[str, Any]], *, always: bool) -> tuple[list[dict
     detached = [detach(record, assets) for record in records]
     if not assets and not always:
         return records, assets
-    for record in detached:
-        check_plain(record, "record")
+    for record, before in zip(detached, records, strict=True):
+        if record is not before:
+            check_plain(record, "record")
     return detached, assets
 
 

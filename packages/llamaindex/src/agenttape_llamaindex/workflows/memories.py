@@ -46,16 +46,10 @@ async def _messages(memory: Any) -> Messages | None:
     return {status.value: await store.get_messages(key, status=status) for status in MessageStatus}
 
 
-def write_memory(memory: BaseMemory, messages: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a memory as plain data.
-
-    Args:
-        memory: The memory.
-        messages: Its messages as plain data by their status.
-    """
+def written_settings(memory: BaseMemory) -> dict[str, Any]:
+    """Return a memory as plain data, but for its messages."""
     cls = type(memory)
-    settings = memory.model_dump(mode="json", include=set(_SETTINGS[cls]))
-    return {MEMORY: cls.__name__, "settings": settings, "messages": messages}
+    return {MEMORY: cls.__name__, "settings": memory.model_dump(mode="json", include=set(_SETTINGS[cls]))}
 
 
 def read_memory(plain: Mapping[str, Any]) -> BaseMemory:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from agenttape_core import ConfigurationError, Step, UnreadableValueError, open_cassette
 from agenttape_core.integration.codecs import NOTHING, changed
-from agenttape_llamaindex.workflows.recording import INTERRUPT, TICK
-from agenttape_llamaindex.workflows.writing import EVENT
+from agenttape_llamaindex.workflows.events import EVENT
+from agenttape_llamaindex.workflows.recording import ARRIVED, INTERRUPT, TICK
 
 _SHOWN = {"step_result", "add_event", "timeout", "waiter_timeout", "cancel_run"}
 """The ticks that are steps to a reader; the others belong to the step before."""
@@ -198,7 +198,10 @@ class _Reader:
             for one in data.get("events", ()):
                 before = self._events[one["of"]] if "of" in one else NOTHING
                 self._events[one["n"]] = changed(before, one["value"]) if "value" in one else before
+            self.run.ticks += self._arrived(data)
             plain = self._resolved(self._whole(f"{kind}:{record.name}", data.get("value", NOTHING)))
+            if kind == "step_result" and plain is not None:
+                plain = {"step_id": record.name, **plain}
             state = self._resolved(self._whole("state", data.get("state", NOTHING)))
             tick = Tick(
                 data["seq"],
@@ -216,6 +219,21 @@ class _Reader:
                 record.address, f"a tick of a workflow does not fit the one before: {error}"
             ) from error
         self.run.ticks.append(tick)
+
+    def _arrived(self, data: Mapping[str, Any]) -> Iterator[Tick]:
+        """Yield the ticks before one that only delivered what a step had returned or sent."""
+        arrived = data.get(ARRIVED, ())
+        for seq, one in enumerate(arrived, data["seq"] - len(arrived)):
+            event = self._events[one["event"]]
+            emission = {"invocation_id": one["by"], "index": one.get("index", 0)}
+            plain = {"event": event, "stamped_at": one["at"], "emission": emission}
+            name = event["qualified_name"].rpartition(".")[2]
+            published = [self._published(number) for number in one.get("published", ())]
+            yield Tick(seq, "add_event", name, False, plain, self._state(), published)
+
+    def _state(self) -> Any:
+        """Return the state after the last tick that has one."""
+        return self._resolved(self._whole("state", NOTHING))
 
     def _published(self, one: Any) -> Any:
         """Return an event of the stream: older recordings have it in the place of its number."""

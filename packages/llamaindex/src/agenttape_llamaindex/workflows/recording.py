@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
 
 from workflows.events import Event
-from workflows.runtime.types.ticks import WorkflowTick
+from workflows.runtime.types.ticks import TickAddEvent, WorkflowTick
 
 from agenttape_core.integration import Position, Session, StepEvent, class_name, record_step
-from agenttape_core.integration.codecs import NOTHING, changes
-from agenttape_llamaindex.workflows.memories import Messages
-from agenttape_llamaindex.workflows.serializing import HELD
+from agenttape_core.integration.codecs import NOTHING
+from agenttape_llamaindex.workflows.events import EVENT, EVENT_OF_TEXT, EventWriter
+from agenttape_llamaindex.workflows.states import LiveState, StateWriter
+from agenttape_llamaindex.workflows.ticks import Arrival, is_arrival, tick_fields, written_name
 from agenttape_llamaindex.workflows.times import shifted
-from agenttape_llamaindex.workflows.writing import EVENT, EVENT_OF_TEXT, RunWriter, WrittenEvent
 
 CHECKPOINT, INTERRUPT = "checkpoint", "interrupt"
 """The kinds of steps that ticks become: after an interrupt the run waits for an event."""
 TICK = "tick"
 """The key that only the data of these steps have."""
+ARRIVED = "arrived"
+"""The key of the ticks before this one that only deliver what a step has returned or sent."""
 _STREAMED = (f"llama_index.core.agent.workflow.workflow_events:{EVENT_OF_TEXT}",)
-
-_OTHERS = 4
-"""The number of events of a class that another one may be written as a change of: steps have several in a turn."""
-
-
-@dataclass(slots=True)
-class LiveState:
-    """The state of a run after a tick.
-
-    Args:
-        envelope: The state as the framework writes it, with `HELD` and a number in the place of each value.
-        values: The values that are held.
-        memories: The messages of the memories among them, by the identity of the memory.
-    """
-
-    envelope: Any
-    values: list[Any]
-    memories: Mapping[int, Messages]
 
 
 @dataclass(slots=True)
@@ -77,7 +59,6 @@ class TickRecorder(Protocol):
         """Note that a tick could not be recorded."""
 
 
-@dataclass(slots=True)
 class RunRecord:
     """The record that one recorder makes of one run.
 
@@ -86,14 +67,22 @@ class RunRecord:
         position: The position of the run.
     """
 
-    session: Callable[[], Session]
-    position: Position
-    _published: list[Any] = field(default_factory=list)
-    _streamed: Event | None = None
-    _before: dict[str, Any] = field(default_factory=dict)
-    _events_of: dict[str, deque[tuple[int, Any]]] = field(default_factory=dict)
-    _began: float | None = None
-    _writer: RunWriter = field(default_factory=RunWriter)
+    def __init__(self, session: Callable[[], Session], position: Position) -> None:
+        self.position = position
+        self._session = session
+        self._redactor = session().redactor
+        self._events = EventWriter(self._redacted, self._redacted_parts)
+        self._states = StateWriter(self._redacted, self._events)
+        self._arrived: list[Arrival] = []
+        self._published: list[int] = []
+        self._streamed: Event | None = None
+        self._began: float | None = None
+
+    def _redacted(self, plain: Any) -> Any:
+        return self._redactor.value(plain)
+
+    def _redacted_parts(self, parts: list[Any]) -> list[Any]:
+        return self._redactor.chunks(parts)
 
     def publish(self, event: Event) -> None:
         """Keep an event that the run has written to its stream, until the step that wrote it ends.
@@ -120,36 +109,58 @@ class RunRecord:
             self._write_published(event)
 
     def _write_published(self, event: Event) -> None:
-        self._writer.use(self.session().redactor)
-        self._published.append(self._writer.event(event)[EVENT])
+        self._published.append(self._events.refer(event)[EVENT])
 
     def record(self, received: ReceivedTick) -> None:
-        """Record a tick.
+        """Record a tick: at once, or with the next one if it only delivers what a step has returned or sent.
 
         Raises:
             AgentTapeError: If it cannot be written.
         """
-        session, kind = self.session(), received.tick.type
-        self._writer.use(session.redactor)
-        data: dict[str, Any] = {TICK: kind, "seq": received.seq}
-        slot, lost = f"{kind}:{received.name}", ""
+        session, tick = self._session(), received.tick
+        self._redactor = session.redactor
+        if is_arrival(tick) and not received.waits and not received.outside and received.snapshot is None:
+            try:
+                number = self._events.refer(tick.event)[EVENT]
+            except ValueError:
+                pass  # it is written as any other tick is, which says what is lost
+            else:
+                self._arrive(tick, number)
+                return
+        self._write(session, received)
+
+    def _arrive(self, tick: TickAddEvent, number: int) -> None:
+        assert tick.emission is not None  # or it would be no arrival
+        published, self._published = self._published, []
+        by = written_name(tick.emission.invocation_id, self._redacted)
+        self._arrived.append(Arrival(number, self._moment(tick.stamped_at), by, tick.emission.index, published))
+
+    def _moment(self, stamp: float | None) -> float:
+        """Return a time in seconds since the first one."""
+        at = stamp or 0.0
+        if self._began is None:
+            self._began = at
+        return round(at - self._began, 6)
+
+    def _write(self, session: Session, received: ReceivedTick) -> None:
+        data: dict[str, Any] = {TICK: received.tick.type, "seq": received.seq}
+        lost = ""
         try:
-            plain = self._writer.tick(received.tick)
+            plain = tick_fields(received.tick, self._events.refer, self._redacted)
         except ValueError as error:
-            lost, data["value"] = f"the tick cannot be written: {error}", self._lost(slot)
+            lost, data["value"] = f"the tick cannot be written: {error}", {"$gone": True}
         else:
-            if self._began is None:
-                self._began = plain.get("stamped_at", 0.0)
-            data["value"] = self._changed(slot, shifted(plain, -self._began))
+            self._moment(plain.get("stamped_at"))
+            data["value"] = {"$to": shifted(plain, -(self._began or 0.0))}
         if received.state is not None:
-            state, data["left_out"] = self._written_state(received.state)
-            data["state"] = self._changed("state", state)
+            data["state"], data["left_out"] = self._states.change(received.state)
         if received.outside:
             data["outside"] = True
         if received.snapshot is not None:
-            data["snapshot"] = session.redactor.value(received.snapshot)
-        data["events"] = self._events(session)
-        data["published"], self._published = self._published, []
+            data["snapshot"] = self._redacted(received.snapshot)
+        data[ARRIVED] = [arrival.as_plain() for arrival in self._arrived]
+        data["events"] = self._events.new_events()
+        data["published"], self._published, self._arrived = self._published, [], []
         event = StepEvent(
             INTERRUPT if received.waits else CHECKPOINT,
             received.name,
@@ -161,86 +172,3 @@ class RunRecord:
             is_redacted=True,
         )
         record_step(session, event)
-
-    def _events(self, session: Session) -> list[dict[str, Any]]:
-        """Return the events that were first seen since the last tick; a secret may be cut in two between them."""
-        new = self._writer.new_events()
-        bare = session.redactor.chunks([event.bare for event in new])
-        return [self._event(event, event.whole(plain)) for event, plain in zip(new, bare, strict=True)]
-
-    def _event(self, event: WrittenEvent, plain: Any) -> dict[str, Any]:
-        """Return an event as its change since the one of its class that has most of its conversation."""
-        others = self._events_of.setdefault(event.name, deque(maxlen=_OTHERS))
-        of, before = max(others, key=lambda other: event.shared(plain, other[1]), default=(0, NOTHING))
-        others.appendleft((event.number, plain))
-        return {
-            "n": event.number,
-            "event": event.name,
-            **({"of": of} if of else {}),
-            **({} if (change := _change(before, plain)) is NOTHING else {"value": change}),
-        }
-
-    def _written_state(self, state: LiveState) -> tuple[Any, list[str]]:
-        """Return a state as plain data, and the classes of its values that cannot be written."""
-        envelope, values = read_state(state.envelope), state.values
-        data = envelope.get("state_data") if isinstance(envelope, dict) else None
-        if not isinstance(data, dict):
-            return self.session().redactor.value(envelope), []
-        places = data.get("_data", data)
-        live = {key: values[item[HELD]] for key, item in places.items() if isinstance(item, dict) and HELD in item}
-        written, left_out = self._writer.state(live, state.memories)
-        within = {"_data": written} if "_data" in data else written
-        return {**self.session().redactor.value({**envelope, "state_data": None}), "state_data": within}, left_out
-
-    def _changed(self, key: str, after: Any) -> Any:
-        """Return the change since the last time: a workflow passes its whole conversation from step to step."""
-        before, self._before[key] = self._before.get(key, NOTHING), after
-        return _change(before, after)
-
-    def _lost(self, key: str) -> Any:
-        self._before.pop(key, None)
-        return {"$gone": True}
-
-
-def _change(before: Any, after: Any) -> Any:
-    """Return the change that makes one of the other, or all of it if that is shorter; `NOTHING` if they are equal."""
-    change = NOTHING if before is NOTHING else changes(before, after)
-    if before is not NOTHING and (change is NOTHING or _is_longer(after, json.dumps(change))):
-        return change
-    return {"$to": after}
-
-
-def _is_longer(plain: Any, text: str) -> bool:
-    """Return whether plain data as JSON is longer than a text; as soon as it is, the rest is not looked at."""
-    left, waiting = len(text), [plain]
-    while waiting and left >= 0:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            left -= 2 + sum(len(key) + 6 for key in value)
-            waiting += value.values()
-        elif isinstance(value, list):
-            left -= 2 * len(value) + 2
-            waiting += value
-        else:
-            left -= len(value) + 2 if isinstance(value, str) else len(str(value))
-    return left < 0
-
-
-def read_state(payload: Any) -> Any:
-    """Return a state with its values as data; the framework writes them as JSON inside of strings."""
-    if not isinstance(payload, dict) or "state_data" not in payload:
-        return payload
-    data = payload["state_data"]
-    if isinstance(data, dict) and isinstance(data.get("_data"), dict):
-        return {**payload, "state_data": {"_data": {key: json.loads(text) for key, text in data["_data"].items()}}}
-    return {**payload, "state_data": {"_whole": json.loads(data)}} if isinstance(data, str) else payload
-
-
-def written_state(plain: Any) -> Any:
-    """Return a state as the framework reads it: the inverse of `read_state`."""
-    if not isinstance(plain, dict) or not isinstance(plain.get("state_data"), dict):
-        return plain
-    data = plain["state_data"]
-    if "_whole" in data:
-        return {**plain, "state_data": json.dumps(data["_whole"])}
-    return {**plain, "state_data": {"_data": {key: json.dumps(item) for key, item in data["_data"].items()}}}

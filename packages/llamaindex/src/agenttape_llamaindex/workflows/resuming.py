@@ -14,8 +14,8 @@ from workflows.plugins.basic import JournalRecord, basic_runtime
 from agenttape_core import ConfigurationError
 from agenttape_llamaindex._compat import step_names
 from agenttape_llamaindex.workflows.reading import RecordedRun, Tick, recorded_run
-from agenttape_llamaindex.workflows.recording import written_state
 from agenttape_llamaindex.workflows.serializing import MISSING, ReadingSerializer
+from agenttape_llamaindex.workflows.states import written_state
 from agenttape_llamaindex.workflows.times import shifted
 
 

@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
@@ -19,8 +20,9 @@ from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, Workflow
 
 from agenttape_llamaindex._compat import decorated_by
 from agenttape_llamaindex.workflows.memories import messages_of
-from agenttape_llamaindex.workflows.recording import LiveState, ReceivedTick, RunRecord, TickRecorder
+from agenttape_llamaindex.workflows.recording import ReceivedTick, RunRecord, TickRecorder
 from agenttape_llamaindex.workflows.serializing import HELD
+from agenttape_llamaindex.workflows.states import WHOLE, LiveState
 
 _recorders: list[TickRecorder] = []
 _of_taped: list[TickRecorder] = []
@@ -61,6 +63,7 @@ class _ListeningAdapter(BaseInternalRunAdapterDecorator):
         super().__init__(decorated)
         self._recorders = recorders
         self._seq: int | None = None
+        self._form: _Form | None = None
 
     def add(self, recorders: Sequence[TickRecorder]) -> None:
         """Add those recorders that are not there yet."""
@@ -131,9 +134,12 @@ class _ListeningAdapter(BaseInternalRunAdapterDecorator):
         if store is None:
             return None
         state = await store.get_state()
-        values = dict(state.items()) if hasattr(state, "items") else dict(state)
-        holding = _Holding()
-        return LiveState(store.to_dict(holding), holding.held, await messages_of(values))
+        items = dict(state.items()) if hasattr(state, "items") else dict(state)
+        memories = await messages_of(items)
+        if self._form is None or self._form.keys is None or self._form.keys != items.keys():
+            self._form = _form_of(store)
+        values = items if self._form.keys is not None else self._form.values
+        return LiveState(self._form.envelope, values, memories)
 
 
 @contextmanager
@@ -146,17 +152,50 @@ def _guarding(*recorders: TickRecorder) -> Iterator[None]:
             recorder.could_not_record(error)
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The form in which the framework writes a state.
+
+    Args:
+        envelope: What it writes besides the values.
+        values: The values by key, as they were then; `None` if it writes a reference to the state only.
+        keys: Their keys, if they are the items of the state; `None` for another state.
+    """
+
+    envelope: dict[str, Any]
+    values: dict[str, Any] | None
+    keys: frozenset[str] | None
+
+
+def _form_of(store: Any) -> _Form:
+    holding = _Holding()
+    envelope = store.to_dict(holding)
+    data = envelope.get("state_data")
+    items = data.get("_data") if isinstance(data, dict) else None
+    marks = items if isinstance(items, dict) else {WHOLE: data} if isinstance(data, str) else None
+    if marks is None:
+        return _Form(envelope, None, None)
+    values = {key: holding.read(mark) for key, mark in marks.items()}
+    keys = frozenset(values) if marks is items else None
+    return _Form({**envelope, "state_data": None}, values, keys)
+
+
 class _Holding(JsonSerializer):
     """Holds the values of a state, for each recorder to write."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.held: list[Any] = []
+        self._held: list[Any] = []
 
     def serialize(self, value: Any) -> str:
         """Hold a value, and return its mark."""
-        self.held.append(value)
-        return json.dumps({HELD: len(self.held) - 1})
+        self._held.append(value)
+        return json.dumps({HELD: len(self._held) - 1})
+
+    def read(self, mark: str) -> Any:
+        """Return the value of a mark, or what the store has written itself."""
+        data = json.loads(mark)
+        return self._held[data[HELD]] if isinstance(data, dict) and HELD in data else data
 
 
 def subject_of(tick: WorkflowTick) -> str:

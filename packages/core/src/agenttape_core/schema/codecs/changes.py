@@ -11,7 +11,8 @@ there, `changes` holds changes by key, and `delta` is what the chunk calls itsel
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from itertools import compress, count, zip_longest
+from operator import is_not
 from typing import Any
 
 from agenttape_core.errors import UnreadableValueError
@@ -64,7 +65,7 @@ def _keeps_order(old: dict[str, Plain], new: dict[str, Plain]) -> bool:
 
 def _in_list(before: Plain, after: list[Plain]) -> Plain:
     old = [] if before is NOTHING else before
-    same = next((n for n, (a, b) in enumerate(zip(old, after, strict=False)) if a is not b), min(len(old), len(after)))
+    same = next(compress(count(), map(is_not, old, after)), min(len(old), len(after)))
     pairs = zip_longest(old[same:], after[same:], fillvalue=NOTHING)
     changed = {f"#{n}": change for n, pair in enumerate(pairs, same) if (change := changes(*pair)) is not NOTHING}
     return {"$items": changed} if changed or before is NOTHING else NOTHING

@@ -1,0 +1,201 @@
+"""The form in which a tick stands in a cassette: its fields that say something, with references to its events.
+
+The delivery of an event that a step has returned or sent is most of the ticks, and follows from the result of that
+step: it is an `Arrival`, which waits for the next tick and is written with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from pydantic import BaseModel
+from workflows.context.serializers import JsonSerializer
+from workflows.events import Event
+from workflows.runtime.types.results import (
+    AddCollectedEvent,
+    DeleteCollectedEvent,
+    EmissionKey,
+    SentEvent,
+    StepWorkerResult,
+)
+from workflows.runtime.types.step_id import StepId
+from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, WorkflowTick
+
+Refer = Callable[[Event], Mapping[str, int]]
+"""Returns the reference to an event, which stands where the event would."""
+
+_SERIALIZER = JsonSerializer()
+_PARTS = frozenset({StepWorkerResult, SentEvent, AddCollectedEvent, DeleteCollectedEvent})
+"""The parts of a tick whose fields are atoms and events, and may be left out where they are the default."""
+_ATOMS = frozenset({str, int, float, bool})
+_ARRIVAL = frozenset({"event", "stamped_at", "emission"})
+_NUMBERED = re.compile(r"(?:work_item|invocation)_\d+")
+"""The names that the framework gives to the executions of steps: no secret is in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """The delivery of an event that a step has returned or sent.
+
+    Args:
+        event: The number of the event.
+        at: The moment, in seconds since the run began.
+        by: The execution of the step.
+        index: Which of the events of that execution it is.
+        published: The numbers of the events that were published since the tick before.
+    """
+
+    event: int
+    at: float
+    by: str
+    index: int
+    published: list[int]
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        plain: dict[str, Any] = {"event": self.event, "at": self.at, "by": self.by}
+        if self.index:
+            plain["index"] = self.index
+        if self.published:
+            plain["published"] = self.published
+        return plain
+
+
+class Unusual(Exception):  # noqa: N818 - it is caught next door, and nobody's error
+    """A tick has a field that only the framework can write."""
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value as the framework writes it.
+
+    Raises:
+        ValueError: If it cannot be written.
+    """
+    return json.loads(_SERIALIZER.serialize(value))
+
+
+def is_arrival(tick: WorkflowTick) -> TypeGuard[TickAddEvent]:
+    """Return whether a tick only delivers an event of a step."""
+    return (
+        type(tick) is TickAddEvent
+        and tick.emission is not None
+        and tick.stamped_at is not None
+        and all(name in _ARRIVAL or _says_nothing(vars(tick)[name], default) for name, default in _fields(TickAddEvent))
+    )
+
+
+def tick_fields(tick: WorkflowTick, refer: Refer, redact: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the fields of a tick that say something. The step of a result is left out: it is the subject of the tick.
+
+    Args:
+        tick: The tick.
+        refer: Returns the reference to an event.
+        redact: Replaces the secrets in plain data.
+
+    Raises:
+        ValueError: If it cannot be written.
+    """
+    try:
+        fields = _said(tick, refer, redact)
+    except Unusual:
+        return _written_whole(tick, refer, redact)
+    if type(tick) is TickStepResult:
+        fields.setdefault("result", [])
+    return fields
+
+
+def _said(model: BaseModel, refer: Refer, redact: Callable[[Any], Any]) -> dict[str, Any]:
+    values = vars(model)
+    found = {}
+    for name, default in _fields(type(model)):
+        value = values[name]
+        if not _says_nothing(value, default):
+            found[name] = _field(value, refer, redact)
+    return found
+
+
+def _says_nothing(value: Any, default: Any) -> bool:
+    return value is None or value is default or (type(value) in {tuple, list, dict} and not value)
+
+
+def _field(value: Any, refer: Refer, redact: Callable[[Any], Any]) -> Any:
+    cls = type(value)
+    if cls in _ATOMS:
+        return written_name(value, redact) if cls is str else value
+    if isinstance(value, Event):
+        return refer(value)
+    if cls is StepId:
+        return redact(str(value))
+    if cls is EmissionKey:
+        return {"invocation_id": written_name(value.invocation_id, redact), "index": value.index}
+    if cls is list and _PARTS.issuperset(map(type, value)):
+        return [_part(item, refer, redact) for item in value]
+    raise Unusual
+
+
+def written_name(name: str, redact: Callable[[Any], Any]) -> Any:
+    """Return a name with its secrets replaced; those that the framework counts out have none."""
+    return name if _NUMBERED.fullmatch(name) else redact(name)
+
+
+def _part(item: BaseModel, refer: Refer, redact: Callable[[Any], Any]) -> dict[str, Any]:
+    kind = getattr(item, "type", None)
+    return {**({"type": kind} if kind is not None else {}), **_said(item, refer, redact)}
+
+
+@functools.lru_cache(64)
+def _fields(cls: type[BaseModel]) -> list[tuple[str, Any]]:
+    """Return the fields of a class that the framework writes, with their defaults."""
+    left_out = {"type", "step_id"} if cls is TickStepResult else {"type"}
+    return [
+        (name, field.default) for name, field in cls.model_fields.items() if not (name in left_out or field.exclude)
+    ]
+
+
+# -- what only the framework can write -------------------------------------------------------------------------------
+
+
+class _Placeholder(Event):
+    """Stands for an event inside a tick until that is written."""
+
+    number: int
+
+
+def _written_whole(tick: WorkflowTick, refer: Refer, redact: Callable[[Any], Any]) -> dict[str, Any]:
+    references: list[Any] = []
+
+    def put(event: Event) -> Event:
+        references.append(refer(event))
+        return _Placeholder(number=len(references) - 1)
+
+    plain = plain_value(_with_events(tick, put))["value"]
+    fields = {
+        key: item for key, item in plain.items() if key != "type" and (item not in (None, [], {}) or key == "result")
+    }
+    found: dict[str, Any] = _replaced(redact(fields), references)
+    return found
+
+
+def _with_events(model: Any, put: Callable[[Event], Event]) -> Any:
+    """Return a tick, or a part of it, with others in the place of its events."""
+    update: dict[str, Any] = {}
+    for name, value in vars(model).items():
+        if isinstance(value, Event):
+            update[name] = put(value)
+        elif type(value) is list and any(isinstance(item, BaseModel) for item in value):
+            update[name] = [_with_events(item, put) if isinstance(item, BaseModel) else item for item in value]
+    return model.model_copy(update=update) if update else model
+
+
+def _replaced(plain: Any, references: list[Any]) -> Any:
+    """Return plain data with references in the place of written placeholders."""
+    if type(plain) is dict:
+        if plain.get("__is_pydantic") and str(plain.get("qualified_name", "")).endswith(f".{_Placeholder.__name__}"):
+            return references[plain["value"]["number"]]
+        return {key: _replaced(item, references) for key, item in plain.items()}
+    return [_replaced(item, references) for item in plain] if type(plain) is list else plain
