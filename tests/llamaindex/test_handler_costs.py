@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.llms import ChatMessage
+from llama_index.core.llms import ChatMessage, MockLLM
 from workflows import Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
+from agenttape_core import ConfigurationError, open_cassette, use_cassette
 from agenttape_llamaindex import TapeEventHandler, context_at, steps_of
+from agenttape_llamaindex.workflows.reading import recorded_runs
 
 from .acceptance import FRAMEWORK_WARNINGS
 from .scripted import Reply, ScriptedLLM, World
@@ -76,6 +78,33 @@ def test_a_turn_costs_the_same(tmp_path: Path) -> None:
     for what in range(2):
         assert (many[what] - more[what]) / 8 < 1.1 * (more[what] - few[what]) / 4
     assert (many[2] - more[2]) / 8 == (more[2] - few[2]) / 4 < 12
+
+
+async def test_a_turn_without_steps(tmp_path: Path) -> None:
+    """An observation without steps has a fraction of the bytes, replays as ever, and says why it has no steps."""
+    whole, path = tmp_path / "whole.jsonl", tmp_path / "order.jsonl"
+    for kept in (True, False):
+        with TapeEventHandler(whole if kept else path, steps=kept) as handler:
+            await agent(4)
+        assert handler.errors == []
+    assert path.stat().st_size < 0.6 * whole.stat().st_size
+    with use_cassette(path) as session:
+        await agent(4)
+    assert session.report.unused == ()
+    for reader in (steps_of, lambda cassette: context_at(cassette, FunctionAgent(llm=MockLLM()))):
+        with pytest.raises(ConfigurationError, match="steps=False"):
+            reader(path)
+
+
+def test_what_arrived_stands_with_the_next_tick(tmp_path: Path) -> None:
+    """A turn has a record for each step that ended, and the ticks that are read are all there, numbered in a row."""
+    with TapeEventHandler(tmp_path / "seen.jsonl"):
+        asyncio.run(agent(3))
+    ticks = [step for step in open_cassette(tmp_path / "seen.jsonl").steps() if step.kind == "checkpoint"]
+    (run,) = recorded_runs(tmp_path / "seen.jsonl")
+    assert len(ticks) < 6 * 3 + 6
+    assert [tick.seq for tick in run.ticks] == [*range(len(run.ticks))]
+    assert len(run.ticks) > 10 * 3
 
 
 class Count(Event):

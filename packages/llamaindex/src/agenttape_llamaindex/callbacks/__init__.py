@@ -118,6 +118,8 @@ class TapeEventHandler(BaseEventHandler):
             existing file is replaced.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
+        steps: Whether workflows can be stepped through afterwards (`steps_of`, `context_at`, `replay_thread`). If not,
+            a turn of an agent costs half as much; of the ticks, the order is recorded that a replay goes by.
 
     Raises:
         CassetteLockedError: If another handler or session is recording to the cassette at this moment.
@@ -129,9 +131,16 @@ class TapeEventHandler(BaseEventHandler):
     _dispatchers: list[Dispatcher] = PrivateAttr(default_factory=list)
     _noting: ExitStack = PrivateAttr(default_factory=ExitStack)
 
-    def __init__(self, path: str | Path, *, redact: bool | Sequence[Rule] = True, tags: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        redact: bool | Sequence[Rule] = True,
+        tags: Sequence[str] = (),
+        steps: bool = True,
+    ) -> None:
         super().__init__()
-        self._observing = Observing(path, redact=redact, tags=tags)
+        self._observing = Observing(path, redact=redact, tags=tags, keeps_steps=steps)
         self._span_handler = TapeSpanHandler(self._observing)
         attach_when_added(self)
 

@@ -65,10 +65,14 @@ class Observing(Observer[OpenSpan]):
         path: The cassette.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
+        keeps_steps: Whether workflows can be stepped through afterwards.
     """
 
-    def __init__(self, path: str | Path, *, redact: bool | Sequence[Rule], tags: Sequence[str]) -> None:
+    def __init__(
+        self, path: str | Path, *, redact: bool | Sequence[Rule], tags: Sequence[str], keeps_steps: bool
+    ) -> None:
         super().__init__("TapeEventHandler", path, _UNSEEN, redact=redact, tags=tags)
+        self._keeps_steps = keeps_steps
         self._runs: dict[str, RunRecord] = {}
         self._frames: dict[FrameType, OpenSpan] = {}
         self._unread: deque[str] = deque()
@@ -330,7 +334,7 @@ class Observing(Observer[OpenSpan]):
             span = span.above
         if span is None or span.run is not None:
             return None
-        span.run = self._runs[run_id] = RunRecord(self.session, span.position)
+        span.run = self._runs[run_id] = RunRecord(self.session, span.position, keeps_steps=self._keeps_steps)
         return span.run
 
     def event_fired(self, span_id: str | None, name: str, data: Any) -> None:

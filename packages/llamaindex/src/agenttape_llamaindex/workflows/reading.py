@@ -10,7 +10,7 @@ from typing import Any
 from agenttape_core import ConfigurationError, Step, UnreadableValueError, open_cassette
 from agenttape_core.integration.codecs import NOTHING, changed
 from agenttape_llamaindex.workflows.events import EVENT
-from agenttape_llamaindex.workflows.recording import ARRIVED, INTERRUPT, TICK
+from agenttape_llamaindex.workflows.recording import ARRIVED, INTERRUPT, ORDER, TICK
 
 _SHOWN = {"step_result", "add_event", "timeout", "waiter_timeout", "cancel_run"}
 """The ticks that are steps to a reader; the others belong to the step before."""
@@ -95,11 +95,13 @@ class RecordedRun:
     Args:
         address: Its address.
         snapshot: The state that it began with, if it did not begin anew.
+        has_steps: Whether its events and its state were recorded; if not, its ticks are of use for their order only.
         ticks: The ticks that drove it, in order.
     """
 
     address: str
     snapshot: Any = None
+    has_steps: bool = True
     ticks: list[Tick] = field(default_factory=list)
 
     def steps(self) -> list[tuple[RecordedStep, int]]:
@@ -144,7 +146,13 @@ def recorded_runs(cassette: str | Path) -> list[RecordedRun]:
     Raises:
         ConfigurationError: If there is none.
     """
-    runs = runs_in(record for record in open_cassette(cassette).records() if isinstance(record, Step))
+    found = runs_in(record for record in open_cassette(cassette).records() if isinstance(record, Step))
+    runs = [run for run in found if run.has_steps]
+    if found and not runs:
+        raise ConfigurationError(
+            f"{cassette} has the order of the steps of a workflow, and no events or states\n"
+            "  it was observed with TapeEventHandler(steps=False): leave that out to step through a run"
+        )
     if not runs:
         raise ConfigurationError(
             f"{cassette} has no steps of a workflow\n"
@@ -222,6 +230,10 @@ class _Reader:
 
     def _arrived(self, data: Mapping[str, Any]) -> Iterator[Tick]:
         """Yield the ticks before one that only delivered what a step had returned or sent."""
+        if ORDER in data:
+            self.run.has_steps, names = False, data[ORDER] or ()
+            for seq, name in enumerate(names, data["seq"] - len(names)):
+                yield Tick(seq, "add_event", name, waits=False, plain=None, state=None)
         arrived = data.get(ARRIVED, ())
         for seq, one in enumerate(arrived, data["seq"] - len(arrived)):
             event = self._events[one["event"]]
@@ -229,7 +241,7 @@ class _Reader:
             plain = {"event": event, "stamped_at": one["at"], "emission": emission}
             name = event["qualified_name"].rpartition(".")[2]
             published = [self._published(number) for number in one.get("published", ())]
-            yield Tick(seq, "add_event", name, False, plain, self._state(), published)
+            yield Tick(seq, "add_event", name, waits=False, plain=plain, state=self._state(), published=published)
 
     def _state(self) -> Any:
         """Return the state after the last tick that has one."""

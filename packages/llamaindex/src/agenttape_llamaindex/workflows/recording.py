@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from workflows.events import Event
-from workflows.runtime.types.ticks import TickAddEvent, WorkflowTick
+from workflows.runtime.types.ticks import TickAddEvent, TickStepResult, WorkflowTick
 
 from agenttape_core.integration import Position, Session, StepEvent, class_name, record_step
 from agenttape_core.integration.codecs import NOTHING
@@ -23,6 +23,8 @@ TICK = "tick"
 """The key that only the data of these steps have."""
 ARRIVED = "arrived"
 """The key of the ticks before this one that only deliver what a step has returned or sent."""
+ORDER = "order"
+"""The key of the names of the events that were delivered before this tick, if only the order of ticks is kept."""
 _STREAMED = (f"llama_index.core.agent.workflow.workflow_events:{EVENT_OF_TEXT}",)
 
 
@@ -65,15 +67,18 @@ class RunRecord:
     Args:
         session: Returns the session that it is recorded in now.
         position: The position of the run.
+        keeps_steps: Whether the events and the state are recorded. If not, the order of the ticks is.
     """
 
-    def __init__(self, session: Callable[[], Session], position: Position) -> None:
+    def __init__(self, session: Callable[[], Session], position: Position, *, keeps_steps: bool = True) -> None:
         self.position = position
+        self.keeps_steps = keeps_steps
         self._session = session
         self._redactor = session().redactor
         self._events = EventWriter(self._redacted, self._redacted_parts)
         self._states = StateWriter(self._redacted, self._events)
         self._arrived: list[Arrival] = []
+        self._names: list[str] = []
         self._published: list[int] = []
         self._streamed: Event | None = None
         self._began: float | None = None
@@ -90,6 +95,8 @@ class RunRecord:
         Raises:
             ValueError: If it, or the one before it, cannot be written.
         """
+        if not self.keeps_steps:
+            return
         is_streamed = class_name(type(event)) in _STREAMED
         if not is_streamed or type(self._streamed) is not type(event):
             self.settle()
@@ -119,15 +126,29 @@ class RunRecord:
         """
         session, tick = self._session(), received.tick
         self._redactor = session.redactor
-        if is_arrival(tick) and not received.waits and not received.outside and received.snapshot is None:
+        if not self.keeps_steps:
+            self._write_order(session, received)
+        elif is_arrival(tick) and not received.waits and not received.outside and received.snapshot is None:
             try:
                 number = self._events.refer(tick.event)[EVENT]
             except ValueError:
-                pass  # it is written as any other tick is, which says what is lost
+                self._write(session, received)
             else:
                 self._arrive(tick, number)
-                return
-        self._write(session, received)
+        else:
+            self._write(session, received)
+
+    def _write_order(self, session: Session, received: ReceivedTick) -> None:
+        """Record that a tick came: those before it that say nothing of a step are in the same record."""
+        tick = received.tick
+        self._names.append(received.name)
+        if type(tick) is TickAddEvent and not received.outside:
+            return
+        data: dict[str, Any] = {TICK: tick.type, "seq": received.seq, ORDER: self._names[:-1] or None}
+        if type(tick) is TickStepResult:
+            data["value"] = {"$to": {"worker_id": tick.worker_id}}
+        self._names = []
+        self._record_step(session, received, data, "")
 
     def _arrive(self, tick: TickAddEvent, number: int) -> None:
         assert tick.emission is not None  # or it would be no arrival
@@ -161,6 +182,9 @@ class RunRecord:
         data[ARRIVED] = [arrival.as_plain() for arrival in self._arrived]
         data["events"] = self._events.new_events()
         data["published"], self._published, self._arrived = self._published, [], []
+        self._record_step(session, received, data, lost)
+
+    def _record_step(self, session: Session, received: ReceivedTick, data: dict[str, Any], lost: str) -> None:
         event = StepEvent(
             INTERRUPT if received.waits else CHECKPOINT,
             received.name,

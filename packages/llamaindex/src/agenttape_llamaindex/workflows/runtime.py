@@ -92,14 +92,14 @@ class _ListeningAdapter(BaseInternalRunAdapterDecorator):
         if not records:
             return
         with _guarding(*(recorder for recorder, _ in records)):
-            received = await self._received(tick)
+            received = await self._received(tick, with_state=any(record.keeps_steps for _, record in records))
             for recorder, record in records:
                 with _guarding(recorder):
                     record.settle()
                 with _guarding(recorder):
                     record.record(received)
 
-    async def _received(self, tick: WorkflowTick) -> ReceivedTick:
+    async def _received(self, tick: WorkflowTick, *, with_state: bool) -> ReceivedTick:
         is_first = tick.type == "session_start"
         return ReceivedTick(
             self._next(),
@@ -107,7 +107,7 @@ class _ListeningAdapter(BaseInternalRunAdapterDecorator):
             subject_of(tick),
             waits=_waits(tick),
             outside=_is_from_outside(tick),
-            state=await self._state() if is_first or isinstance(tick, TickStepResult) else None,
+            state=await self._state() if with_state and (is_first or isinstance(tick, TickStepResult)) else None,
             snapshot=self._snapshot() if is_first else None,
         )
 
