@@ -66,8 +66,9 @@ TABLE = [
     ["show", "cassettes/damaged0.yaml"],
     ["show", "cassettes/damaged1.yaml"],
 ]
-ELSEWHERE = {"explore", "heal", "minimise", "record", "replay", "verify", "serve"}
-"""Verbs that run programs: `test_programs_keep_the_key` has them. What `serve` answers is what `export` writes."""
+ELSEWHERE = {"explore", "faults", "heal", "minimise", "record", "replay", "verify", "serve"}
+"""Verbs that run programs: `test_programs_keep_the_key` has them, or their own tests. What `serve` answers is what
+`export` writes."""
 
 
 @pytest.fixture

@@ -6,12 +6,18 @@ message that is made of it.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
 
 from agenttape_core import ConfigurationError
+from agenttape_core.integration import How, register_damage
+
+_OF_TOOL_CALLS = frozenset({"tool_use", "tool_call", "function_call", "input_json_delta"})
+"""The types of content blocks that repeat the tool calls of a message."""
 
 
 def message_of(_: Any, result: Any) -> Any:
@@ -73,3 +79,42 @@ def chosen_output(crossing: Any, answer: Any) -> Any:
     ids = crossing.session.source.ids(found.number)
     update = {"tool_call_id": ids[-1] if ids else answer.tool_call_id, "name": answer.name or crossing.request.name}
     return answer.model_copy(update=update)
+
+
+@register_damage
+def damaged(how: How, answer: Any, text: str) -> Any:
+    """Damage the message of a model, the message of a tool, or a document."""
+    if isinstance(answer, Document) and how in {"empty", "add"}:
+        content = "" if how == "empty" else f"{answer.page_content}\n{text}"
+        return answer.model_copy(update={"page_content": content})
+    if not isinstance(answer, BaseMessage):
+        return NotImplemented
+    if how == "add":
+        more = [*answer.content, {"type": "text", "text": text}] if isinstance(answer.content, list) else ""
+        return answer.model_copy(update={"content": more or f"{answer.content}\n{text}"})
+    if how == "empty":
+        is_model = isinstance(answer, AIMessage)
+        return _with_calls(answer, [], [], content="") if is_model else answer.model_copy(update={"content": ""})
+    return _damaged_call(how, answer) if isinstance(answer, AIMessage) and answer.tool_calls else NotImplemented
+
+
+def _damaged_call(how: How, answer: AIMessage) -> AIMessage:
+    *others, last = answer.tool_calls
+    if how == "malformed_tool_call":
+        return _with_calls(answer, [*others, {**last, "args": {} if last["args"] else {"unexpected": True}}], [])
+    arguments = json.dumps(last["args"])
+    cut = {"name": last["name"], "args": arguments[: len(arguments) // 2], "id": last["id"], "error": None}
+    message = _with_calls(answer, others, [{**cut, "type": "invalid_tool_call"}])
+    reasons = {"finish_reason": "length", "stop_reason": "max_tokens"}
+    ended = {key: reasons.get(key, value) for key, value in message.response_metadata.items()}
+    return message.model_copy(update={"response_metadata": ended})
+
+
+def _with_calls(answer: Any, calls: list[Any], invalid: list[Any], **update: Any) -> AIMessage:
+    """Return a message of a model with other tool calls, which nothing else in it repeats."""
+    content, repeating = answer.content, {"tool_calls", "function_call"}
+    if isinstance(content, list):
+        content = [one for one in content if not (isinstance(one, dict) and one.get("type") in _OF_TOOL_CALLS)]
+    further = {key: value for key, value in answer.additional_kwargs.items() if key not in repeating}
+    called = {"tool_calls": calls, "invalid_tool_calls": invalid, "additional_kwargs": further, "content": content}
+    return AIMessage(**{**{name: getattr(answer, name) for name in AIMessage.model_fields}, **called, **update})

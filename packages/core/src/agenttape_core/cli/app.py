@@ -28,6 +28,7 @@ VERBS = (
     "doctor",
     "explore",
     "export",
+    "faults",
     "gc",
     "heal",
     "import",

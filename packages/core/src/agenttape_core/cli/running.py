@@ -1,8 +1,10 @@
-"""The parts that `record` and `replay` share: their options, and the report of how the command ended."""
+"""The parts that verbs share which run programs: the options of `record` and `replay`, how a command ended, pytest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from agenttape_core.tools.processes.report import Outcome
 
 Function = Callable[..., Any]
+NO_TESTS = 5
+"""The exit code of pytest if it has found no tests."""
 
 _SEVERAL = {
     "live": "A kind (chat, tool) or name to execute in any mode.",
@@ -96,3 +100,14 @@ def _differences(outcome: Outcome, proof: Outcome) -> Iterator[str]:
     if proof.code != outcome.code:
         yield f"the command ended with {proof.code}, and with {outcome.code} when it was recorded"
     yield from proof.failures()
+
+
+def run_pytest(words: Sequence[str], *, quietly: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a process of its own.
+
+    Args:
+        words: Its arguments.
+        quietly: Whether its output is kept, and not shown.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", *words]
+    return subprocess.run(command, check=False, capture_output=quietly, text=True)  # noqa: S603 - the user's own tests

@@ -47,6 +47,8 @@ coverage, `register_result_attribute` an attribute of its errors. `value_codec`,
 and `record_error` encode; `class_name` and `loaded_class` name classes without importing one. `note_text` and
 `recorded_text` keep the text of a value that another process would write in another way, such as that of a set.
 
+**Damages.** `register_damage` says how faults damage the answers of the framework; a `Damage` gets the way (`How`).
+
 **Candidates.** `register_candidates` makes a `CandidateModel` of a model or its name, `candidate_of` returns the one
 that is asked in the place of the program's own, and `refuse_tools` ends a run that offers it
 tools although it calls none.
@@ -114,6 +116,7 @@ from agenttape_core.integration.shapes import (
     generator,
     plain,
 )
+from agenttape_core.interventions import How, register_damage
 from agenttape_core.lifecycle.entry_points import load_integration
 from agenttape_core.lifecycle.packages import register_packages
 from agenttape_core.lifecycle.thread_files import Stored, register_thread_files
@@ -194,6 +197,7 @@ __all__ = [
     "ExecutedCrossing",
     "Family",
     "FuturesInOrder",
+    "How",
     "InMemoryClasses",
     "Keyed",
     "Leaf",
@@ -263,6 +267,7 @@ __all__ = [
     "register_backoff",
     "register_candidates",
     "register_codecs",
+    "register_damage",
     "register_drawing",
     "register_packages",
     "register_position",

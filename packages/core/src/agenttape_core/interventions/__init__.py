@@ -12,6 +12,7 @@ from agenttape_core.interventions.changes import (
     raises,
     returns,
 )
+from agenttape_core.interventions.damages import Damage, How, damaged, register_damage
 from agenttape_core.interventions.placing import Changes, Key, Placed, placed
 
 __all__ = [
@@ -19,17 +20,21 @@ __all__ = [
     "Beyond",
     "Change",
     "Changes",
+    "Damage",
     "GivenOutcome",
+    "How",
     "Key",
     "Placed",
     "always",
     "checked_beyond",
     "cut",
+    "damaged",
     "departed",
     "edits",
     "late",
     "once",
     "placed",
     "raises",
+    "register_damage",
     "returns",
 ]

@@ -81,6 +81,8 @@ class CassetteInUse:
         self.session.find_unused()
         if (test := this_test()) is not None:
             test.reports.append(self.session.report)
+            if test.sessions is not None:
+                test.sessions.append(self.session)
 
     def settle(self, error: BaseException | None) -> None:
         """Write what was recorded, or put it aside where the run failed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
@@ -181,6 +181,7 @@ def prepare(request: SessionRequest) -> Prepared:
         repeats=PURE_KINDS if request.is_current else frozenset(),
         unrecorded=frozenset({"chat"}) if candidates is not None else frozenset(),
     )
+    request = _changed_by_test(request, path, policy)
     prior = cassette.preface if cassette is not None else None
     key = prior.redaction.key if prior is not None else request.key
     matched = prior if policy.serves else None
@@ -236,6 +237,15 @@ def _path(project: Project, request: SessionRequest, settings: Settings) -> Loca
 def _unforced(project: Project, request: SessionRequest, path: Location) -> Mode | None:
     """Return the mode that a command line gives, where the session was given none."""
     return project.forced_mode(path) if "mode" not in request.options else None
+
+
+def _changed_by_test(request: SessionRequest, path: Location, policy: Policy) -> SessionRequest:
+    """Return a request with the changes that a run of the test makes of a replay, such as a fault."""
+    test = this_test()
+    changes = test.changes.get(str(path)) if test is not None and request.is_current else None
+    if changes is None or not policy.recorded or policy.records or request.changes is not None:
+        return request
+    return replace(request, changes=changes, judges_changes=False)
 
 
 def _recorded(request: SessionRequest, path: Location, mode: Mode) -> tuple[Cassette | None, bool]:

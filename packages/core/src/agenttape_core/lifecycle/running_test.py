@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agenttape_core.engine import Mode
-    from agenttape_core.session import Report
+    from agenttape_core.interventions import Change
+    from agenttape_core.session import Report, Session
     from agenttape_core.storage import Location
 
 
@@ -30,6 +31,8 @@ class RunningTest:
         places: Returns the temporary folders that the test has so far, by the names of their fixtures.
         reports: The reports of its sessions that have ended.
         pending: The recordings that wait for review since a session of the test, by their cassettes.
+        changes: What comes of recorded calls in this run of the test instead of what was recorded, by the cassette.
+        sessions: Its sessions that have ended, where somebody wants them.
     """
 
     folder: Path
@@ -39,6 +42,8 @@ class RunningTest:
     places: Callable[[], Mapping[str, str]] = dict
     reports: list[Report] = field(default_factory=list)
     pending: dict[Location, Location] = field(default_factory=dict)
+    changes: dict[str, Mapping[int, Change]] = field(default_factory=dict)
+    sessions: list[Session] | None = None
 
 
 _running: RunningTest | None = None

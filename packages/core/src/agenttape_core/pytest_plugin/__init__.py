@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,8 @@ __all__ = ["TestCassette", "cassette", "cassette_config"]
 MARKER = "cassette"
 RUNNING: pytest.StashKey[Running] = pytest.StashKey()
 """The cassette of a test item, while it is in use."""
+_PASSED: pytest.StashKey[bool] = pytest.StashKey()
+"""Of a test that has passed, and whose calls are to fail: true until they do."""
 
 
 def __getattr__(name: str) -> Any:
@@ -121,6 +124,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write a report on the tests with a cassette: .md, .sarif, .trx, or .xml for JUnit; repeatable",
     )
     group.addoption(
+        "--faults",
+        metavar="KINDS",
+        nargs="?",
+        const="all",
+        help="let each recorded call of each test fail once in each way: all, or some such as timeout,cut_stream",
+    )
+    group.addoption(
+        "--faults-report",
+        metavar="FILE",
+        help="write what came of the faults to a file: .json, .md, .sarif, .trx, or .xml for JUnit",
+    )
+    group.addoption(
         "--cassette-prove",
         metavar="HOW",
         choices=["true", "false", "fail"],
@@ -134,6 +149,15 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"{MARKER}(name=None, **options): replay the test's agent from a cassette; options are those of use_cassette",
     )
+    config.addinivalue_line(
+        "markers",
+        "faults(*kinds, allow=None): let each recorded call of the test fail in these ways, also without --faults; the "
+        "test fails for verdicts that are not allowed, by default if it passes and its agent did something else",
+    )
+    if config.option.faults is not None or config.option.faults_report is not None:
+        from agenttape_core.pytest_plugin.faulting import refuse_unknown as refuse_unknown_faults
+
+        refuse_unknown_faults(config)
     if config.option.rerecord == "stale" and config.option.cassette_max_age is None:
         raise pytest.UsageError(
             "--rerecord=stale needs --cassette-max-age: the age that a cassette may have, for example 90d"
@@ -233,7 +257,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
     try:
         pending = item.config.option.cassette_pending
-        with during(RunningTest(item.path.parent, item.config.invocation_params.dir, mode_of, pending, places)):
+        test = RunningTest(item.path.parent, item.config.invocation_params.dir, mode_of, pending, places)
+        if _wants_faults(item):
+            test = replace(test, sessions=[])
+        with during(test):
             return (yield)
     finally:
         if RUNNING in item.stash:  # else every session would live as long as the run
@@ -267,6 +294,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
     """Prove the recording of a test that has passed, between the end of its own fixtures and that of wider ones."""
     running = item.stash.get(RUNNING, None)
+    if item.stash.get(_PASSED, False):
+        return (yield from _faulted(item, nextitem))
     if running is not None and running.is_to_try:
         return (yield from _tried(item, nextitem))
     if running is not None and running.is_to_verify:
@@ -299,6 +328,38 @@ def _tried(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, A
     return result
 
 
+def _note_end(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Note whether a test has passed without a fault, or that it is left out because it has not."""
+    if report.passed:
+        item.stash.setdefault(_PASSED, True)
+    elif report.failed:
+        from agenttape_core.pytest_plugin.faulting import exclude
+
+        exclude(item)
+
+
+def _wants_faults(item: pytest.Item) -> bool:
+    """Return whether calls of a test are to fail: if it is said so, and no recording is asked for."""
+    option = item.config.option
+    wanted = option.faults is not None or item.get_closest_marker("faults") is not None
+    return wanted and option.rerecord is None and option.cassette_mode in {None, "none", "replay", "once"}
+
+
+def _faulted(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    """Let calls of a test that has passed fail, between the end of its own fixtures and that of wider ones."""
+    from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
+    from agenttape_core.pytest_plugin.faulting import try_faults
+
+    item.stash[_PASSED] = False  # its further runs have a teardown, too
+    try:
+        with keeping_wider_fixtures(item):
+            result = yield
+        try_faults(item, nextitem, RUNNING)
+    finally:
+        tear_down_for(nextitem, item)
+    return result
+
+
 def _verified(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
     """Compare a test that has passed with a run for real, between the end of its fixtures and that of wider ones."""
     from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
@@ -321,6 +382,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         from agenttape_core.pytest_plugin.failures import not_run
 
         report.sections.extend(not_run(call))
+    if call.when == "call" and _wants_faults(item):
+        _note_end(item, report)
     running = item.stash.get(RUNNING, None)
     if running is None:
         if report.failed and "agenttape_core.errors" in sys.modules:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agenttape_core.pytest_plugin.causes import Misses
     from agenttape_core.pytest_plugin.reporting import TestReports
     from agenttape_core.pytest_plugin.verdict import Verdict
+    from agenttape_core.tools.faults import FaultMatrix
     from agenttape_core.tools.heal import Plan
     from agenttape_core.tools.trials import Trial
 
@@ -24,7 +25,7 @@ _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
 number of tools that are named in the summary."""
 _SENT = "agenttape_orphans"
-_CALM = ("cassettes", "what it would take")
+_CALM = ("cassettes", "what it would take", "faults")
 
 
 class WholeRun:
@@ -44,6 +45,7 @@ class WholeRun:
         self._plans: dict[str, Plan] = {}
         self._misses: Misses | None = None
         self._trials: list[Trial] = []
+        self._matrices: list[FaultMatrix] = []
         self._verified: list[str] = []
         self._reports: TestReports | None = None
         self._unwritten: list[str] = []
@@ -106,6 +108,10 @@ class WholeRun:
             from agenttape_core.pytest_plugin.trying import trials_in
 
             self._trials += trials_in(report.user_properties)
+        if report.when == "teardown" and "agenttape.faults" in names:
+            from agenttape_core.pytest_plugin.faulting import matrices_in
+
+            self._matrices += matrices_in(report.user_properties)
         if report.when == "teardown" and self._config.option.rerecord == "plan":
             from agenttape_core.pytest_plugin.planning import plan_in
 
@@ -138,10 +144,8 @@ class WholeRun:
             from agenttape_core.pytest_plugin.verifying import keep_verified
 
             keep_verified(self._config.rootpath, self._verified)
-        if output is None and self._config.option.cassette_report is not None:
-            from agenttape_core.pytest_plugin.trying import write_trials
-
-            write_trials(self._config.option.cassette_report, self._trials)
+        if output is None:
+            self._write_tables()
         if self._reports is not None:
             verdicts = self._verdicts()
             lines = [_sum(verdicts), *_not_run(verdicts)] if verdicts else []
@@ -152,6 +156,17 @@ class WholeRun:
             from agenttape_core.pytest_plugin.planning import write_plans
 
             write_plans(self._config.option.cassette_plan, self._plans)
+
+    def _write_tables(self) -> None:
+        option = self._config.option
+        if option.cassette_report is not None:
+            from agenttape_core.pytest_plugin.trying import write_trials
+
+            write_trials(option.cassette_report, self._trials)
+        if option.faults_report is not None:
+            from agenttape_core.pytest_plugin.faulting import write_matrices
+
+            write_matrices(option.faults_report, self._matrices)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdicts on the cassettes."""
@@ -183,6 +198,10 @@ class WholeRun:
             from agenttape_core.pytest_plugin.trying import sections_of
 
             yield from sections_of(self._trials)
+        if self._matrices:
+            from agenttape_core.tools.faults import lines_of as table_of
+
+            yield "faults", table_of(self._matrices)
         if self._misses is not None and (lines := self._misses.lines(self._again)):
             yield "misses by cause", lines
         differing = [verdict for verdict in verdicts if verdict.difference]

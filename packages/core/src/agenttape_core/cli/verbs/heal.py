@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,14 +12,12 @@ import click
 
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.output import print_json, print_text, printable, verb
+from agenttape_core.cli.running import NO_TESTS, run_pytest
 from agenttape_core.errors import CassetteError, ConfigurationError, counted
 from agenttape_core.matching import Ignored
 from agenttape_core.storage import Cassette, open_cassette, pending_path
 from agenttape_core.tools.heal.healing import refuse_dear
 from agenttape_core.tools.heal.plans import Plan, total_of
-
-_NO_TESTS = 5
-"""The exit code of pytest if it has found no tests."""
 
 
 @verb("agenttape heal tests/test_support.py")
@@ -152,19 +149,19 @@ class _Tests:
 
         with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
             file = Path(folder) / "plan.json"
-            ended = _pytest([*self._words, "--rerecord=plan", f"--cassette-plan={file}"], quietly=True)
+            ended = run_pytest([*self._words, "--rerecord=plan", f"--cassette-plan={file}"], quietly=True)
             if ended.returncode not in {OK, FINDINGS} or not file.exists():
-                why = "found no tests" if ended.returncode == _NO_TESTS else f"ended with {ended.returncode}"
+                why = "found no tests" if ended.returncode == NO_TESTS else f"ended with {ended.returncode}"
                 raise ConfigurationError(f"pytest {why}\n{ended.stdout.strip()}\n{ended.stderr.strip()}".strip())
             return read_plans(file)
 
     def heal(self, dirty: Mapping[str, Plan], max_usd: float | None) -> int:
         limit = [] if max_usd is None else [f"--cassette-max-usd={max_usd}"]
         waits = ["--cassette-pending"] if self._pending else []
-        updated = _pytest([*dirty, "--rerecord=dirty", *limit, *waits], quietly=self._apart)
+        updated = run_pytest([*dirty, "--rerecord=dirty", *limit, *waits], quietly=self._apart)
         if updated.returncode or _waits(dirty.values()):
             return FINDINGS if updated.returncode else OK  # what waits was proved, and replays once it is accepted
-        return FINDINGS if _pytest(list(dirty), quietly=self._apart).returncode else OK
+        return FINDINGS if run_pytest(list(dirty), quietly=self._apart).returncode else OK
 
 
 class _Command:
@@ -187,8 +184,3 @@ class _Command:
         for line in [*outcomes[0].lines(), *failures]:
             click.echo(f"agenttape: {printable(line)}", err=True)
         return next((outcome.exit_code for outcome in outcomes if outcome.exit_code), OK)
-
-
-def _pytest(words: Sequence[str], *, quietly: bool = False) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", *words]
-    return subprocess.run(command, check=False, capture_output=quietly, text=True)  # noqa: S603 - the user's own tests

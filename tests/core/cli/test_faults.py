@@ -1,0 +1,58 @@
+"""`agenttape faults`: the calls of tests fail, and a matrix says what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import open_cassette, use_cassette
+
+from .conftest import Ended
+
+AGENT = """
+from agenttape_core import boundary
+
+@boundary("tool")
+def ask(question):
+    raise AssertionError("really asked")
+"""
+TEST = """
+import pytest
+from agent import ask
+
+@pytest.mark.cassette
+def test_a():
+    try:
+        ask("same")
+    except TimeoutError:
+        pass
+"""
+
+
+@pytest.mark.process
+def test_faults(folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The matrix is data, a report for JUnit, and an exit code; the key of pseudonyms is in none of them."""
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the other plugins take longer than the runs
+    monkeypatch.setenv("PYTEST_PLUGINS", "agenttape_core.pytest_plugin")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "agent.py").write_text(AGENT)
+    (folder / "test_it.py").write_text(TEST)
+    namespace: dict[str, Any] = {}
+    exec(AGENT.replace("raise AssertionError", "return str"), namespace)
+    cassette = folder / "cassettes" / "test_it" / "test_a.yaml"
+    with use_cassette(cassette, mode="all"):
+        namespace["ask"]("same")
+    found: Ended = command("faults", "--json", "--kinds=timeout,tool_error", "--junit=faults.xml", "test_it.py")
+    assert (found.code, found.json["tests"][0]["counts"]) == (1, {"silent": 1, "raised": 1})
+    key = open_cassette(cassette).preface.redaction.key
+    assert not [text for text in (found.out, (folder / "faults.xml").read_text()) if key in text]
+
+
+def test_refused(command: Any) -> None:
+    """A kind that there is not is refused before pytest is started."""
+    refused: Ended = command("faults", "--kinds=timout")
+    assert refused.code == 2
+    assert "there is no kind 'timout'" in refused.err

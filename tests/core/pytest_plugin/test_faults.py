@@ -1,0 +1,190 @@
+"""`--faults`: each recorded call of each test fails once in each way, and a matrix says what came of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import agenttape_core.pytest_plugin.faulting
+import agenttape_core.tools.reporting.forms  # noqa: F401 - runs in this process forget what only they have imported
+
+from .conftest import Project
+
+SUITE = """
+from agenttape_core import use_cassette
+
+def patient(call, *args):
+    for _ in range(3):
+        try:
+            return call(*args)
+        except (ConnectionError, TimeoutError):
+            pass
+    return call(*args)
+
+@pytest.mark.cassette
+def test_careful():
+    assert patient(look_up, patient(ask, "where")).endswith("C")
+
+@pytest.mark.cassette
+def test_blind(request, tmp_path):
+    try:
+        found = look_up("Rome")
+    except Exception:
+        found = "nothing"
+    assert found is not None
+
+def test_own_session():
+    with use_cassette("own", mode="once"):
+        assert ask("why") == "why! 1" or True
+        assert look_up("Oslo") != ""
+"""
+
+
+def matrices(project: Project, *args: str) -> dict[str, Any]:
+    """Run the tests with faults, and return the matrix of each test: the verdicts by call and fault."""
+    project.run(*args, "--faults-report=faults.json")
+    written = json.loads((project.path / "faults.json").read_text(encoding="utf-8"))["tests"]
+    return {
+        one["test"].partition("::")[2]: one["excluded"]
+        or {(cell["target"]["number"], cell["fault"]): cell["verdict"] for cell in one["cells"]}
+        for one in written
+    }
+
+
+@pytest.fixture
+def recorded(project: Project) -> Project:
+    """A project with recorded tests, whose services are gone."""
+    project.tests(SUITE)
+    project.record()
+    project.go_offline()
+    return project
+
+
+def test_matrix(recorded: Project) -> None:
+    """Each call fails in each way; a retry recovers, a swallowed error is silent; sessions of the test's own count."""
+    before = {path: path.read_bytes() for path in recorded.path.rglob("*.yaml")}
+    found = matrices(recorded, "--faults=timeout,timeout:always,tool_error,empty")
+    assert found["test_careful"] == {
+        (1, "timeout"): "recovered",
+        (1, "timeout:always"): "raised",
+        (2, "timeout"): "recovered",
+        (2, "timeout:always"): "raised",
+        (2, "tool_error"): "raised",
+        (2, "empty"): "assertion",
+    }
+    assert set(found["test_blind"].values()) == {"silent"}
+    assert found["test_own_session"][2, "empty"] == "assertion"
+    assert found["test_own_session"][1, "timeout"] == "raised"
+    assert {path: path.read_bytes() for path in recorded.path.rglob("*.yaml")} == before
+
+
+def test_text(recorded: Project) -> None:
+    """The summary shows the matrix, with the findings in words; the outcome of the tests is as without faults."""
+    result = recorded.run("--faults=connection_reset,empty", "-k", "blind or careful")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*= faults =*",
+            "test_it.py::test_careful",
+            "*connection_reset  empty",
+            "   1  call ask at ask*ok*.",
+            "   2  tool look_up at look_up*ok*assert",
+            "test_it.py::test_blind",
+            "   1  tool look_up at look_up*SILENT*SILENT",
+            "  connection_reset of 1: ended well with another answer",
+            "5 faults: 2 recovered, 2 silent, 1 assertion",
+        ]
+    )
+
+
+def test_excluded(recorded: Project) -> None:
+    """A test that fails without a fault is left out and named, at once or when it is run again."""
+    recorded.tests(
+        SUITE
+        + """
+seen = []
+
+@pytest.mark.cassette("test_it/test_blind")
+def test_broken():
+    look_up("Rome")
+    assert False
+
+@pytest.mark.cassette("test_it/test_blind")
+def test_once_only():
+    look_up("Rome")
+    seen.append(1)
+    assert len(seen) == 1
+"""
+    )
+    found = matrices(recorded, "--faults=timeout")
+    assert found["test_broken"] == "it fails without a fault"
+    assert found["test_once_only"].startswith("it fails when it is run again without a fault: AssertionError")
+
+
+def test_marker(recorded: Project) -> None:
+    """A test with the marker is tried in each run, and fails for what the marker does not allow."""
+    recorded.tests(
+        """
+@pytest.mark.cassette("test_it/test_blind")
+@pytest.mark.faults("timeout")
+def test_silent():
+    try:
+        look_up("Rome")
+    except TimeoutError:
+        pass
+
+@pytest.mark.cassette("test_it/test_blind")
+@pytest.mark.faults("timeout", "tool_error", allow=["raised"])
+def test_allowed():
+    look_up("Rome")
+
+@pytest.mark.cassette("test_it/test_blind")
+@pytest.mark.faults("timeout", allow=[])
+def test_not_allowed():
+    look_up("Rome")
+"""
+    )
+    result = recorded.run()
+    result.assert_outcomes(passed=3, errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "1 of 1 faults come to what is not allowed",
+            "  timeout of 1  tool look_up at look_up: silent, ended well with another answer",
+            "1 of 1 faults come to what is not allowed",
+            "  timeout of 1  tool look_up at look_up: raised, TimeoutError: Request timed out.",
+        ]
+    )
+
+
+def test_reports(recorded: Project) -> None:
+    """The reporters of checks write the matrix: a case for each fault, a failure for each silent one."""
+    recorded.run("--faults=timeout,empty", "-k", "blind", "--faults-report=out/faults.xml")
+    xml = (recorded.path / "out" / "faults.xml").read_text(encoding="utf-8")
+    assert (xml.count("<testcase"), xml.count("<failure")) == (2, 2)
+    assert "timeout: 1  tool look_up at look_up" in xml
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--faults=timout", "there is no kind 'timout'"),
+        ("--faults=,", "no kind is named"),
+        ("--faults-report=x.pdf", "the suffix is the form, and this one is not known"),
+    ],
+)
+def test_refused(project: Project, option: str, message: str) -> None:
+    """A kind that there is not, and a form that nobody knows, are refused before anything runs."""
+    project.tests("def test_nothing(): pass")
+    result = project.run(option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{message}*"])
+
+
+def test_recording_comes_first(project: Project) -> None:
+    """Nothing fails while tests are recorded, nor does a test without a cassette."""
+    project.tests(SUITE)
+    assert matrices(project, "--faults=timeout", "--cassette-mode=all") == {}
+    project.tests("def test_nothing(): pass")
+    assert matrices(project, "--faults=timeout") == {}
