@@ -9,6 +9,7 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
 
 import pytest
 from langchain.agents import create_agent
@@ -20,7 +21,15 @@ from langchain_core.tracers.langchain import LangChainTracer, wait_for_all_trace
 from langchain_openai import ChatOpenAI
 from langsmith import Client
 
-from agenttape_core import CassetteFormatError, CassetteMissError, ReplayedError, open_cassette, use_cassette
+from agenttape_core import (
+    CassetteFormatError,
+    CassetteMissError,
+    CassetteNotFoundError,
+    ReplayedError,
+    open_cassette,
+    use_cassette,
+)
+from agenttape_core.cli.app import run as command
 from agenttape_langchain import ReplayChatModel
 from agenttape_langchain.importers import import_langsmith
 
@@ -44,11 +53,22 @@ class LangSmith:
                 pass
 
             def do_GET(self) -> None:
-                self._answer(b"{}")
+                asked = self.path.removeprefix("/runs/")
+                if asked == self.path:
+                    self._answer(b"{}")
+                elif asked in runs:
+                    self._answer(json.dumps(runs[asked]).encode())
+                else:
+                    self._answer(b"{}", 404)
 
             def do_POST(self) -> None:
-                run = self._body()
-                runs[run["id"]] = run
+                told = self._body()
+                if self.path == "/runs/query":
+                    below = [run for run in runs.values() if run["trace_id"] == told["trace"] != run["id"]]
+                    self._answer(json.dumps({"runs": below, "cursors": {}}).encode())
+                    return
+                told.pop("attachments", None)  # an answer has its own
+                runs[told["id"]] = {"session_id": str(uuid4()), **told}
                 self._answer(b"{}")
 
             def do_PATCH(self) -> None:
@@ -60,15 +80,15 @@ class LangSmith:
                 body: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 return body
 
-            def _answer(self, body: bytes) -> None:
-                self.send_response(200)
+            def _answer(self, body: bytes, status: int = 200) -> None:
+                self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        url = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = url = f"http://127.0.0.1:{self._server.server_port}"
         self.client = Client(api_url=url, api_key="any", auto_batch_tracing=False)
 
     def __enter__(self) -> Self:
@@ -151,6 +171,33 @@ def test_an_agent_replays_at_its_places(tmp_path: Path, loopback: OpenAILoopback
     assert all(
         timing.duration_ms > 0 for timing in open_cassette(tmp_path / "new.yaml").header.volatile.timings.values()
     )
+
+
+def test_by_its_id(
+    tmp_path: Path, loopback: OpenAILoopback, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The id of a run is enough: LangSmith's client reads it with all below it, also for the command."""
+    model = ChatOpenAI(model="gpt-5-mini", base_url=loopback.base_url, api_key="x")
+    agent = create_agent(model, [get_weather])
+    question = {"messages": [HumanMessage("Weather in Paris?", id="q1")]}
+    with LangSmith() as smith:
+        answer = agent.invoke(question, config=smith.config)["messages"][-1].text
+        wait_for_all_tracers()
+        root = next(run["id"] for run in smith.runs.values() if not run.get("parent_run_id"))
+        report = import_langsmith(root, tmp_path / "new.yaml", client=smith.client)
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", smith.url)
+        monkeypatch.setenv("LANGSMITH_API_KEY", "any")
+        monkeypatch.chdir(tmp_path)
+        code = command(["import", root, "-o", "same.yaml"])
+        unknown = str(uuid4())
+        with pytest.raises(CassetteNotFoundError, match="no such run"):
+            import_langsmith(unknown, tmp_path / "none.yaml", client=smith.client)
+    assert [item.fidelity for item in report.items] == ["exact"] * 3
+    assert (code, capsys.readouterr().out) == (0, f"{root} -> same.yaml: 3 exact, 0 lossy, 0 missing\n")
+    for name in ("new", "same"):
+        with use_cassette(tmp_path / f"{name}.yaml"):
+            assert agent.invoke(question)["messages"][-1].text == answer
+    assert not (tmp_path / "none.yaml").exists()
 
 
 def test_streams_errors_artifacts_and_documents(tmp_path: Path, loopback: OpenAILoopback) -> None:

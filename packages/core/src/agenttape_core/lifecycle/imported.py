@@ -17,7 +17,7 @@ from agenttape_core.lifecycle.open_session import prepare, start
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
-from agenttape_core.schema import GAP, Fidelity
+from agenttape_core.schema import GAP, Fidelity, Header, Interaction, Step
 from agenttape_core.session import Boundary, ExecutedCrossing, StepEvent, record_step
 from agenttape_core.settings import explicit
 from agenttape_core.storage import Location, open_cassette
@@ -91,10 +91,12 @@ class Importer:
     Args:
         recognises: Returns whether a file is of that tool; it raises nothing for any other file.
         run: Imports: takes the source, the target and `overwrite`, as `import_vcr` does.
+        names: Returns whether a text that names no file names a recording that the tool keeps elsewhere.
     """
 
     recognises: Callable[[Path], bool]
     run: Callable[..., ImportReport]
+    names: Callable[[str], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,7 @@ class Importing:
         self._opened = start(prepared)
         self._session = self._opened.session
         self._missing: set[tuple[str, str]] = set()
+        self._restored: tuple[Header, Sequence[Interaction | Step]] | None = None
 
     @property
     def root(self) -> Position:
@@ -205,6 +208,15 @@ class Importing:
         event = StepEvent(GAP, "import", "", order, began, missing=reason, data=[kind])
         record_step(self._session, event)
 
+    def restore(self, header: Header, records: Sequence[Interaction | Step]) -> None:
+        """Make the cassette of the records of another one.
+
+        Args:
+            header: The header of that one, with the timings of its records; without the key of its pseudonyms.
+            records: Its interactions and steps, in its order.
+        """
+        self._restored = header, records
+
     def __enter__(self) -> Self:
         return self
 
@@ -214,10 +226,20 @@ class Importing:
         self._session.close()
         try:
             if error is None and self._opened.journal is not None:
-                self._opened.journal.commit(finished_header(self._opened.prepared.header, {}))
+                header, keep = self._finished()
+                self._opened.journal.commit(header, keep)
         finally:
             self._opened.abandon()
         return False
+
+    def _finished(self) -> tuple[Header, Sequence[Interaction | Step]]:
+        header = finished_header(self._opened.prepared.header, {})
+        if self._restored is None:
+            return header, ()
+        other, records = self._restored
+        redaction = other.redaction.model_copy(update={"key": header.redaction.key})
+        tags = list(dict.fromkeys([*other.tags, *header.tags]))
+        return other.model_copy(update={"redaction": redaction, "tags": tags}), records
 
 
 def _refuse_existing(path: Location) -> None:

@@ -1,5 +1,6 @@
 """A cassette as data: inert records, the format version, and plain data."""
 
+from agenttape_core.schema.exported import HEADER_ATTRIBUTE, RECORD_ATTRIBUTE
 from agenttape_core.schema.header import FORMAT_VERSION, Freeze, Header, Redaction, Volatile
 from agenttape_core.schema.index_row import IndexRow
 from agenttape_core.schema.interaction import KINDS, PURE_KINDS, Act, Fidelity, Interaction, Kind, Timing
@@ -13,10 +14,12 @@ from agenttape_core.schema.values import Plain, TypeCodec, ValueCodec
 __all__ = [
     "FORMAT_VERSION",
     "GAP",
+    "HEADER_ATTRIBUTE",
     "KINDS",
     "OPAQUE",
     "PURE_KINDS",
     "PYTHON_VALUES",
+    "RECORD_ATTRIBUTE",
     "Act",
     "Delivery",
     "Effect",

@@ -2,6 +2,7 @@
 
 from agenttape_core.integration.importing import Graded, ImportReport
 from agenttape_langchain.importers.langsmith import import_langsmith
+from agenttape_langchain.importers.traces import import_otel
 from agenttape_langchain.importers.traffic import import_agenttape01, import_vcr
 
-__all__ = ["Graded", "ImportReport", "import_agenttape01", "import_langsmith", "import_vcr"]
+__all__ = ["Graded", "ImportReport", "import_agenttape01", "import_langsmith", "import_otel", "import_vcr"]

@@ -56,6 +56,8 @@ def import_run(importing: Importing, run: ForeignRun) -> str:
     """
     boundary, name, body, losses = _request(run)
     value: Any = None
+    if run.doubt:
+        losses.append(run.doubt)
     if run.error:
         losses.append(_ERROR)
     elif not run.outputs:

@@ -87,6 +87,11 @@ class ForeignRun:
         return str(self.plain.get("error") or "")
 
     @property
+    def doubt(self) -> str:
+        """The part of its request that is guessed, and why; empty if none is."""
+        return str(self.plain.get("doubt") or "")
+
+    @property
     def was_streamed(self) -> bool:
         """Return whether its answer came in tokens."""
         return any(_mapping(event).get("name") == "new_token" for event in _items(self.plain.get("events")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import click
@@ -18,8 +18,10 @@ from agenttape_core.storage import SUFFIXES, is_cassette
 from agenttape_core.tools.rewrite.foreign import (
     AUTO,
     Planned,
+    Source,
     check_targets,
     importers,
+    keeper_of,
     recognised,
     sources_in,
     target_of,
@@ -35,7 +37,11 @@ class _Imported(NamedTuple):
 @verb("agenttape import old/greetings.yaml -o cassettes/greetings.yaml")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
-    "--from", "tool", default=AUTO, metavar="TOOL", help="The tool that wrote them: vcrpy, langsmith, agenttape01."
+    "--from",
+    "tool",
+    default=AUTO,
+    metavar="TOOL",
+    help="The tool that wrote them: vcrpy, langsmith, otel, agenttape01.",
 )
 @click.option(
     "--for", "framework", default=AUTO, metavar="FRAMEWORK", help="Whose calls to make of them: langchain, llamaindex."
@@ -47,7 +53,8 @@ def import_(
 ) -> int:
     """Import recordings of vcrpy, LangSmith or agenttape 0.1 as cassettes; from a folder, all that are recognised.
 
-    Each interaction is graded. Exits with 1 if one is lossy or missing; the cassette is written all the same.
+    Traces of OpenTelemetry, also in the words of OpenInference, are read too, and the id of a run from LangSmith. Each
+    interaction is graded. Exits with 1 if one is lossy or missing; the cassette is written all the same.
     """
     if STDIN in files:
         raise click.UsageError("recordings of other tools cannot come from standard input; name a file")
@@ -68,8 +75,10 @@ def import_(
 
 def _planned(files: Sequence[str], known: dict[str, Importer], out: str | None) -> tuple[list[Planned], list[Path]]:
     folder = shown_path(load_settings().cassette_dir)
-    planned, skipped = [], []
-    for source, is_named in sources_in(files):
+    kept = {name: tool for name in files if (tool := keeper_of(name, known)) is not None}
+    planned = [Planned(Path(name), tool, target_of(_kept(name), out, folder)) for name, tool in kept.items()]
+    skipped = []
+    for source, is_named in sources_in([name for name in files if name not in kept]):
         # A file that is named is of the tool that was named; other files in a folder may be anything.
         tool = next(iter(known)) if is_named and len(known) == 1 else recognised(source.path, known)
         if tool is not None:
@@ -82,6 +91,10 @@ def _planned(files: Sequence[str], known: dict[str, Importer], out: str | None) 
         raise click.UsageError(f"-o {out} is one cassette, and there are {len(planned)} files; name a folder")
     check_targets(planned)
     return planned, skipped
+
+
+def _kept(name: str) -> Source:
+    return Source(Path(name), PurePath(name))
 
 
 def _unknown(path: Path, known: Iterable[str]) -> ConfigurationError:

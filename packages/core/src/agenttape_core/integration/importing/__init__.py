@@ -23,6 +23,7 @@ from agenttape_core.integration.importing.http_exchanges import Exchange
 from agenttape_core.integration.importing.outlines import (
     is_of_agenttape01,
     is_of_langsmith,
+    is_of_traces,
     is_of_vcrpy,
     outline_of,
 )
@@ -33,6 +34,15 @@ from agenttape_core.integration.importing.request_parts import (
     expect,
     items,
 )
+from agenttape_core.integration.importing.spans import Span, parsed
+from agenttape_core.integration.importing.traced_calls import (
+    Traced,
+    TracedModelCall,
+    TracedRetrieval,
+    TracedToolCall,
+    TraceFramework,
+)
+from agenttape_core.integration.importing.traces import Whole, import_otel
 from agenttape_core.integration.importing.vcr import import_vcr
 from agenttape_core.integration.importing.wire import Wire, apart_class, provider_class, wire_of
 from agenttape_core.lifecycle.imported import CallFacts, Graded, Importer, Importing, ImportReport
@@ -49,6 +59,13 @@ __all__ = [
     "Importing",
     "NotImportableError",
     "Options",
+    "Span",
+    "TraceFramework",
+    "Traced",
+    "TracedModelCall",
+    "TracedRetrieval",
+    "TracedToolCall",
+    "Whole",
     "Wire",
     "apart_class",
     "embedded_texts",
@@ -57,9 +74,11 @@ __all__ = [
     "expect_list",
     "expect_mapping",
     "import_agenttape01",
+    "import_otel",
     "import_vcr",
     "is_of_agenttape01",
     "is_of_langsmith",
+    "is_of_traces",
     "is_of_vcrpy",
     "is_scalar",
     "items",
@@ -67,6 +86,7 @@ __all__ = [
     "malformed",
     "outline_of",
     "parse_json",
+    "parsed",
     "provider_class",
     "read_source",
     "wire_of",

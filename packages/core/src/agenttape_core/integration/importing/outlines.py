@@ -16,6 +16,8 @@ from agenttape_core.integration.importing.foreign_yaml import events_of
 _MOST_EVENTS = 50_000
 """The number of YAML events to read at most; the first interaction is enough to know the tool."""
 _LISTS = ("interactions", "runs")
+_RESOURCES = frozenset({"resourceSpans", "resource_spans"})
+_SPAN_IDS = frozenset({"context", "spanId", "span_id"})
 
 
 class Outline(NamedTuple):
@@ -60,6 +62,14 @@ def is_of_agenttape01(path: Path) -> bool:
     """Return whether the older distribution `agenttape` 0.1 wrote a file."""
     top, item = outline_of(path)
     return "interactions" in top and "kind" in item and "request" in item
+
+
+def is_of_traces(path: Path) -> bool:
+    """Return whether a file holds spans of OpenTelemetry."""
+    top, item = outline_of(path)
+    if not _RESOURCES.isdisjoint(top | item):
+        return True
+    return any("attributes" in keys and not _SPAN_IDS.isdisjoint(keys) for keys in (top, item))
 
 
 def _of_plain(value: Any) -> Outline:

@@ -9,18 +9,19 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agenttape_core.schema import Interaction, Step
+from agenttape_core.schema import RECORD_ATTRIBUTE, Interaction, Step
 from agenttape_core.tools.reading.answer import ANSWERING, Answer, bare, joined
 from agenttape_core.tools.reading.messages import input_messages, system_instructions, tool_definitions
 
 _DOCUMENT = {"id": ("id", "id_", "node_id"), "content": ("page_content", "text"), "metadata": ("metadata",)}
 
 
-def content_of(record: Interaction | Step) -> dict[str, str]:
+def content_of(record: Interaction | Step, order: int) -> dict[str, str]:
     """Return the content of a record by the names of its attributes.
 
     Args:
         record: An interaction or a step.
+        order: Its place among the records of the cassette.
     """
     if isinstance(record, Step):
         content = {"agenttape.input": record.input, "agenttape.output": record.output, "agenttape.data": record.data}
@@ -28,6 +29,9 @@ def content_of(record: Interaction | Step) -> dict[str, str]:
         content = _BY_KIND.get(record.kind, _of_call)(record)
     content |= {"agenttape.tags": record.tags, "agenttape.metadata": record.metadata}
     content["agenttape.fidelity_note"] = record.fidelity_note
+    sort = "step" if isinstance(record, Step) else "interaction"
+    whole = {"order": order, sort: record.model_dump(mode="json", exclude_defaults=True)}
+    content[RECORD_ATTRIBUTE] = json.dumps(whole)
     return {name: _text(value) for name, value in content.items() if value not in (None, "", [], {})}
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from agenttape_core.schema import Interaction, RecordedError
+from agenttape_core.schema import HEADER_ATTRIBUTE, Interaction, RecordedError
 from agenttape_core.storage import Cassette
 from agenttape_core.tools.export.attributes import (
     OPERATIONS,
@@ -95,7 +96,9 @@ class _Spans:
         self._content = content
         self._trace = _trace_id(cassette)
         self._began_ns = _nanoseconds(cassette.preface.volatile.created)
+        self._header = cassette.header
         self._records = placed_in(cassette)
+        self._order = {placed.id: number for number, placed in enumerate(self._records)}
         self._calls = tool_call_ids(placed.record for placed in self._records if isinstance(placed.record, Interaction))
         self._ends = _ends(self._records)
         self._threads = _threads(self._records)
@@ -114,10 +117,17 @@ class _Spans:
             is_client=False,
             start_ns=self._began_ns,
             end_ns=self._at(max(self._ends.values(), default=0.0)),
-            attributes={**run, "agenttape.cassette": self._name},
+            attributes={**run, "agenttape.cassette": self._name, **self._whole_header()},
             moments=[self._moment(moment) for moment in self._moments.get(_ROOT, ())],
         )
         return [root, *(self._span(placed) for placed in self._records if placed.record.kind not in MOMENTS)]
+
+    def _whole_header(self) -> Attributes:
+        """Return the header as an attribute, without the key of the redaction: its only use is to guess at secrets."""
+        if not self._content:
+            return {}
+        header = self._header.model_dump(mode="json", exclude_defaults=True, exclude={"redaction": {"key"}})
+        return {HEADER_ATTRIBUTE: json.dumps(header)}
 
     def _span(self, placed: Placed) -> Span:
         record, error = placed.record, error_of(placed.record)
@@ -144,7 +154,7 @@ class _Spans:
             attributes["gen_ai.tool.call.id"] = call
         if (thread := self._threads.get(placed.id)) is not None:
             attributes["gen_ai.conversation.id"] = thread
-        return attributes | content_of(placed.record) if self._content else attributes
+        return attributes | content_of(placed.record, self._order[placed.id]) if self._content else attributes
 
     def _moment(self, placed: Placed) -> Moment:
         return Moment(f"agenttape.{placed.record.kind}", self._at(placed.start_ms), self._attributes(placed))

@@ -13,6 +13,8 @@ from agenttape_core.storage import SUFFIXES, is_cassette
 
 GROUP = "agenttape.importers"
 AUTO = "auto"
+_OF_MANY = frozenset({"otel"})
+"""Formats that many tools write: a file is tried with the others first."""
 _FOREIGN = (".json", *SUFFIXES)
 
 
@@ -63,7 +65,8 @@ def importers(tool: str = AUTO, framework: str = AUTO) -> dict[str, Importer]:
     chosen = {point.name: point for point in points}
     if tool not in (AUTO, *chosen):
         raise ConfigurationError(f"no importer for {tool!r} is installed; there are: {', '.join(sorted(chosen))}")
-    return {name: chosen[name].load() for name in sorted(chosen) if tool in (AUTO, name)}
+    in_order = sorted(chosen, key=lambda name: (name in _OF_MANY, name))
+    return {name: chosen[name].load() for name in in_order if tool in (AUTO, name)}
 
 
 def _framework_of(point: EntryPoint) -> str:
@@ -98,6 +101,18 @@ def recognised(path: Path, known: Mapping[str, Importer]) -> str | None:
         known: The importers, by the name of their tool.
     """
     return next((tool for tool, importer in known.items() if importer.recognises(path)), None)
+
+
+def keeper_of(text: str, known: Mapping[str, Importer]) -> str | None:
+    """Return the tool that keeps a recording elsewhere under a name that no file has; None if it is of none.
+
+    Args:
+        text: The name.
+        known: The importers, by the name of their tool.
+    """
+    if Path(text).exists():
+        return None
+    return next((tool for tool, importer in known.items() if importer.names is not None and importer.names(text)), None)
 
 
 def target_of(source: Source, out: str | None, cassette_dir: str) -> Path:

@@ -1,0 +1,118 @@
+"""Calls as traces have them: in the words of a convention, and of no framework.
+
+Messages have the form of OpenTelemetry's GenAI conventions: `{"role": ..., "parts": [...]}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from agenttape_core.session import Boundary
+
+NO_CONTENT = "its content is not in the trace; export it with the messages (of AgentTape: --content)"
+STREAMED = "it was streamed, and a trace does not keep the chunks"
+NO_METADATA = "of its answer, the trace has the messages, but not all metadata"
+SOME_PARAMETERS = "of its parameters, the trace has those that a convention names, and perhaps not all"
+RESULT_AS_TEXT = "the trace has the result of the tool as text, so its type may be lost"
+ERROR = "of its error, the trace has the type and the text, but no attributes"
+NO_VECTORS = "traces have no vectors"
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TracedModelCall:
+    """A call of a chat model.
+
+    Args:
+        model_class: The class of the model, or the nearest to it that the trace tells.
+        params: The model and its parameters, as they are sent.
+        messages: The conversation.
+        tools: The tools that it may call, as OpenAI's interface has them.
+        answer: The message that came back; None if it failed.
+        finish_reason: The reason for the end of the answer; empty if unknown.
+        model: The model that answered; empty if unknown.
+        answer_id: The provider's id of the answer; empty if unknown.
+        input_tokens: The tokens that were sent; None if unknown.
+        output_tokens: The tokens that came back; None if unknown.
+    """
+
+    model_class: str
+    params: Mapping[str, Any]
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]] = ()
+    answer: Message | None = None
+    finish_reason: str = ""
+    model: str = ""
+    answer_id: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TracedToolCall:
+    """A call of a tool.
+
+    Args:
+        name: The tool.
+        arguments: Its arguments.
+        result: What it returned, as far as the trace tells.
+        call_id: The id that a model gave to the call; empty if unknown.
+    """
+
+    name: str
+    arguments: Any
+    result: Any = None
+    call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TracedRetrieval:
+    """A retrieval.
+
+    Args:
+        name: The retriever.
+        query: The query.
+        documents: The documents: `{"id": ..., "content": ..., "metadata": ..., "score": ...}`.
+    """
+
+    name: str
+    query: str
+    documents: Sequence[Mapping[str, Any]] = ()
+
+
+Traced = TracedModelCall | TracedToolCall | TracedRetrieval
+
+
+@dataclass(frozen=True, slots=True)
+class Convention:
+    """What a convention says about a span: a call, and what is lost of it."""
+
+    call: Traced
+    losses: tuple[str, ...] = field(default=())
+
+
+Kind = Literal["chat", "tool", "retrieval"]
+
+
+class TraceFramework(Protocol):
+    """A framework whose calls an import of traces makes."""
+
+    def traced_request(self, call: Traced) -> tuple[Boundary, str, dict[str, Any]]:
+        """Return the boundary, the name and the request of a call.
+
+        Raises:
+            NotImportableError: If a message cannot be read.
+        """
+
+    def traced_value(self, call: Traced) -> Any:
+        """Return the value of a call.
+
+        Raises:
+            NotImportableError: If there is none.
+        """
+
+    def ids_of(self, value: Any) -> tuple[str, ...]:
+        """Return the run-specific ids in the value of a tool."""

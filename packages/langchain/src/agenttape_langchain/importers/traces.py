@@ -1,0 +1,202 @@
+"""Traces of OpenTelemetry as calls of LangChain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    InvalidToolCall,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+from agenttape_core import Rule
+from agenttape_core.integration import Boundary, importing
+from agenttape_core.integration.importing import (
+    ImportReport,
+    NotImportableError,
+    Traced,
+    TracedModelCall,
+    TracedRetrieval,
+    TracedToolCall,
+    Whole,
+    parsed,
+)
+from agenttape_langchain._compat import as_provider_sees
+from agenttape_langchain.chat_models import CHAT
+from agenttape_langchain.importers.foreign_objects import is_message, read_message
+from agenttape_langchain.importers.openinference import holds_runs, import_runs
+from agenttape_langchain.importers.requests import tool_names
+from agenttape_langchain.requests import chat_body, retrieval_body, tool_body
+from agenttape_langchain.tools import TOOL
+from agenttape_langchain.vector_stores import RETRIEVAL
+
+
+def import_otel(
+    source: str | Path,
+    target: str | Path,
+    *,
+    overwrite: bool = False,
+    redact: bool | Sequence[Rule] = True,
+    tags: Sequence[str] = (),
+) -> ImportReport:
+    """Make a cassette of a trace: spans of OpenTelemetry in OTLP/JSON.
+
+    An export of AgentTape with its content becomes the cassette that it was made of. Spans of OpenInference's
+    instrumentation of LangChain hold what callbacks received, and are read like an export of LangSmith. All other
+    spans in the words of OpenTelemetry's GenAI conventions, of OpenInference or of OpenLLMetry make lossy calls.
+
+    Args:
+        source: The file, also in JSON lines, also compressed by gzip.
+        target: The cassette: a bare name under the cassette folder, or a path.
+        overwrite: Whether to replace a cassette that is there already.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the header.
+
+    Returns:
+        The report, with a grade for each call of a model, a tool or a retriever.
+
+    Raises:
+        CassetteFormatError: If the source holds no spans.
+        CassetteNotFoundError: If there is none.
+        ConfigurationError: If the target is there already, or an option is not valid.
+    """
+    calls, whole = TracedCalls(), Whole(holds_runs, import_runs)
+    return importing.import_otel(source, target, calls, whole=whole, overwrite=overwrite, redact=redact, tags=tags)
+
+
+class TracedCalls:
+    """Makes calls of LangChain; see core's `TraceFramework`."""
+
+    def traced_request(self, call: Traced) -> tuple[Boundary, str, dict[str, Any]]:
+        """Return the boundary, the name and the request of a call."""
+        if isinstance(call, TracedToolCall):
+            return TOOL, call.name, tool_body(call.name, call.arguments)
+        if isinstance(call, TracedRetrieval):
+            return RETRIEVAL, call.name, retrieval_body(call.query, {})
+        messages = _named([message for plain in call.messages for message in _messages(plain)])
+        params = {**call.params, **({"tools": list(call.tools)} if call.tools else {})}
+        return CHAT, call.model_class, chat_body(as_provider_sees(messages, traced=True), params)
+
+    def traced_value(self, call: Traced) -> Any:
+        """Return the value of a call."""
+        if isinstance(call, TracedToolCall):
+            return _tool_value(call)
+        if isinstance(call, TracedRetrieval):
+            return [_document(plain) for plain in call.documents]
+        return ChatResult(generations=[ChatGeneration(message=_answer(call))])
+
+    def ids_of(self, value: Any) -> tuple[str, ...]:
+        """Return the run-specific ids in the value of a tool."""
+        return (value.tool_call_id,) if isinstance(value, ToolMessage) else ()
+
+
+def _messages(plain: Mapping[str, Any]) -> list[BaseMessage]:
+    """Return a message of a trace, which may hold the results of several tools."""
+    parts = [part for part in plain.get("parts") or () if isinstance(part, dict)]
+    role, name = str(plain.get("role")), plain.get("name")
+    named = {"name": name} if isinstance(name, str) else {}
+    results = [part for part in parts if part.get("type") == "tool_call_response"]
+    if results:
+        return [ToolMessage(_text(_result(part)), tool_call_id=str(part.get("id") or ""), **named) for part in results]
+    if role in {"assistant", "ai", "model"}:
+        return [AIMessage(_content(parts), **_calls(parts), **named)]
+    if role in {"system", "developer"}:
+        return [SystemMessage(_content(parts), **named)]
+    if role in {"user", "human"}:
+        return [HumanMessage(_content(parts), **named)]
+    raise NotImportableError(f"a message has the unknown role {role[:60]!r}")
+
+
+def _named(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return messages with the names of the tools that results are of: LangChain sets them, and nobody sends them."""
+    names = tool_names(messages)
+    return [
+        message.model_copy(update={"name": names.get(message.tool_call_id)})
+        if isinstance(message, ToolMessage) and message.name is None
+        else message
+        for message in messages
+    ]
+
+
+def _result(part: Mapping[str, Any]) -> Any:
+    return part.get("response", part.get("result", part.get("content")))
+
+
+def _content(parts: Sequence[Mapping[str, Any]]) -> str | list[str | dict[Any, Any]]:
+    """Return a content: a text if it is nothing but text, or else a list of blocks."""
+    blocks = [block for part in parts if (block := _block(part)) is not None]
+    if all(block["type"] == "text" for block in blocks):
+        return "".join(str(block["text"]) for block in blocks)
+    return list(blocks)
+
+
+def _block(part: Mapping[str, Any]) -> dict[str, Any] | None:
+    kind = part.get("type")
+    if kind == "text":
+        return {"type": "text", "text": str(part.get("content") or "")}
+    if kind == "uri":
+        return {"type": "image_url", "image_url": {"url": str(part.get("uri"))}}
+    if kind == "blob":
+        url = f"data:{part.get('mime_type') or 'application/octet-stream'};base64,{part.get('content')}"
+        return {"type": "image_url", "image_url": {"url": url}}
+    return None  # a tool call, which stands beside the content, or reasoning, which is not sent back
+
+
+def _calls(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    good, bad = [], []
+    for part in parts:
+        if part.get("type") != "tool_call":
+            continue
+        given, call_id, name = part.get("arguments"), part.get("id"), str(part.get("name") or "")
+        args = parsed(given) if isinstance(given, str) else given
+        if isinstance(args, dict) or args is None:
+            good.append(ToolCall(name=name, args=args or {}, id=call_id, type="tool_call"))
+        else:
+            bad.append(InvalidToolCall(name=name, args=str(given), id=call_id, error=None, type="invalid_tool_call"))
+    return {"tool_calls": good, "invalid_tool_calls": bad}
+
+
+def _answer(call: TracedModelCall) -> AIMessage:
+    answered = call.answer or {}
+    parts = [part for part in answered.get("parts") or () if isinstance(part, dict)]
+    told = {"model_name": call.model, "finish_reason": call.finish_reason, "id": call.answer_id}
+    sent, got = call.input_tokens, call.output_tokens
+    usage = UsageMetadata(input_tokens=sent or 0, output_tokens=got or 0, total_tokens=(sent or 0) + (got or 0))
+    return AIMessage(
+        _content(parts),
+        **_calls(parts),
+        response_metadata={key: text for key, text in told.items() if text},
+        usage_metadata=None if sent is None and got is None else usage,
+    )
+
+
+def _tool_value(call: TracedToolCall) -> Any:
+    """Return the result of a tool: the message that LangChain makes of it, where a model has asked for the call."""
+    plain = parsed(call.result) if isinstance(call.result, str) else call.result
+    if is_message(plain):
+        return read_message(plain)
+    if call.call_id:
+        return ToolMessage(_text(call.result), name=call.name, tool_call_id=call.call_id)
+    return call.result
+
+
+def _text(value: Any) -> Any:
+    return value if isinstance(value, str | list) else "" if value is None else str(value)
+
+
+def _document(plain: Mapping[str, Any]) -> Document:
+    content, metadata, own = plain.get("content"), plain.get("metadata"), plain.get("id")
+    if not isinstance(content, str):
+        raise NotImportableError("a document has no content")
+    named = {"id": own} if isinstance(own, str) else {}
+    return Document(content, metadata=metadata if isinstance(metadata, dict) else {}, **named)

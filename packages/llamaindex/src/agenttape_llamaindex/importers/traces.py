@@ -1,0 +1,155 @@
+"""Traces of OpenTelemetry as calls of LlamaIndex."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, ContentBlock, ImageBlock, TextBlock
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from agenttape_core import Rule
+from agenttape_core.integration import Boundary, importing
+from agenttape_core.integration.importing import (
+    ImportReport,
+    NotImportableError,
+    Traced,
+    TracedModelCall,
+    TracedRetrieval,
+    TracedToolCall,
+    parsed,
+)
+from agenttape_llamaindex.importers.requests import History, assistant, image, image_of, tool_result
+from agenttape_llamaindex.llms import CHAT
+from agenttape_llamaindex.requests import chat_body, retrieval_body, tool_body
+from agenttape_llamaindex.retrievers import RETRIEVAL
+from agenttape_llamaindex.tools import TOOL
+
+_ROLES = {"human": "user", "developer": "system", "chatbot": "assistant", "ai": "assistant", "model": "assistant"}
+_AUTHORS = frozenset({"system", "user"})
+
+
+def import_otel(
+    source: str | Path,
+    target: str | Path,
+    *,
+    overwrite: bool = False,
+    redact: bool | Sequence[Rule] = True,
+    tags: Sequence[str] = (),
+) -> ImportReport:
+    """Make a cassette of a trace: spans of OpenTelemetry in OTLP/JSON.
+
+    An export of AgentTape with its content becomes the cassette that it was made of. All other spans, in the words of
+    OpenTelemetry's GenAI conventions, of OpenInference or of OpenLLMetry, make lossy calls.
+
+    Args:
+        source: The file, also in JSON lines, also compressed by gzip.
+        target: The cassette: a bare name under the cassette folder, or a path.
+        overwrite: Whether to replace a cassette that is there already.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the header.
+
+    Returns:
+        The report, with a grade for each call of a model, a tool or a retriever.
+
+    Raises:
+        CassetteFormatError: If the source holds no spans.
+        CassetteNotFoundError: If there is none.
+        ConfigurationError: If the target is there already, or an option is not valid.
+    """
+    return importing.import_otel(source, target, TracedCalls(), overwrite=overwrite, redact=redact, tags=tags)
+
+
+class TracedCalls:
+    """Makes calls of LlamaIndex; see core's `TraceFramework`."""
+
+    def traced_request(self, call: Traced) -> tuple[Boundary, str, dict[str, Any]]:
+        """Return the boundary, the name and the request of a call."""
+        if isinstance(call, TracedToolCall):
+            given = call.arguments
+            return TOOL, call.name, tool_body(call.name, given if isinstance(given, dict) else {"input": given})
+        if isinstance(call, TracedRetrieval):
+            return RETRIEVAL, call.name, retrieval_body(call.query, {})
+        messages = [message for plain in call.messages for message in _messages(plain)]
+        params = {**call.params, **({"tools": list(call.tools)} if call.tools else {})}
+        return CHAT, call.model_class, chat_body(messages, params)
+
+    def traced_value(self, call: Traced) -> Any:
+        """Return the value of a call."""
+        if isinstance(call, TracedToolCall):
+            return call.result
+        if isinstance(call, TracedRetrieval):
+            return [_node(plain) for plain in call.documents]
+        return _response(call)
+
+    def ids_of(self, value: Any) -> tuple[str, ...]:
+        """Return nothing: the value of a tool has no ids of the run."""
+        return ()
+
+
+def _messages(plain: Mapping[str, Any]) -> Iterator[ChatMessage]:
+    """Yield a message of a trace, which may hold the results of several tools."""
+    parts = [part for part in plain.get("parts") or () if isinstance(part, dict)]
+    role = _ROLES.get(str(plain.get("role")), str(plain.get("role")))
+    results = [part for part in parts if part.get("type") == "tool_call_response"]
+    for part in results:
+        result = part.get("response", part.get("result", part.get("content")))
+        yield tool_result(str(part.get("id") or ""), "" if result is None else str(result))
+    if results:
+        return
+    if role == "assistant":
+        yield _of_model(parts)
+    elif role in _AUTHORS:
+        blocks = [block for part in parts if (block := _block(part)) is not None]
+        yield ChatMessage(role=role, blocks=blocks)
+    else:
+        raise NotImportableError(f"a message has the unknown role {role[:60]!r}")
+
+
+def _of_model(parts: Sequence[Mapping[str, Any]]) -> ChatMessage:
+    text = "".join(str(part.get("content") or "") for part in parts if part.get("type") == "text")
+    calls = [part for part in parts if part.get("type") == "tool_call"]
+    return assistant(text, [_call(part) for part in calls], History())
+
+
+def _call(part: Mapping[str, Any]) -> tuple[str, str, Any]:
+    given = part.get("arguments")
+    read = parsed(given) if isinstance(given, str) else given
+    return str(part.get("id") or ""), str(part.get("name") or ""), read if isinstance(read, dict) else given or {}
+
+
+def _block(part: Mapping[str, Any]) -> ContentBlock | None:
+    kind = part.get("type")
+    if kind == "text":
+        return TextBlock(text=str(part.get("content") or ""))
+    if kind == "uri":
+        return _image(str(part.get("uri")))
+    return image_of(str(part.get("mime_type")), str(part.get("content"))) if kind == "blob" else None
+
+
+def _image(url: str) -> ImageBlock:
+    try:
+        return image(url)
+    except ValueError as error:
+        raise NotImportableError("the address of an image is none") from error
+
+
+def _response(call: TracedModelCall) -> ChatResponse:
+    answered = call.answer or {}
+    parts = [part for part in answered.get("parts") or () if isinstance(part, dict)]
+    usage = {"prompt_tokens": call.input_tokens, "completion_tokens": call.output_tokens}
+    told = {"model": call.model, "id": call.answer_id, "finish_reason": call.finish_reason}
+    raw: dict[str, Any] = {key: text for key, text in told.items() if text}
+    if known := {key: count for key, count in usage.items() if count is not None}:
+        raw["usage"] = known
+    return ChatResponse(message=_of_model(parts), raw=raw or None)
+
+
+def _node(plain: Mapping[str, Any]) -> NodeWithScore:
+    text, metadata, score, own = (plain.get(key) for key in ("content", "metadata", "score", "id"))
+    if not isinstance(text, str):
+        raise NotImportableError("a node has no text")
+    named = {"id_": own} if isinstance(own, str) else {}
+    node = TextNode(text=text, metadata=metadata if isinstance(metadata, dict) else {}, **named)
+    return NodeWithScore(node=node, score=score if isinstance(score, float) else None)
