@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from agenttape_core.session import Boundary
 
@@ -88,13 +88,10 @@ Traced = TracedModelCall | TracedToolCall | TracedRetrieval
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """What a convention says about a span: a call, and what is lost of it."""
+    """The call that a span tells of, and the parts of it that are lost."""
 
     call: Traced
     losses: tuple[str, ...] = field(default=())
-
-
-Kind = Literal["chat", "tool", "retrieval"]
 
 
 class TraceFramework(Protocol):
