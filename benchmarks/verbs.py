@@ -16,7 +16,10 @@ from agenttape_core import use_cassette
 from agenttape_langchain import tape
 
 _SIZES = (5_000, 20_000)
-_VERBS = ("show", "stats", "timeline", "validate", "scan", "export", "diff", "view", "redact", "convert")
+_VERBS = (
+    *("show", "stats", "stats --by turn", "ls", "timeline", "coverage", "stale", "validate", "scan", "seal", "diff"),
+    *("export", "export --format otel", "view", "redact", "migrate", "convert"),
+)
 _MEASURING = """
 import atexit, resource, sys
 from pathlib import Path
@@ -78,8 +81,9 @@ def _measured(verb: str, path: Path, folder: Path) -> tuple[float, float]:
         "diff": [str(path), str(path)],
         "view": [str(path), "-o", str(folder / "page.html")],
         "convert": [str(path), str(folder / f"{path.stem}.jsonl")],
+        "seal": [str(path), "--seals", str(folder / "seals.json")],
     }.get(verb, [str(path)])
-    return _spent([verb, *words])
+    return _spent([*verb.split(), *words])
 
 
 def _spent(words: list[str]) -> tuple[float, float]:

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from rich.table import Table
 
+from agenttape_core.cli.output import print_table, printable
 from agenttape_core.tools.reading import prices
 
 from .conftest import record
@@ -85,3 +88,23 @@ def test_without_prices(command: Any, verb: str, monkeypatch: pytest.MonkeyPatch
     """Where no prices are installed, verbs that show costs say how to get some; tokens are counted all the same."""
     monkeypatch.setattr(prices, "_installed", prices.NoPrices)
     assert "pip install 'agenttape-core[prices]'" in command(verb, "cassettes").out
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
+def test_tables_are_drawn_as_rich_draws_them(capsys: pytest.CaptureFixture[str], wide: bool) -> None:
+    """Without a terminal, columns stand as rich puts them, also where letters are wide or cells are too long."""
+    rows = [
+        ["日本", "1,234 "],
+        ["e\u0301 [b]", " 5"],
+        ["\x1b[2J", ""],
+        ["one\ttwo" if wide else "one", "x" * 300 * wide],
+    ]
+    print_table(("what", "how much"), rows, right=frozenset({"how much"}))
+    table = Table(box=None, pad_edge=False)
+    table.add_column("what", overflow="fold")
+    table.add_column("how much", justify="right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(printable, row))
+    drawn = io.StringIO()
+    Console(file=drawn, width=200, soft_wrap=True, highlight=False, emoji=False, markup=False).print(table)
+    assert capsys.readouterr().out == drawn.getvalue()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -125,12 +126,46 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
         rows: The cells, as text.
         right: The headings of columns of numbers.
     """
+    shown, cells = console(), [[printable(cell) for cell in row] for row in rows]
+    if not shown.is_terminal and _fits(columns, cells):
+        sys.stdout.writelines(f"{line}\n" for line in _aligned(columns, cells, right))
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(printable, row))
-    console().print(table)
+    for row in cells:
+        table.add_row(*row)
+    shown.print(table)
+
+
+_GAP = 2
+
+
+def _widths(columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> list[int]:
+    return [
+        max(cell_len(column), *(row[at].cell_len for row in cells), 0) if cells else cell_len(column)
+        for at, column in enumerate(columns)
+    ]
+
+
+def _fits(columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> bool:
+    """Return whether each row is one line."""
+    is_plain = not any("\n" in cell.plain or "\t" in cell.plain for row in cells for cell in row)
+    return is_plain and sum(_widths(columns, cells)) + _GAP * len(columns) <= _WIDE
+
+
+def _aligned(columns: Sequence[str], cells: Sequence[Sequence[Text]], right: frozenset[str]) -> Iterator[str]:
+    """Yield the lines of a table as rich draws them, which for many rows takes longer than to read the cassette."""
+    widths = _widths(columns, cells)
+    for row in [list(columns), *([cell.plain for cell in row] for row in cells)]:
+        yield (" " * _GAP).join(
+            _blanks(width, text := cell.rstrip()) + text if column in right else cell + _blanks(width, cell)
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        )
+
+
+def _blanks(width: int, text: str) -> str:
+    return " " * (width - cell_len(text))
 
 
 def print_text(text: str, style: str = "") -> None:
