@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
@@ -235,12 +235,10 @@ def load_settings(
 
 
 def _from_pyproject(start: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    folder = start.resolve()
-    for above in (folder, *folder.parents):
-        path = above / "pyproject.toml"
-        if path.is_file():
+    for above, path in _files_above(start):
+        if os.path.isfile(path):  # noqa: PTH113 - in text: this is done for each session, up to the root of the disk
             try:
-                table = _table(path.read_text(encoding="utf-8"))
+                table = _table(Path(path).read_text(encoding="utf-8"))
             except ValueError as error:  # the base of the errors of TOML and of UTF-8
                 raise ConfigurationError(f"{path}: not valid TOML: {error}") from None
             if table is None:  # a package of a workspace: the settings are those of the whole
@@ -249,8 +247,18 @@ def _from_pyproject(start: Path) -> tuple[dict[str, Any], dict[str, str]]:
                 raise ConfigurationError(f"{path}: {', '.join(secret)} belongs in the environment, not in a file")
             values = {"cassette_dir": Settings.model_fields["cassette_dir"].default, **table}
             origins = {key: f"{path}: [tool.agenttape] {key}" for key in table}
-            return {key: _from(above, value) if key in _PATHS else value for key, value in values.items()}, origins
+            return {
+                key: _from(Path(above), value) if key in _PATHS else value for key, value in values.items()
+            }, origins
     return {}, {}
+
+
+def _files_above(start: Path) -> Iterator[tuple[str, str]]:
+    """Yield a folder and all above it, each with its file of settings, whether or not there is one."""
+    folder, below = os.path.realpath(start), ""
+    while folder != below:
+        yield folder, os.path.join(folder, "pyproject.toml")  # noqa: PTH118 - as above
+        folder, below = os.path.dirname(folder), folder  # noqa: PTH120 - as above
 
 
 def _from(folder: Path, value: Any) -> Any:

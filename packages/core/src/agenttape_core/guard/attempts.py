@@ -27,6 +27,8 @@ _MULTIPROCESSING = tuple(
 )
 """The beginnings of the code that the processes of `multiprocessing` run."""
 _RESOLVING = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})
+EVENTS = _SPAWNING | CONNECTING.keys() | _RESOLVING
+"""The events behind which an attempt may be."""
 
 
 class Attempt(NamedTuple):

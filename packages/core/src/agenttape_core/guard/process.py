@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.errors import NetworkBlockedError, shown_path
-from agenttape_core.guard.attempts import Attempt, attempt_of, look_up, send_on, start_of
+from agenttape_core.guard.attempts import EVENTS, Attempt, attempt_of, look_up, send_on, start_of
 from agenttape_core.guard.caller import caller
 from agenttape_core.guard.hosts import is_loopback, normal, text
 from agenttape_core.guard.late import WAIT_FOR_IT
@@ -53,7 +53,7 @@ def _install(wrappers: contextlib.ExitStack) -> None:
 @functools.cache
 def _add_hook() -> None:
     """Add the hook, which can never be taken away."""
-    sys.addaudithook(_hook_for(_guards, attempt_of))
+    sys.addaudithook(_hook_for(_guards, EVENTS, attempt_of))
 
 
 _guards: Watchers[_Opened] = Watchers(_install)
@@ -125,12 +125,15 @@ def _remember(host: str, addresses: list[str]) -> None:
 
 
 def _hook_for(
-    guards: Watchers[_Opened], recognise: Callable[[str, tuple[Any, ...]], Attempt | None]
+    guards: Watchers[_Opened], events: frozenset[str], recognise: Callable[[str, tuple[Any, ...]], Attempt | None]
 ) -> Callable[[str, tuple[Any, ...]], None]:
-    """Make the hook, with what it needs in its closure: it runs until after this module's globals are gone."""
+    """Make the hook, with what it needs in its closure: it runs until after this module's globals are gone.
+
+    Python reports hundreds of events in each test, nearly all of them none of ours.
+    """
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
-        if guards.all:
+        if event in events and guards.all:
             attempt = recognise(event, args)
             if attempt is not None:
                 _judge(attempt)

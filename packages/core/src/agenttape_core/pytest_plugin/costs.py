@@ -13,6 +13,7 @@ import pytest
 
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.schema import Usage
+from agenttape_core.settings import Settings
 from agenttape_core.tools.reading.prices import LIST, ListPrices, Prices, edition_of_list, load_prices
 
 _KEY = "agenttape/costs"
@@ -54,13 +55,14 @@ class RememberedPrices:
             self._cache.set(_KEY, {"edition": self._edition, "costs": self._costs})
 
 
-def prices_of(config: pytest.Config) -> Prices:
+def prices_of(config: pytest.Config, settings: Settings | None = None) -> Prices:
     """Return the prices of the project, with what earlier runs have asked of a list.
 
     Args:
         config: The configuration of the run.
+        settings: The settings of the project, where they are known.
     """
-    prices = load_prices(project_settings().prices)
+    prices = load_prices((settings or project_settings()).prices)
     if not isinstance(prices, ListPrices):
         return prices
     if _COSTS not in config.stash:

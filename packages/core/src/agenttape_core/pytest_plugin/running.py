@@ -248,6 +248,7 @@ class Running:
 
     def _close(self, cassette: TestCassette, error: BaseException | None, *, judges: bool = True) -> None:
         self._is_open = False
+        settings = self._block.in_use.settings
         cassette.end()
         has_failed = error is not None
         if isinstance(error, _NEITHER) and cassette.session.failure is not None and not self.has_failed:
@@ -268,7 +269,7 @@ class Running:
             if judges:
                 session, served, seconds = cassette.session, cassette.served_by_models, cassette.saved_seconds
                 config = self._item.config
-                prices = prices_of(config)
+                prices = prices_of(config, settings)
                 verdict = Verdict.of(session, served, seconds, config.rootpath, prices=prices, failed=has_failed)
                 _keep(verdict, self._item)
                 if self.plans:
