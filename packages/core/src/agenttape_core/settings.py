@@ -27,8 +27,9 @@ Prove = bool | Literal["fail"]
 """The treatment of a recording that was just made: left alone, proved by a replay, or failed if that differs."""
 Drifting = Literal["report", "fail"]
 """The treatment of a run that lived on after calls without a recording."""
-Pace = Literal["none", "recorded"] | float
-"""The time that a replay takes for an answer: none, as long as it was recorded, or that times a number."""
+Pace = Literal["none", "recorded", "virtual"] | float
+"""The time that a replay takes for an answer: none, as long as it was recorded, or that times a number; or the recorded
+time, which passes without anybody waiting."""
 
 STDERR = "stderr"
 """The place of events that are written to standard error."""
@@ -38,7 +39,7 @@ _SEVERAL = _LISTS | {"match_on"}
 _PATHS = frozenset({"cassette_dir", "events", "prices", "retirements"})
 _ENVIRONMENT_ONLY = frozenset({"redaction_key"})
 _RULES = "redaction_rules"
-_PACES = {"none": 0.0, "recorded": 1.0}
+_PACES: Mapping[str, float | Literal["virtual"]] = {"none": 0.0, "recorded": 1.0, "virtual": "virtual"}
 
 
 class Settings(BaseModel):
@@ -66,8 +67,8 @@ class Settings(BaseModel):
     """True if a new recording of what is recorded already waits for review beside its cassette."""
     opaque: Opaque = "refuse"
     lossy: Lossy = "refuse"
-    pace: float = 0.0
-    """The factor of recorded times; with 0, nothing waits."""
+    pace: float | Literal["virtual"] = 0.0
+    """The factor of recorded times; with 0, nothing waits. `virtual` lets them pass without waiting."""
     tracing: bool = False
     http: bool | None = None
     """True to tape the requests of HTTP clients, `None` to do as the cassette says."""
@@ -108,8 +109,8 @@ class Settings(BaseModel):
 
     @field_validator("pace", mode="plain")
     @classmethod
-    def _pacing(cls, chosen: object) -> float:
-        return _pace_of(chosen)
+    def _pacing(cls, chosen: object) -> float | Literal["virtual"]:
+        return pace_of(chosen)
 
     @field_validator("prove", mode="plain")
     @classmethod
@@ -165,13 +166,20 @@ def prove_of(chosen: object) -> Prove:
     return known[chosen.lower()]
 
 
-def _pace_of(chosen: object) -> float:
+def pace_of(chosen: object) -> float | Literal["virtual"]:
+    """Return the speed of a replay, as a setting, a variable or a command line spells it.
+
+    Raises:
+        ConfigurationError: If it is none.
+    """
+    if isinstance(chosen, str) and chosen in _PACES:
+        return _PACES[chosen]
     try:
-        scale = _PACES[chosen] if isinstance(chosen, str) and chosen in _PACES else _number(chosen)
+        scale = _number(chosen)
     except ValueError:
         scale = math.nan
     if not 0 <= scale < math.inf:
-        raise ConfigurationError(f"pace={chosen!r}: expected 'none', 'recorded', or a number such as 0.5")
+        raise ConfigurationError(f"pace={chosen!r}: expected 'none', 'recorded', or a number such as 0.5; or 'virtual'")
     return scale
 
 

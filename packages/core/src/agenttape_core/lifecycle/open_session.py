@@ -23,6 +23,7 @@ from agenttape_core.lifecycle.changed import changes_of
 from agenttape_core.lifecycle.header import new_header, redactor_for
 from agenttape_core.lifecycle.http import TapedHosts
 from agenttape_core.lifecycle.ordering import choices_of
+from agenttape_core.lifecycle.pace import tempo_of
 from agenttape_core.lifecycle.places import places_of_run
 from agenttape_core.lifecycle.project import Project, this_project
 from agenttape_core.lifecycle.request import SessionRequest, unchanged
@@ -40,7 +41,6 @@ from agenttape_core.session import (
     Session,
     Setup,
     Source,
-    Tempo,
     call_is_under_way,
     compared_by,
     current_scope,
@@ -221,8 +221,9 @@ def start(prepared: Prepared) -> Opened:
 def _settings(project: Project, request: SessionRequest) -> Settings:
     options = request.options if request.is_current else {**_BESIDE_THE_RUN, **request.options}
     settings = project.settings(options)
-    if request.is_current and (test := this_test()) is not None and test.leaves_pending:
-        settings = settings.chosen({"pending": True})
+    if request.is_current and (test := this_test()) is not None:
+        given = {"pending": test.leaves_pending or None, "pace": None if project.replays_only else test.pace}
+        settings = settings.chosen({name: value for name, value in given.items() if value is not None})
     return settings.chosen({name: (*(getattr(settings, name) or ()), *more) for name, more in request.added.items()})
 
 
@@ -326,7 +327,11 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
     choices = (
         choices_of(request.order, header, source.entries, policy, prepared.redactor) if request.is_current else None
     )
-    keeps_order = request.is_current and not policy.replaces and choices is None
+    rows = prepared.cassette.entries if prepared.cassette is not None else ()
+    is_held = request.is_current and derivation is None
+    tempo = tempo_of(settings.pace, rows, prepared.timings, policy, is_held=is_held)
+    is_timed = tempo is not None and tempo.is_virtual
+    keeps_order = request.is_current and not policy.replaces and choices is None and not is_timed
     return Session(
         Setup(
             path=prepared.shown,
@@ -339,7 +344,7 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             ambient=request.ambient and request.is_current,
             ignored=ignored,
             opaque=settings.opaque == "keep",
-            pace=Tempo(settings.pace, prepared.timings()) if settings.pace else None,
+            pace=tempo,
             tracing=settings.tracing or policy.records,
             tapes_http=TapedHosts(policy, settings.egress) if header.http and request.is_current else None,
             frozen=_frozen(prepared),

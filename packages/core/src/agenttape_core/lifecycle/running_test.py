@@ -33,6 +33,7 @@ class RunningTest:
         pending: The recordings that wait for review since a session of the test, by their cassettes.
         changes: What comes of recorded calls in this run of the test instead of what was recorded, by the cassette.
         sessions: Its sessions that have ended, where somebody wants them.
+        pace: The time that its replays take, if the command line says so.
     """
 
     folder: Path
@@ -44,6 +45,7 @@ class RunningTest:
     pending: dict[Location, Location] = field(default_factory=dict)
     changes: dict[str, Mapping[int, Change]] = field(default_factory=dict)
     sessions: list[Session] | None = None
+    pace: str | None = None
 
 
 _running: RunningTest | None = None

@@ -73,7 +73,7 @@ class Surroundings:
         lasting.enter_context(remembering_threads())
         lasting.enter_context(remembering_pools())
         lasting.enter_context(following_loops())
-        session.schedule.is_on = True
+        session.schedule.enter()
         lasting.enter_context(in_turns())
         lasting.enter_context(carrying_halts())
         self._membership = session.enter()

@@ -175,7 +175,8 @@ class use_cassette(CassetteBlock):  # noqa: N801 - used like a function: a conte
         lossy: The treatment of a recording that holds less than the call returned, because it was only observed or
             comes from another tool: `refuse` it like a missing one, or `serve` it.
         pace: The time that a replay takes for each served call: none (`none`, the default), the recorded time
-            (`recorded`), or that time multiplied by a number, such as 0.1.
+            (`recorded`), that time multiplied by a number, such as 0.1, or the recorded time in a virtual clock
+            (`virtual`): latencies, timeouts and sleeps of event loops in true order, without waiting for them.
         prove: Whether a decorated function that has recorded is called again at once, with the same arguments, to be
             served what it recorded: `True` warns of a difference, `"fail"` raises it. By default it is not.
         tracing: Whether a replay may report to outside tracers such as LangSmith. A recording may, as it always does.

@@ -62,6 +62,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="let new recordings of what is recorded already wait for `agenttape review`, beside their cassettes",
     )
     group.addoption(
+        "--cassette-pace",
+        metavar="PACE",
+        help="the time that replays take: none, recorded, a factor of it, or virtual, which nobody waits for",
+    )
+    group.addoption(
         "--cassette-max-usd",
         metavar="DOLLARS",
         type=float,
@@ -174,6 +179,14 @@ def pytest_configure(config: pytest.Config) -> None:
         from agenttape_core.pytest_plugin.planning import keep_to
 
         keep_to(config.option.cassette_max_usd)
+    if config.option.cassette_pace is not None:
+        from agenttape_core.errors import ConfigurationError
+        from agenttape_core.settings import pace_of
+
+        try:
+            pace_of(config.option.cassette_pace)
+        except ConfigurationError as error:
+            raise pytest.UsageError(f"--cassette-pace: {error}") from None
     if config.option.cassette_summary:
         from agenttape_core.pytest_plugin.reporting import refuse_unknown
 
@@ -256,8 +269,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         return places_among(getattr(item, "funcargs", {}))
 
     try:
-        pending = item.config.option.cassette_pending
-        test = RunningTest(item.path.parent, item.config.invocation_params.dir, mode_of, pending, places)
+        option, started_in = item.config.option, item.config.invocation_params.dir
+        test = RunningTest(
+            item.path.parent, started_in, mode_of, option.cassette_pending, places, pace=option.cassette_pace
+        )
         if _wants_faults(item):
             test = replace(test, sessions=[])
         with during(test):

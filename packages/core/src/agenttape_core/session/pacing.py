@@ -9,6 +9,7 @@ from time import monotonic, sleep
 
 from agenttape_core.schema import Timing
 from agenttape_core.session.order.handles import timers_of_ours
+from agenttape_core.session.order.virtual_sleep import sleep_in_virtual_time, virtual_loop
 
 
 class Waiter:
@@ -34,8 +35,25 @@ class Waiter:
             timer.cancel()
 
 
+class VirtualWaiter(Waiter):
+    """Waits in the virtual time of an event loop: see `virtual_time`."""
+
+    def now(self) -> float:
+        """Return the time of the loop that the caller runs in, or works for."""
+        moment: float = virtual_loop().time()
+        return moment
+
+    def sleep(self, seconds: float) -> None:
+        """Let the time pass: at once where the caller blocks a loop, and with that of the loop that it works for."""
+        sleep_in_virtual_time(seconds)
+
+
 waiter = Waiter()
 """The waiter of every replay; tests put another one in its place."""
+
+
+VIRTUAL = VirtualWaiter()
+"""The waiter of every replay in virtual time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +63,12 @@ class Tempo:
     Args:
         scale: The factor of the recorded times: 1 is as it was, 0.5 is twice as fast.
         timings: The recorded times, by the numbers of their interactions.
+        is_virtual: Whether the time passes without anybody waiting.
     """
 
     scale: float
     timings: Mapping[int, Timing]
+    is_virtual: bool = False
 
 
 class Paced:
@@ -63,28 +83,29 @@ class Paced:
         late: Seconds by which all of it is late.
     """
 
-    __slots__ = ("_began", "_due")
+    __slots__ = ("_began", "_due", "_waiter")
 
     def __init__(self, tempo: Tempo, number: int, late: float = 0.0) -> None:
         timing = tempo.timings.get(number)
         times = ([0.0] if late else []) if timing is None else [*timing.offsets_ms, timing.duration_ms]
         self._due = [late + ms / 1000 * tempo.scale for ms in times]
-        self._began = waiter.now()
+        self._waiter = VIRTUAL if tempo.is_virtual else waiter
+        self._began = self._waiter.now()
 
     def wait(self, chunk: int = -1) -> None:
         """Wait until a chunk is due, or the end, when there is no such chunk."""
         left = self._left(chunk)
         if left > 0:
-            waiter.sleep(left)
+            self._waiter.sleep(left)
 
     async def await_(self, chunk: int = -1) -> None:
         """Wait like `wait`, in a task."""
         left = self._left(chunk)
         if left > 0:
-            await waiter.asleep(left)
+            await self._waiter.asleep(left)
 
     def _left(self, chunk: int) -> float:
         if not self._due:
             return 0.0
         due = self._due[chunk] if chunk < len(self._due) else self._due[-1]
-        return self._began + due - waiter.now()
+        return self._began + due - self._waiter.now()

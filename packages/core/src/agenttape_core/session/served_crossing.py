@@ -54,13 +54,18 @@ class ServedCrossing(AnsweredCrossing):
         self._raises: Exception | None = None
 
     def paced(self) -> Paced | None:
-        """Begin to serve in the time that the recording took, if the session is to."""
+        """Begin to serve in the time that the recording took, if the session is to.
+
+        Raises:
+            ConfigurationError: If that time cannot be held here.
+        """
         session, number = self.session, self.found.number
-        late = session.source.change_of(number) if isinstance(session.source, Edited) else None
-        if late is None or not late.delay:
-            return Paced(session.pace, original(session.source, number)) if session.pace is not None else None
-        pace = session.pace or Tempo(0, {})
-        return Paced(pace, original(session.source, number), late=late.delay)
+        change = session.source.change_of(number) if isinstance(session.source, Edited) else None
+        late = change.delay if change is not None else 0.0
+        if session.pace is None and not late:
+            return None
+        with session.latching():
+            return Paced(session.pace or Tempo(0, {}), original(session.source, number), late=late)
 
     @contextmanager
     def in_turn(self) -> Iterator[Turn]:

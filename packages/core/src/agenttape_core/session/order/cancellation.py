@@ -145,6 +145,8 @@ class LoopClock(Looking):
         self._loop = loop
         self._real: Callable[[], float] = loop.time
         self._ahead = 0.0
+        self._still: float | None = None
+        """The time while it stands still: see `virtual_time`."""
         self._waiters: list[_Waiter] = []
         self._is_looking = False
         self._active_at = self._quiet_since = 0.0
@@ -160,7 +162,7 @@ class LoopClock(Looking):
 
     def __call__(self) -> float:
         """Return the time of the loop."""
-        return self._real() + self._ahead
+        return self._real() + self._ahead if self._still is None else self._still
 
     async def wait(self, patience: Patience) -> None:
         """Wait until the task of the caller is cancelled, or nothing will do so any more."""
@@ -232,7 +234,18 @@ class LoopClock(Looking):
 
     def pass_to(self, moment: float) -> None:
         """Pass to a moment, if it has not come yet."""
-        self._ahead += max(0.0, moment - self())
+        if self._still is None:
+            self._ahead += max(0.0, moment - self())
+        else:
+            self._still = max(self._still, moment)
+
+    def stand_still(self) -> None:
+        """Pass only when it is put forward."""
+        self._still = self()
+
+    def run_on(self) -> None:
+        """Pass as real time does, from the present moment on."""
+        self._ahead, self._still = self() - self._real(), None
 
     def _gives_up(self, *, at_once: bool, grace: float = _GRACE) -> bool:
         """End the waits that last too long; true if there are others.

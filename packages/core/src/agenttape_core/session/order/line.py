@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -22,11 +23,13 @@ from agenttape_core.session.order.handles import (
     is_of_program,
     owner_of,
     runs_handles,
+    timers_of_ours,
 )
 from agenttape_core.session.order.held_back import HeldBack, Key, is_let_through, let_through, was_let_through
 from agenttape_core.session.order.program_timers import ProgramTimers
 from agenttape_core.session.order.scheduling import Scheduling
 from agenttape_core.session.order.script import Script
+from agenttape_core.session.order.virtual_time import virtual_time_of
 from agenttape_core.session.order.waiting_calls import Wait, Waits, call_in
 
 _GRACE = 1.0
@@ -92,6 +95,11 @@ class Line:
         self._slow_jobs = 0
         """The youngest job that nothing waits for any more: it takes too long."""
         self._rounds = 0
+        self._asleep: list[Callable[[], object]] = []
+        """Wake the jobs that wait until a time has passed in the loop: see `virtual_sleep`."""
+        self._virtual = virtual_time_of(loop) if schedule.is_virtual else None
+        if self._virtual is not None:
+            self._virtual.hold(self)
         self._patience: asyncio.TimerHandle | None = None
 
     # -- what is awaited from outside --------------------------------------------------------------------------
@@ -180,8 +188,35 @@ class Line:
         with suppress(RuntimeError):  # the loop is closed
             post(function, context=_NOWHERE)
 
+    def works(self) -> bool:
+        """Return True if threads work for the loop that do not wait until a time has passed in it."""
+        return len(self._jobs_open) > len(self._asleep)
+
+    def is_slept_in(self) -> bool:
+        """Return True if threads wait until a time has passed in the loop."""
+        return bool(self._asleep)
+
+    def sleeps(self, seconds: float, wake: Callable[[], object]) -> None:
+        """Wake a job when a time has passed in the loop, or the line ends."""
+        if self._is_closed:
+            wake()
+            return
+        self._asleep.append(wake)
+        with timers_of_ours():
+            self.loop.call_later(seconds, self._wake, wake)
+
+    def _wake(self, wake: Callable[[], object]) -> None:
+        if wake in self._asleep:
+            self._asleep.remove(wake)
+            wake()
+
     def close(self) -> None:
         """End the line, and let all go on that wait."""
+        if self._virtual is not None:
+            virtual, self._virtual = self._virtual, None
+            call_in(self.loop, partial(virtual.let_go, self))
+        for wake in self._asleep[:]:
+            wake()
         log, self._log = self._log, None
         if log is not None:
             self.schedule.keep(log.close(self._began_with))

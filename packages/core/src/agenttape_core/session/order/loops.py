@@ -19,6 +19,7 @@ from agenttape_core.session.order.futures_in_order import number
 from agenttape_core.session.order.giving_up import awaited_by_loop, current_work
 from agenttape_core.session.order.handles import ACTIVE, EXECUTING, Posted, are_timers_ours
 from agenttape_core.session.order.line import Line
+from agenttape_core.session.order.virtual_time import VIRTUAL
 from agenttape_core.session.scopes import SCOPES
 
 _Loop = asyncio.BaseEventLoop
@@ -107,6 +108,8 @@ def _in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
 
 
 def _create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if VIRTUAL:
+        line_of_program(None, self)  # time stands still from the first task on
     return number(_real_create(self, *args, **kwargs))
 
 

@@ -26,6 +26,7 @@ from agenttape_core.session.order.delivery_log import Folding, Logged, merged
 from agenttape_core.session.order.handles import answering
 from agenttape_core.session.order.line import Line
 from agenttape_core.session.order.script import Script
+from agenttape_core.session.order.virtual_time import VIRTUAL
 
 
 class Turn(Protocol):
@@ -85,12 +86,20 @@ class Schedule:
         session: The session.
         is_kept: Whether the order of what is executed is recorded.
         choices: The order that somebody chooses instead; `None` to keep the recorded one.
+        is_virtual: Whether time passes in loops only where they have nothing to do.
     """
 
     def __init__(
-        self, recorded: Iterable[Scheduled], session: Any, *, is_kept: bool, choices: Choices | None = None
+        self,
+        recorded: Iterable[Scheduled],
+        session: Any,
+        *,
+        is_kept: bool,
+        choices: Choices | None = None,
+        is_virtual: bool = False,
     ) -> None:
         self._choices = choices
+        self.is_virtual = is_virtual
         self._recorded = list(recorded)
         self._session = ref(session)
         self._lines: WeakKeyDictionary[Any, Line] = WeakKeyDictionary()
@@ -120,6 +129,13 @@ class Schedule:
         """True once the session is entered: for one that never is, as that of a stand-in, nobody follows the loops."""
         self.is_over = False
         self._lock = threading.Lock()
+
+    def enter(self) -> None:
+        """Begin to follow the loops of the session; with virtual time, hold that of the loop which runs here."""
+        self.is_on = True
+        if self.is_virtual:
+            VIRTUAL.append(self)
+            self.line()
 
     @contextmanager
     def turn(
@@ -256,6 +272,8 @@ class Schedule:
 
     def close(self) -> None:
         """End all lines, and let all go on that wait."""
+        if self.is_virtual and self in VIRTUAL:
+            VIRTUAL.remove(self)
         self.is_over = True
         with self._lock:
             lines = list(self._lines.values())

@@ -15,6 +15,10 @@ class Scheduling(Protocol):
     def is_kept(self) -> bool:
         """True if the order of what is executed is recorded."""
 
+    @property
+    def is_virtual(self) -> bool:
+        """True if time passes in a loop only where it has nothing to do."""
+
     def script_of(self, address: str) -> Script | None:
         """Return the script of the group that a recording belongs to."""
 
