@@ -179,14 +179,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from agenttape_core.pytest_plugin.planning import keep_to
 
         keep_to(config.option.cassette_max_usd)
-    if config.option.cassette_pace is not None:
-        from agenttape_core.errors import ConfigurationError
-        from agenttape_core.settings import pace_of
-
-        try:
-            pace_of(config.option.cassette_pace)
-        except ConfigurationError as error:
-            raise pytest.UsageError(f"--cassette-pace: {error}") from None
+    _refuse_pace(config.option.cassette_pace)
     if config.option.cassette_summary:
         from agenttape_core.pytest_plugin.reporting import refuse_unknown
 
@@ -212,6 +205,18 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
     with collecting_late():
         return (yield)
+
+
+def _refuse_pace(pace: str | None) -> None:
+    if pace is None:
+        return
+    from agenttape_core.errors import ConfigurationError
+    from agenttape_core.settings import pace_of
+
+    try:
+        pace_of(pace)
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"--cassette-pace: {error}") from None
 
 
 @pytest.fixture
