@@ -47,6 +47,7 @@ from agenttape_llamaindex.components import is_boundary_but
 from agenttape_llamaindex.containers import tape_container
 from agenttape_llamaindex.requests import method_body
 from agenttape_llamaindex.stores import Methods
+from agenttape_llamaindex.streamed_parts import aserved, followed, is_streamed, served
 
 CALL = Boundary("call")
 
@@ -73,14 +74,15 @@ def _describe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any, 
     """Describe a call that returns: it is served, or runs and is watched."""
     args, kwargs = kept(args, kwargs)
     met: Any = cross(self, args, kwargs)
+    if is_streamed(met):
+        return Call(met, lambda: None, serving=lambda _: served(met))
     if not isinstance(met, ProgramCall):
         return Call(met, lambda: real(original_of(self), *args, **kwargs))
 
     def watched() -> Any:
         with met.running():
             value = real(original_of(self), *args, **kwargs)
-        met.returned(value)
-        return value
+        return followed(met, value)
 
     return Call(None, watched)
 
@@ -89,14 +91,15 @@ def _adescribe(real: Callable[..., Any], cross: Cross, self: Any, /, *args: Any,
     """Describe a call that is awaited; see `_describe`."""
     args, kwargs = kept(args, kwargs)
     met: Any = cross(self, args, kwargs)
+    if is_streamed(met):
+        return Call(met, lambda: None, serving=lambda _: aserved(met))
     if not isinstance(met, ProgramCall):
         return Call(met, lambda: real(original_of(self), *args, **kwargs))
 
     async def watched() -> Any:
         with met.awaiting(), met.running():
             value = await real(original_of(self), *args, **kwargs)
-        met.returned(value)
-        return value
+        return followed(met, value)
 
     return Call(None, watched)
 

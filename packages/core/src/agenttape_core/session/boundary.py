@@ -101,6 +101,11 @@ class AnsweredCrossing(BaseCrossing):
         """True if the recorded call was cancelled before it ended."""
         return False
 
+    @property
+    def is_stream(self) -> bool:
+        """True if a stream was recorded, whole or in part."""
+        return False
+
     def is_left_after(self, chunks: int) -> bool:  # noqa: ARG002 - as of a served crossing
         """True if the recorded stream ended after so many chunks because it was closed or cancelled."""
         return False

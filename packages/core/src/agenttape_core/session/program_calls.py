@@ -8,21 +8,24 @@ not is program: nothing of it is recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from threading import Lock
 from typing import Any
 
 from agenttape_core.acts import Unseen
 from agenttape_core.errors import UnrecordableValueError
+from agenttape_core.schema import Plain
 from agenttape_core.session.base_session import Slot
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.crossing import Crossing
 from agenttape_core.session.executed_crossing import WATCHED, ExecutedCrossing, executing
-from agenttape_core.session.intercept import awaited
+from agenttape_core.session.intercept import Ended, awaited
 from agenttape_core.session.positions import below
 from agenttape_core.session.report import Crossed
 from agenttape_core.session.session import Session
 
+_DONE = object()
 _RAN = "ran"
 """The key of the metadata of a recorded call: the fingerprints of those calls of its class that were not recorded."""
 
@@ -73,15 +76,21 @@ class ProgramCall:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Run the code of the component inside. Time, ids and the order of calls are those of the program."""
+        try:
+            with self.watched():
+                yield
+        except Exception as error:
+            if self._is_kept():
+                self._counted().raised(error)
+            raise
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Watch what is done inside, for this call."""
         before = WATCHED.get()
         WATCHED.set(self._crossing)
         try:
             yield
-        except Exception as error:
-            WATCHED.set(before)
-            if self._is_kept():
-                self._counted().raised(error)
-            raise
         finally:
             WATCHED.set(before)
 
@@ -89,14 +98,46 @@ class ProgramCall:
         """Record the value if the component has reached outside."""
         if not self._is_kept():
             return
-        session = self._crossing.session
         try:
-            session.codec.encode(value)
+            self._crossing.session.codec.encode(value)
         except UnrecordableValueError:
-            for act in self._crossing.acted.ended(None, Unseen(), is_ambient=session.ambient):
-                session.report.add_outside(f"{act.what} at {act.at}")
+            self._report()
             return
         self._counted().returned(value)
+
+    def _report(self) -> None:
+        """Report its connections: it cannot be recorded."""
+        session = self._crossing.session
+        for act in self._crossing.acted.ended(None, Unseen(), is_ambient=session.ambient):
+            session.report.add_outside(f"{act.what} at {act.at}")
+
+    def streamed(self, head: Any, stream: Iterator[Any]) -> Iterator[Any]:
+        """Return the stream that the component has returned; it is recorded when it ends, if it has reached outside.
+
+        Args:
+            head: What else it has returned; it is recorded as the first chunk.
+            stream: The stream, which is read in the world of the program.
+        """
+        return _read(stream, _Stream(self, self._crossing, head))
+
+    def astreamed(self, head: Any, stream: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Like `streamed`, for an async stream."""
+        return _aread(stream, _Stream(self, self._crossing, head))
+
+    def ended(self, chunks: Sequence[Plain] | None, how: Ended, error: Exception | None) -> None:
+        """Record a stream that has ended, if it has reached outside.
+
+        Args:
+            chunks: The chunks; `None` if one cannot be recorded.
+            how: How it has ended.
+            error: The error that broke it.
+        """
+        if not self._is_kept():
+            return
+        if chunks is None:
+            self._report()
+        else:
+            self._counted().streamed(chunks, how, error)
 
     def _is_kept(self) -> bool:
         crossing, calls = self._crossing, self._calls
@@ -115,6 +156,91 @@ class ProgramCall:
         request, address = crossing.request, crossing.position.address
         crossing.session.report.add(executed=Crossed(request.kind, request.name, address, crossing.number))
         return crossing
+
+
+class _Stream:
+    """The chunks of a stream so far: recorded once, when it ends, or when the session does.
+
+    Args:
+        call: The call that returned it.
+        crossing: Its crossing.
+        head: Its first chunk.
+    """
+
+    def __init__(self, call: ProgramCall, crossing: ExecutedCrossing, head: Any) -> None:
+        self._call = call
+        self._crossing = crossing
+        self._chunks: list[Plain] | None = []
+        self._is_open = True
+        self._lock = Lock()
+        self.arrived(head)
+        crossing.session.watch(self.close)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Run a step of the stream inside."""
+        try:
+            with self._call.watched():
+                yield
+        except Exception as error:
+            self._end("raised", error)
+            raise
+
+    def arrived(self, chunk: Any) -> None:
+        """Keep a chunk before its reader can change it."""
+        self._crossing.chunk_arrived()
+        try:
+            if self._chunks is not None:
+                self._chunks.append(self._crossing.session.codec.encode(chunk))
+        except UnrecordableValueError:
+            self._chunks = None
+
+    def exhaust(self) -> None:
+        """Note that nothing more came."""
+        self._end("exhausted")
+
+    def close(self) -> None:
+        """Note that the reader stopped, or the session ended before it went on."""
+        self._end("closed")
+
+    def _end(self, how: Ended, error: Exception | None = None) -> None:
+        with self._lock:
+            was_open, self._is_open = self._is_open, False
+        if was_open:
+            self._crossing.session.unwatch(self.close)
+            self._call.ended(self._chunks, how, error)
+
+
+def _read(chunks: Iterator[Any], stream: _Stream) -> Iterator[Any]:
+    try:
+        while True:
+            with stream.reading():
+                chunk = next(chunks, _DONE)
+            if chunk is _DONE:
+                stream.exhaust()
+                return
+            stream.arrived(chunk)
+            yield chunk
+    finally:
+        stream.close()
+        if (close := getattr(chunks, "close", None)) is not None:
+            close()
+
+
+async def _aread(chunks: AsyncIterator[Any], stream: _Stream) -> AsyncIterator[Any]:
+    try:
+        while True:
+            with stream.reading():
+                chunk = await anext(chunks, _DONE)
+            if chunk is _DONE:
+                stream.exhaust()
+                return
+            stream.arrived(chunk)
+            yield chunk
+    finally:
+        stream.close()
+        if (close := getattr(chunks, "aclose", None)) is not None:
+            await close()
 
 
 def program_call(

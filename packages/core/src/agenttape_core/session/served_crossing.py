@@ -94,6 +94,11 @@ class ServedCrossing(AnsweredCrossing):
         """True if the recorded call had no recording itself, and got an error result."""
         return self.outcome().status == "refused"
 
+    @property
+    def is_stream(self) -> bool:
+        """True if a stream was recorded, whole or in part."""
+        return self.outcome().status == "streamed"
+
     def is_left_after(self, chunks: int) -> bool:
         """True if the recorded stream ended after so many chunks because its reader went.
 
