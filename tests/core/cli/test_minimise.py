@@ -211,3 +211,15 @@ def test_little_time(project: Path) -> None:
     assert "not minimal yet" in str(found)
     assert found.replays <= 14
     assert program_of(run).run(Opening(found.cassette)).failure == found.failure
+
+
+def test_why(desk: Path, command: Callable[..., Ended]) -> None:
+    """`agenttape why` asks about a call of a function, or of a test, and what led to it."""
+    ended = command("why", "incident.yaml", "desk_of_minimise.py:run", "--text", "n/a")
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("2 tool offers at offers of incident.yaml, and the text 'n/a'")
+    ended = command("why", "incident.yaml", "--test", "tests/test_of_minimise.py::test_total", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["call"]["name"] == "note"
+    assert [(edge["from"], edge["to"]) for edge in ended.json["flow"]["edges"]] == [(2, 0)]
+    assert command("why", "incident.yaml", "desk_of_minimise.py:run", "--call", "7").code == 2

@@ -66,7 +66,7 @@ TABLE = [
     ["show", "cassettes/damaged0.yaml"],
     ["show", "cassettes/damaged1.yaml"],
 ]
-ELSEWHERE = {"explore", "faults", "heal", "minimise", "record", "replay", "verify", "serve"}
+ELSEWHERE = {"explore", "faults", "heal", "minimise", "record", "replay", "verify", "serve", "why"}
 """Verbs that run programs: `test_programs_keep_the_key` has them, or their own tests. What `serve` answers is what
 `export` writes."""
 
@@ -136,5 +136,6 @@ def test_programs_keep_the_key(command: Any, folder: Path) -> None:
     (folder / "app.py").write_text((folder / "app.py").read_text().replace("mail ann", "write to ann"))
     told += [command("replay", *session, "app.py:main"), command("heal", "--plan", *session, "app.py:main")]
     told.append(command("minimise", "run.yaml", "app.py:main"))
-    assert [one.code for one in told] == [0, 0, 0, 1, 1, 1]
+    told.append(command("why", "run.yaml", "app.py:main"))
+    assert [one.code for one in told] == [0, 0, 0, 1, 1, 1, 1]
     assert not [text for one in told for text in (one.out, one.err) if key in text or "nordwind" in text]

@@ -56,6 +56,7 @@ VERBS = (
     "validate",
     "verify",
     "view",
+    "why",
 )
 """Each verb is a function in a module of its name, imported when it is used (`import_` for `import`)."""
 

@@ -9,8 +9,10 @@ import click
 from agenttape_core.cli.cassettes import found_one
 from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
 from agenttape_core.cli.programs import program_argument, with_program
-from agenttape_core.tools.minimise import MAX_REPLAYS, Minimised, write_test
+from agenttape_core.tools.minimise import Minimised
 from agenttape_core.tools.minimise import minimise as run_minimise
+from agenttape_core.tools.minimise.minimising import MAX_REPLAYS
+from agenttape_core.tools.minimise.pytest_file import write_test
 from agenttape_core.tools.programs import Program
 
 
