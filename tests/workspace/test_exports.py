@@ -26,6 +26,7 @@ MODULES = sorted(
 )
 CORE_FACES = [
     "agenttape_core",
+    "agenttape_core.asgi",
     "agenttape_core.checks",
     "agenttape_core.integration",
     "agenttape_core.integration.cassettes",

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from agenttape_core.integration.in_memory import in_memory
     from agenttape_core.interventions import Change, always, cut, edits, late, once, raises, returns
+    from agenttape_core.lifecycle.replay_source import SourceReplay, areplay_source, replay_source
     from agenttape_core.lifecycle.use_cassette import use_cassette
     from agenttape_core.redaction import Rule
     from agenttape_core.schema import Interaction, Step
@@ -87,6 +88,7 @@ __all__ = [
     "ServedWriteError",
     "Session",
     "SessionStateError",
+    "SourceReplay",
     "Step",
     "TraceFormatError",
     "UnidentifiedModelWarning",
@@ -102,6 +104,7 @@ __all__ = [
     "WhatIf",
     "always",
     "arecord_call",
+    "areplay_source",
     "awhat_if",
     "boundary",
     "compare_cassettes",
@@ -116,6 +119,7 @@ __all__ = [
     "raises",
     "record_call",
     "recover",
+    "replay_source",
     "returns",
     "use_cassette",
     "verify",
@@ -192,6 +196,11 @@ _HOMES = {
         "convert",
         "open_cassette",
         "recover",
+    ),
+    "lifecycle.replay_source": (
+        "SourceReplay",
+        "areplay_source",
+        "replay_source",
     ),
     "lifecycle.use_cassette": ("use_cassette",),
     "tools.explore": (

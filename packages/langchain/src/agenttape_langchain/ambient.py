@@ -21,6 +21,7 @@ from agenttape_core.integration import (
     here,
     in_turn,
     register_backoff,
+    register_restart,
     register_seam,
     register_tracer,
     steps_in_turn,
@@ -37,6 +38,7 @@ from agenttape_langchain._compat import (
 )
 from agenttape_langchain.callback_order import MERGING, keeping_order
 from agenttape_langchain.configurables import atelling, noting, telling
+from agenttape_langchain.restarting import restart
 from agenttape_langchain.session_tree import current_tree
 from agenttape_langchain.tape import OTHERS, RUNNABLES
 from agenttape_langchain.told import atelling_outside, telling_outside
@@ -48,6 +50,7 @@ for module, functions in BACKOFFS.items():
     register_backoff(module, functions)
 register_tracer(tracing.hosts)
 configured_chains.follow()
+register_restart(restart)
 
 
 @contextmanager

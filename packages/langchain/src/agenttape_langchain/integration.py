@@ -14,6 +14,7 @@ from agenttape_langchain.effects import (
     request_of_run,
 )
 from agenttape_langchain.graphs import register_tape
+from agenttape_langchain.inputs import plain_without_run_ids
 from agenttape_langchain.requests import method_body, runnable_body
 from agenttape_langchain.run_tree import ChainFacts, Run
 from agenttape_langchain.session_tree import register_follower
@@ -33,6 +34,7 @@ __all__ = [
     "in_config",
     "method_body",
     "noting_effects",
+    "plain_without_run_ids",
     "register_effects",
     "register_follower",
     "register_tape",

@@ -14,6 +14,7 @@ from weakref import ref
 
 from agenttape_core.integration import (
     Branch,
+    FirstInput,
     Position,
     RecordedRuns,
     task_branch,
@@ -21,6 +22,7 @@ from agenttape_core.integration import (
 from agenttape_langchain._compat import BeginningTool, InlineHandler, beginning_tool
 from agenttape_langchain.address import model_name, placement, run_name
 from agenttape_langchain.configurables import begun_with
+from agenttape_langchain.inputs import Inputs
 from agenttape_langchain.state import ids_in_state, ids_of_tasks
 
 if TYPE_CHECKING:
@@ -107,6 +109,7 @@ class RunTree(InlineHandler):
         recorded: The outermost runs of the recording that is replayed.
         is_observed: Returns true if the ids of messages in the state of tools are to be known, as for the recording of
             an observer, which cannot freeze them.
+        first_input: Keeps the input of the first outermost chain.
     """
 
     raise_error = True
@@ -117,8 +120,10 @@ class RunTree(InlineHandler):
         followers: Iterable[Follower] = (),
         recorded: RecordedRuns | None = None,
         is_observed: Callable[[], bool] = lambda: False,
+        first_input: FirstInput | None = None,
     ) -> None:
         self._root = root
+        self._inputs = Inputs(first_input if first_input is not None else FirstInput(is_kept=False))
         self._followers = followers
         self._recorded = recorded
         self._is_observed = is_observed
@@ -223,18 +228,22 @@ class RunTree(InlineHandler):
         run = self._begin(run_id, parent_run_id, name, tags, metadata, given=inputs)
         _chains.set(_Chain(ref(self), run_id, run, self._open_chain()))
         facts = ChainFacts(name, inputs, tags or (), metadata or {}, begun_with())
+        if parent_run_id is None:
+            self._inputs.began(run_id, inputs, facts.configurable)
         for follower in self._followers:
             follower.began(run_id, parent_run_id, run, facts)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
         self._end(run_id)
+        self._inputs.ended(run_id, kwargs)
         for follower in self._followers:
             follower.ended(run_id, outputs)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """End it."""
         self._end(run_id)
+        self._inputs.ended(run_id, kwargs)
         for follower in self._followers:
             follower.failed(run_id, error)
 

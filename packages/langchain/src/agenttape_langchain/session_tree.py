@@ -24,7 +24,11 @@ _followers: list[Callable[[Session], Follower | None]] = []
 
 _TREE: Slot[RunTree] = Slot(
     lambda session: RunTree(
-        session.root, _Followers(session), recorded_runs(session), is_observed=lambda: was_observed(session)
+        session.root,
+        _Followers(session),
+        recorded_runs(session),
+        is_observed=lambda: was_observed(session),
+        first_input=session.first_input,
     )
 )
 

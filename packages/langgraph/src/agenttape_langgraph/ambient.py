@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agenttape_core.integration import Stored, holding_in_memory, register_thread_files, wrapping
+from agenttape_core.integration import (
+    Source,
+    Stored,
+    holding_in_memory,
+    register_restart,
+    register_thread_files,
+    wrapping,
+)
 from agenttape_langgraph._compat import searching_in_context
 from agenttape_langgraph.node_steps import tracking_tasks
 from agenttape_langgraph.scheduling import independent_of_schedule
@@ -37,4 +45,11 @@ def _stored(path: Path) -> Iterator[Stored]:
     return stored_values(path)
 
 
+def _restart(app: Any, source: Source) -> Callable[[], Any] | None:
+    from agenttape_langgraph.time_travel.restarting import restart  # it is loaded where it is used
+
+    return restart(app, source)
+
+
 register_thread_files(_stored)
+register_restart(_restart)

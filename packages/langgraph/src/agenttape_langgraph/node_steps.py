@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agenttape_core import UnrecordableValueError
-from agenttape_core.integration import Session, executing, plain_value, record_step
-from agenttape_langchain.integration import ObservedRun, register_follower
+from agenttape_core.integration import Session, record_step
+from agenttape_langchain.integration import ObservedRun, plain_without_run_ids, register_follower
 from agenttape_langgraph._compat import is_internal_channel, route_of, runner
 from agenttape_langgraph.stable_ids import ids_of_runs, stable_ids
 from agenttape_langgraph.state_delta import StateDeltas
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 WRITES = "$writes"
 """The tag of the values of a channel that a node wrote more than once."""
 
-_RUN_ID = re.compile("lc_run-")
-_UUID = re.compile(r"(?:lc_run-.*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
 _COUNT = re.compile(r"#\d+")
 _running_task: ContextVar[Any] = ContextVar("agenttape_langgraph_task", default=None)
 
@@ -158,26 +156,9 @@ class GraphSteps:
 def _plain(value: Any) -> Any:
     """Return a value as plain data; one that cannot be read is recorded as the name of its class."""
     try:
-        return _without_run_ids(plain_value(value))
+        return plain_without_run_ids(value)
     except Exception:  # noqa: BLE001 - of the user's class, or too deep: steps are for readers, and the run goes on
         return f"<{type(value).__module__}.{type(value).__qualname__}>"
-
-
-def _without_run_ids(plain: Any) -> Any:
-    """Leave out the ids that the framework gives to messages without one, if they differ in every recording.
-
-    Ids that LangChain derives from runs hold the time. Inside a boundary that is really executed, all ids are real.
-    """
-    return _without_ids(plain, _UUID if executing() is not None else _RUN_ID)
-
-
-def _without_ids(plain: Any, made: re.Pattern[str]) -> Any:
-    if isinstance(plain, list):
-        return [_without_ids(item, made) for item in plain]
-    if not isinstance(plain, dict):
-        return plain
-    is_made = isinstance(plain.get("id"), str) and made.match(plain["id"]) is not None
-    return {key: _without_ids(item, made) for key, item in plain.items() if not (is_made and key == "id")}
 
 
 def _value(values: Sequence[Any]) -> Any:

@@ -10,7 +10,7 @@ from llama_index.core.graph_stores.types import LabelledPropertyGraph
 from llama_index.core.indices.keyword_table.retrievers import BaseKeywordTableRetriever
 from llama_index.core.storage.chat_store import sql
 
-from agenttape_core.integration import forking_pools, wrapping
+from agenttape_core.integration import forking_pools, register_restart, wrapping
 from agenttape_llamaindex import keyword_tables, property_graphs
 from agenttape_llamaindex._compat import CONTROL_LOOP, hook_span_handler
 from agenttape_llamaindex.clocks import RUNNER_METHODS, OrderedTime
@@ -21,6 +21,7 @@ from agenttape_llamaindex.llms import LLMS
 from agenttape_llamaindex.postprocessors import POSTPROCESSORS
 from agenttape_llamaindex.program_parts import PROGRAM_PARTS
 from agenttape_llamaindex.readers import READERS
+from agenttape_llamaindex.restarting import restart
 from agenttape_llamaindex.retrievers import RETRIEVERS
 from agenttape_llamaindex.run_tree import SpanTree
 from agenttape_llamaindex.steps import SessionSteps
@@ -41,6 +42,9 @@ _FAMILIES = (
     READERS,
     *STORES,
 )
+
+
+register_restart(restart)
 
 
 @contextmanager

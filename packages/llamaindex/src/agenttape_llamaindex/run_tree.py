@@ -10,7 +10,9 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
+from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.llms.base import BaseLLM
+from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index_instrumentation.span_handlers import NullSpanHandler
 from workflows import Workflow
 from workflows.events import Event
@@ -23,6 +25,7 @@ from agenttape_core.integration import (
     current_session,
     executing,
     here,
+    plain_value,
     register_position,
     task_branch,
 )
@@ -114,6 +117,10 @@ class SpanTree(NullSpanHandler):
         spans = spans_of(session)
         parent = spans.get(parent_id) if parent_id is not None else None
         above = _above(session, parent)
+        if above is session.root and session.first_input.is_wanted and is_program(instance) and executing() is None:
+            session.first_input.note(
+                plain_value(input_of(bound_args, instance)), method=span_name(id_).rpartition(".")[2]
+            )
         branch = task_branch(above)
         label = span_label(span_name(id_), instance)
         if parent is not None and parent.is_run and instance is None:
@@ -147,6 +154,17 @@ class SpanTree(NullSpanHandler):
     ) -> None:
         """End a span that raised."""
         _ended(id_)
+
+
+def is_program(instance: Any) -> bool:
+    """Return True for an object whose methods a user calls to run a program: a workflow, a query or chat engine."""
+    return isinstance(instance, Workflow | BaseQueryEngine | BaseChatEngine)
+
+
+def input_of(bound: inspect.BoundArguments, instance: Any) -> Any:
+    """Return the input of an outermost method; that of a workflow is the event that it begins with."""
+    arguments = bound.arguments
+    return readable(arguments.get("start_event")) if isinstance(instance, Workflow) else dict(arguments)
 
 
 def readable(value: Any) -> Any:

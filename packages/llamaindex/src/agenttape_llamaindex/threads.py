@@ -21,7 +21,7 @@ from agenttape_core import ConfigurationError, Interaction, Report, Rule, Step, 
 from agenttape_core.integration.cassettes import write_cassette
 from agenttape_llamaindex._compat import state_items
 from agenttape_llamaindex.workflows.events import EVENT_OF_TEXT
-from agenttape_llamaindex.workflows.reading import RecordedRun, Tick, recorded_run, recorded_runs
+from agenttape_llamaindex.workflows.reading import RecordedRun, Tick, recorded_run, recorded_runs, runs_in
 from agenttape_llamaindex.workflows.serializing import ReadingSerializer
 
 _NTH, _BRANCH = re.compile(r"#\d+"), re.compile(r"~\d+")
@@ -148,7 +148,7 @@ async def areplay_thread(
     timeout: float = _PATIENCE,  # noqa: ASYNC109 - the argument of the twin
 ) -> ThreadReplay:
     """Do what `replay_thread` does, in the event loop that is running."""
-    script = _Script(cassette, recorded_run(cassette, run), workflow)
+    script = Script(cassette, recorded_run(cassette, run), workflow)
     runs = recorded_runs(cassette)
     is_whole = all(_root(each.address) == _root(script.address) for each in runs) and not script.ends_waiting
     async with use_cassette(cassette, mode="none", unused="fail" if is_whole else "ignore", redact=redact) as session:
@@ -164,6 +164,16 @@ async def areplay_thread(
     return ThreadReplay(result, context, values, session.report)
 
 
+def script_of(cassette: str | Path, workflow: Workflow) -> Script | None:
+    """Return the events that came into the last run of a cassette from outside; `None` if it holds no ticks.
+
+    Raises:
+        ConfigurationError: If an event cannot be rebuilt, or the run did not begin with one.
+    """
+    found = runs_in(record for record in open_cassette(cassette).records() if isinstance(record, Step))
+    return Script(cassette, found[-1], workflow) if found else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     """An event that came from outside.
@@ -177,7 +187,7 @@ class _Answer:
     event: Event
 
 
-class _Script:
+class Script:
     """The events that came into a recorded run from outside, and their places.
 
     Args:

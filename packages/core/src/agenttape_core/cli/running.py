@@ -33,6 +33,12 @@ _SEVERAL = {
 
 def running(function: Function) -> Function:
     """Add the argument and the options that both verbs have."""
+    words = click.argument("words", nargs=-1, required=True, metavar="[--] WORDS...")
+    return words(with_options(function))
+
+
+def with_options(function: Function) -> Function:
+    """Add the options that both verbs have."""
     for name, text in reversed(_SEVERAL.items()):
         option = f"--{name.replace('_', '-')}"
         function = click.option(option, name, multiple=True, metavar="WORD", help=f"{text} Repeatable.")(function)
@@ -44,8 +50,7 @@ def running(function: Function) -> Function:
         default=None,
         help="Whether requests of HTTP clients are taped that no framework makes; by default as recorded.",
     )
-    words = click.argument("words", nargs=-1, required=True, metavar="[--] WORDS...")
-    return cassette(http(words(function)))
+    return cassette(http(function))
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

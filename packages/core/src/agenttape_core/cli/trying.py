@@ -6,10 +6,13 @@ import json
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agenttape_core.cli.app import FINDINGS
 from agenttape_core.cli.output import print_json, print_text
+
+if TYPE_CHECKING:
+    from agenttape_core.tools.processes.command import Command
 
 
 class Trying(NamedTuple):
@@ -31,7 +34,7 @@ class Trying(NamedTuple):
 
 
 def tried(
-    words: tuple[str, ...],
+    words: tuple[str, ...] | Command,
     cassette: str | None,
     how: Trying,
     options: Mapping[str, Any],
@@ -50,14 +53,15 @@ def tried(
         as_json: Whether the result is printed as JSON.
     """
     from agenttape_core.lifecycle.project import project_settings
-    from agenttape_core.tools.processes.command import command_of
+    from agenttape_core.tools.processes.command import Command, command_of
     from agenttape_core.tools.processes.run import path_of
     from agenttape_core.tools.reading.prices import load_prices
     from agenttape_core.tools.trials import lines_of, plain_of
     from agenttape_core.tools.trials.commands import estimate, try_command
     from agenttape_core.tools.upkeep.verified import own_folder
 
-    source = path_of(cassette or command_of(words).name)
+    command = words if isinstance(words, Command) else command_of(words)
+    source = path_of(cassette or command.name)
     if plans:
         prices = load_prices(project_settings().prices)
         found = estimate(source, how.candidate, how.samples, how.baseline, prices)

@@ -53,6 +53,9 @@ and `record_error` encode; `class_name` and `loaded_class` name classes without 
 that is asked in the place of the program's own, and `refuse_tools` ends a run that offers it
 tools although it calls none.
 
+**Runs begun again.** A `FirstInput` keeps the input that a run began with; `register_restart` begins a run again from
+the `Source` that has it.
+
 **Steps and state.** `record_step` keeps a `StepEvent`, which gives the recorded run its shape; `Texts` shares long
 texts among them. A `Slot` is a typed place for state that belongs to a session.
 
@@ -119,6 +122,7 @@ from agenttape_core.integration.shapes import (
 from agenttape_core.interventions import How, register_damage
 from agenttape_core.lifecycle.entry_points import load_integration
 from agenttape_core.lifecycle.packages import register_packages
+from agenttape_core.lifecycle.restarting import Source, register_restart
 from agenttape_core.lifecycle.thread_files import Stored, register_thread_files
 from agenttape_core.matching import Branch, Keyed, Position, current_branch, enter_branch, task_branch
 from agenttape_core.schema import Outcome, Plain, TypeCodec, Usage, class_name, loaded_class
@@ -131,6 +135,7 @@ from agenttape_core.session import (
     CandidateModel,
     Crossing,
     ExecutedCrossing,
+    FirstInput,
     FuturesInOrder,
     PartCrossing,
     ProgramCall,
@@ -196,6 +201,7 @@ __all__ = [
     "EventType",
     "ExecutedCrossing",
     "Family",
+    "FirstInput",
     "FuturesInOrder",
     "How",
     "InMemoryClasses",
@@ -212,6 +218,7 @@ __all__ = [
     "Session",
     "Shape",
     "Slot",
+    "Source",
     "StepEvent",
     "Stored",
     "TypeCodec",
@@ -272,6 +279,7 @@ __all__ = [
     "register_packages",
     "register_position",
     "register_reader",
+    "register_restart",
     "register_result_attribute",
     "register_run_reader",
     "register_scope",

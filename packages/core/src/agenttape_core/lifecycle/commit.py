@@ -9,6 +9,7 @@ from agenttape_core.engine import Mode
 from agenttape_core.errors import shown_path
 from agenttape_core.lifecycle.header import (
     finished_header,
+    with_beginning,
     with_environment,
     with_readings,
     with_schedule,
@@ -175,6 +176,9 @@ def _header(prepared: Prepared, session: Session) -> Header:
     if prepared.request.is_current:
         header = with_schedule(header, session.schedule.groups())
         header = with_threads(header, session.strands.text(), session.strands.loose())
+    if session.policy.records:
+        begun, anew = session.first_input.begun, session.policy.updates
+        header = with_beginning(header, session.report.run_id, begun, prepared.redactor, anew=anew)
     if derivation is not None or not session.policy.records:
         header = header.model_copy(update={"derived_from": prepared.path.name})
     if prepared.candidates is not None and not session.policy.records:

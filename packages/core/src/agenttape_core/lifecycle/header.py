@@ -21,7 +21,7 @@ from agenttape_core.schema import (
     Timing,
     Volatile,
 )
-from agenttape_core.session import hash_seed
+from agenttape_core.session import Begun, hash_seed
 from agenttape_core.settings import Settings
 from agenttape_core.storage import Location, stem_of
 
@@ -154,6 +154,24 @@ def with_environment(header: Header, learned: Mapping[str, str | None], redactor
     environment = {**header.freeze.environment, **redacted}
     freeze = header.freeze.model_copy(update={"environment": dict(sorted(environment.items()))})
     return header.model_copy(update={"freeze": freeze})
+
+
+def with_beginning(header: Header, run_id: str, begun: Begun | None, redactor: Redactor, *, anew: bool) -> Header:
+    """Return a header that holds which run was recorded, and its input.
+
+    Args:
+        header: The header.
+        run_id: The id of the run.
+        begun: Its beginning, if that is known.
+        redactor: Replaces secrets.
+        anew: Whether the input takes the place of the one that an earlier recording had.
+    """
+    update: dict[str, Any] = {"run_id": run_id}
+    changes: dict[str, Any] = {}
+    if begun is not None and (header.input is None or anew):
+        update["entry"] = begun.entry.model_copy(update={"configurable": redactor.value(begun.entry.configurable)})
+        changes["input"] = redactor.value(begun.input)
+    return header.model_copy(update={**changes, "volatile": header.volatile.model_copy(update=update)})
 
 
 def with_turns(header: Header, turns: Sequence[list[str]], at_once: Sequence[Scheduled]) -> Header:

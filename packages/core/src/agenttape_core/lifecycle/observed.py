@@ -6,16 +6,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from threading import Lock
 
 from agenttape_core.engine import Mode
 from agenttape_core.errors import CassetteLockedError, CassetteNotFoundError, SessionStateError
-from agenttape_core.lifecycle.header import finished_header, with_turns
+from agenttape_core.lifecycle.header import finished_header, with_beginning, with_turns
 from agenttape_core.lifecycle.open_session import Opened, prepare, start
 from agenttape_core.lifecycle.request import SessionRequest
 from agenttape_core.redaction import Rule
-from agenttape_core.schema import Interaction, Plain, Scheduled, Step
-from agenttape_core.session import Session
+from agenttape_core.schema import Header, Interaction, Plain, Scheduled, Step
+from agenttape_core.session import FirstInput, Session
 from agenttape_core.settings import explicit
 from agenttape_core.storage import Cassette, Location, open_cassette, real_location, recording_process
 
@@ -61,6 +62,8 @@ class Observation:
         if (process := recording_process(real_location(path))) is not None:
             raise _locked(path, f"process {process} is recording to this cassette")
         self._prepared.redactor.text(self.path.name)  # loads the detectors here, and not amid the observed program
+        self._run_id = self._prepared.settings.run_id or token_hex(16)
+        self._first_input = FirstInput()
         self._opened: Opened | None = None
         self._written: _Written | None = None
         self._turns: list[list[str]] = []
@@ -82,20 +85,22 @@ class Observation:
             if self._opened is None:
                 if self._is_closed:
                     raise SessionStateError(f"the observation that writes {self.path} is closed")
+                self._prepared = replace(self._prepared, header=self._begun(self._prepared.header))  # for the journal
                 self._opened = start(self._prepared)
             return self._opened.session
 
+    @property
+    def first_input(self) -> FirstInput:
+        """The input that the first run began with; it stands in the header, so that it can be started again."""
+        return self._first_input
+
     def note_input(self, value: Plain) -> None:
-        """Keep the input of the first run in the header, so that it can be started again. Later inputs are not kept.
+        """Keep the input of the first run; later inputs are not kept.
 
         Args:
             value: The input, as `plain_value` makes it.
         """
-        with self._lock:
-            header = self._prepared.header
-            if header.input is None and self._opened is None and self._written is None:
-                header = header.model_copy(update={"input": self._prepared.redactor.value(value)})
-                self._prepared = replace(self._prepared, header=header)
+        self._first_input.note(value)
 
     def note_turns(self, turns: Sequence[list[str]], at_once: Sequence[Scheduled]) -> None:
         """Keep the order in which calls of a run ended.
@@ -150,7 +155,7 @@ class Observation:
         try:
             before = self._written.read() if self._written is not None else None
             keep: list[Interaction | Step] = list(before.records()) if before is not None else []
-            header = before.header if before is not None else self._prepared.header
+            header = before.header if before is not None else self._begun(self._prepared.header)
             volatile = header.volatile
             header = with_turns(header, self._turns, self._at_once)
             journal.commit(finished_header(header, volatile.timings, volatile.steps), keep)
@@ -160,10 +165,14 @@ class Observation:
         finally:
             journal.abandon(keep=True)
 
+    def _begun(self, header: Header) -> Header:
+        return with_beginning(header, self._run_id, self._first_input.begun, self._prepared.redactor, anew=False)
+
     def _mind_forks(self) -> None:
         """Start anew in a forked process: the parent writes what it has observed itself."""
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), Lock()
+            self._run_id, self._first_input = token_hex(16), FirstInput()
             self._opened = self._written = None
             self._turns, self._at_once = [], []
 

@@ -354,6 +354,7 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             imposes_threads=derivation is None,
             scheduled=header.volatile.scheduled() if keeps_order else (),
             is_current=request.is_current,
+            takes_strays=request.takes_strays,
             root=root.child(f"process {request.process}") if request.process else root,
             hash_seed=header.volatile.hash_seed,
             began=prepared.began,

@@ -110,6 +110,8 @@ class SessionRequest:
         is_current: Whether the session surrounds a block of code, with freeze and guard. The session of a stand-in, a
             cache or an observer does not: it names nothing as live or frozen, and keeps nothing fixed.
         is_of_process: Whether all that the process does belongs to the session, in threads without a context too.
+        takes_strays: Whether a thread without a context belongs to the session where it is the only open one. To that
+            of a request of a server it does not.
         ambient: Whether integrations tape in it what the user did not tape.
         reads: Whether recordings that are there are opened; if not, they are replaced unread.
         may_be_missing: Whether a replay without a cassette begins all the same: each call is then a miss.
@@ -142,6 +144,7 @@ class SessionRequest:
     mode: Mode | None = None
     is_current: bool = True
     is_of_process: bool = False
+    takes_strays: bool = True
     ambient: bool = True
     reads: bool = True
     may_be_missing: bool = False

@@ -147,6 +147,10 @@ class RecordingIndex:
                 self._parents[row.number] = row.parent
         self.match_by(match_on)
 
+    def also_match(self, matchers: Iterable[Matcher]) -> None:
+        """Find recordings by more functions, after all that was chosen."""
+        self._match_on = (*self._match_on, *matchers)
+
     def __len__(self) -> int:
         return len(self._rows)
 

@@ -1,7 +1,7 @@
 """A cassette as data: inert records, the format version, and plain data."""
 
 from agenttape_core.schema.exported import HEADER_ATTRIBUTE, RECORD_ATTRIBUTE
-from agenttape_core.schema.header import FORMAT_VERSION, Freeze, Header, Redaction, Volatile
+from agenttape_core.schema.header import FORMAT_VERSION, Entry, Freeze, Header, Redaction, Volatile
 from agenttape_core.schema.index_row import IndexRow
 from agenttape_core.schema.interaction import KINDS, PURE_KINDS, Act, Fidelity, Interaction, Kind, Timing
 from agenttape_core.schema.opaque import OPAQUE, Opaque
@@ -23,6 +23,7 @@ __all__ = [
     "Act",
     "Delivery",
     "Effect",
+    "Entry",
     "Fidelity",
     "Freeze",
     "Header",

@@ -44,11 +44,28 @@ class Redaction(Record):
     """True if the folders of the run, such as the home folder, are pseudonyms of their names."""
 
 
+class Entry(Record):
+    """The call of the program that began the run, besides its input."""
+
+    method: str = ""
+    """The method, where the kind of the program has several, such as `query` or `chat`."""
+    awaited: bool = False
+    """True if an event loop ran where it was called, so that it was probably awaited."""
+    inside: bool = False
+    """True if the session was entered within the event loop, and not around it."""
+    configurable: dict[str, Any] = Field(default_factory=dict)
+    """The configurable values that it was given, such as the id of a conversation."""
+
+
 class Volatile(Record):
     """Facts that differ between two recordings of the same run; nothing outside this block does."""
 
     created: str = ""
     """The time at which the recording began: UTC, ISO 8601."""
+    run_id: str = ""
+    """The id of the run that was recorded, as its events have it."""
+    entry: Entry = Entry()
+    """The call that began the run: two recordings of it may be synchronous and asynchronous, or of two threads."""
     clock: float | None = None
     """The frozen time at which the run began, in seconds since the epoch, if either clock is frozen."""
     python: str = ""

@@ -3,6 +3,7 @@
 from agenttape_core.session.acting import recording_acts, watching_acts
 from agenttape_core.session.acts_of_call import ActsOfCall
 from agenttape_core.session.base_session import BaseSession, Slot
+from agenttape_core.session.began_with import Begun, FirstInput
 from agenttape_core.session.boundary import Boundary
 from agenttape_core.session.candidates import (
     OWN,
@@ -83,6 +84,7 @@ __all__ = [
     "UNAVAILABLE",
     "ActsOfCall",
     "BaseSession",
+    "Begun",
     "Boundary",
     "Candidate",
     "CandidateModel",
@@ -99,6 +101,7 @@ __all__ = [
     "Events",
     "ExecutedCrossing",
     "FakedCrossing",
+    "FirstInput",
     "FuturesInOrder",
     "Landed",
     "PartCrossing",

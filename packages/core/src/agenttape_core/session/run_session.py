@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from agenttape_core.engine import IDEMPOTENT, Policy
 from agenttape_core.errors import UnusedInteractionsError, shown_path
-from agenttape_core.matching import Order
+from agenttape_core.matching import Matcher, Order
 from agenttape_core.schema import KINDS, IndexRow, Interaction, Outcome, Step, Timing
 from agenttape_core.session.base_session import BaseSession
+from agenttape_core.session.began_with import FirstInput
 from agenttape_core.session.boundary import Boundary
+from agenttape_core.session.codecs import plain_value
 from agenttape_core.session.miss import unused_explanation
 from agenttape_core.session.ports import Source
 from agenttape_core.session.report import Crossed
@@ -51,6 +53,21 @@ class RunSession(BaseSession):
         """The copy of the unreadable file that was in its place; `None` if there was none."""
         self._named = setup.policy.live | setup.policy.frozen | (setup.policy.through or frozenset())
         self._met: set[str] = set()
+        self.takes_strays = setup.takes_strays
+        """True if a thread without a context belongs to it where it is the only open session."""
+        self.first_input = FirstInput(is_kept=setup.policy.records and setup.sink is not None)
+        """The input that the run began with, where it is recorded."""
+
+    def note_input(self, value: Any) -> None:
+        """Keep the input of the run in the header of its recording, so that it can be started again.
+
+        Graphs, chains, agents and workflows do so by themselves; a program of plain Python can do it here. The first
+        input is kept. In a replay this does nothing.
+
+        Args:
+            value: The input: for a function, its argument, or a dictionary of its arguments by their names.
+        """
+        self.first_input.note(plain_value(value))
 
     # -- what is recorded --------------------------------------------------------------------------------------
 
@@ -136,6 +153,10 @@ class RunSession(BaseSession):
         self.policy = policy
         self._recordings.match_by(policy.match_on)
 
+    def also_match(self, *matchers: Matcher) -> None:
+        """Find recordings by more functions of `(asked, recorded)`, after all that was chosen."""
+        self._recordings.also_match(matchers)
+
     def go_back(self, numbers: Iterable[int]) -> None:
         """Serve recordings again that were served already: the run goes back to before it asked for them."""
         self._recordings.give_back(numbers)
@@ -147,6 +168,10 @@ class RunSession(BaseSession):
         self.report = self._new_report()
 
     # -- the end -----------------------------------------------------------------------------------------------
+
+    def has_unused(self) -> bool:
+        """Return True while a recording is left that this run has not asked for."""
+        return bool(self._recordings.unused(row.number for row in self.source.entries))
 
     def find_unused(self) -> None:
         """Put the recordings that were not used into the report."""

@@ -26,6 +26,10 @@ class Scoped(Protocol):
     def is_replay(self) -> bool:
         """True if it was opened to replay."""
 
+    @property
+    def takes_strays(self) -> bool:
+        """True if a thread without a context belongs to it where it is the only open one."""
+
 
 S = TypeVar("S", bound=Scoped)
 
@@ -153,15 +157,17 @@ class Scopes(Generic[S]):
         while outer is not None and outer.session.closed and not outer.is_outlived:
             outer = outer.outer
         membership = Membership(session, outer)
-        with self._lock:
-            self._open.append(session)
+        if session.takes_strays:
+            with self._lock:
+                self._open.append(session)
         self.variable.set(membership)
         return membership
 
     def leave(self, membership: Membership[S]) -> bool:
         """Undo `enter`, also from another context than the one that entered; whether this context had it as current."""
-        with self._lock:
-            self._open.remove(membership.session)
+        if membership.session.takes_strays:
+            with self._lock:
+                self._open.remove(membership.session)
         mine = self.variable.get() is membership
         if mine:
             self.variable.set(membership.outer)

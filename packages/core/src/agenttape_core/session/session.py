@@ -101,6 +101,7 @@ class Session(RunSession):
         self._branch = new_branch()
         enter_branch(self._branch)
         self._membership = SCOPES.enter(self)
+        self.first_input.entered()
         self.strands.enter()
         return ref(self._membership)
 

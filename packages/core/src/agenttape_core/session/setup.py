@@ -49,6 +49,7 @@ class Setup:
             because most replays never need them.
         scheduled: The order of what event loops waited for, where one was recorded.
         is_current: Whether a context enters the session, so that loops can be followed.
+        takes_strays: Whether a thread without a context belongs to the session where it is the only open one.
         threads: The order in which threads came to what others could see, where it was recorded.
         loose: The labels of what threads did in no order then.
         imposes_threads: Whether this run is to follow it.
@@ -81,6 +82,7 @@ class Setup:
     timings: Callable[[], Mapping[int, Timing]] = dict
     scheduled: Sequence[Scheduled] = ()
     is_current: bool = True
+    takes_strays: bool = True
     threads: str = ""
     loose: str = ""
     imposes_threads: bool = False

@@ -26,8 +26,10 @@ from agenttape_langchain.callbacks.calls import (
 from agenttape_langchain.callbacks.observing import Observing
 from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.chat_models import CHAT
+from agenttape_langchain.configurables import begun_with
 from agenttape_langchain.effects import request_of_run
 from agenttape_langchain.graphs import load_graphs
+from agenttape_langchain.inputs import plain_without_run_ids
 from agenttape_langchain.llms import COMPLETION
 from agenttape_langchain.requests import chat_body, completion_body, retrieval_body, tool_body
 from agenttape_langchain.run_tree import Run
@@ -128,12 +130,14 @@ class TapeCallbackHandler(Observing):
         run.kind = run.chain_kind()
         if run.above is None:
             with self.noting():
-                run.input = self.input_of(inputs)
+                run.input = plain_without_run_ids(inputs)
+                self._inputs.began(run_id, inputs, begun_with())
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Record the step."""
         run = self.open_runs.get(run_id)
         with self.noting():
+            self._inputs.ended(run_id, kwargs)
             if run is not None:
                 self.record(run, **(output_facts(outputs) if run.above is None else {}))
         self._end(run_id)
@@ -142,6 +146,7 @@ class TapeCallbackHandler(Observing):
         """Record the step as failed."""
         run = self.open_runs.get(run_id)
         with self.noting():
+            self._inputs.ended(run_id, kwargs)
             if run is not None:
                 self.record(run, status="failed", error=error)
         self._end(run_id)

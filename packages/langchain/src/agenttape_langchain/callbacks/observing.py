@@ -37,7 +37,7 @@ class Observing(RunTree, Observer[ObservedRun]):
 
     def __init__(self, path: str | Path, *, redact: bool | Sequence[Rule], tags: Sequence[str]) -> None:
         Observer.__init__(self, "TapeCallbackHandler", path, _UNSEEN, redact=redact, tags=tags)
-        RunTree.__init__(self, self.root, is_observed=lambda: True)
+        RunTree.__init__(self, self.root, is_observed=lambda: True, first_input=self.first_input)
 
     def forget(self, run: ObservedRun) -> None:
         """Remove a run, also from the tree."""

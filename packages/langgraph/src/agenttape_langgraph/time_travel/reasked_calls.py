@@ -92,7 +92,12 @@ class ReaskedCall:
 
 def match_on(run: RecordedRun) -> tuple[Way | Matcher, ...]:
     """Return the `match_on` of a run: that of the project, and after it the matchers of calls that are made again."""
-    return (*project_settings().match_on, ReaskedCall(run, at_its_place=True), ReaskedCall(run, at_its_place=False))
+    return (*project_settings().match_on, *reasked_calls(run))
+
+
+def reasked_calls(run: RecordedRun) -> tuple[Matcher, ...]:
+    """Return the matchers of calls that are made again: at their places first."""
+    return ReaskedCall(run, at_its_place=True), ReaskedCall(run, at_its_place=False)
 
 
 def done_before(cassette: Cassette, numbers: Iterable[int]) -> Iterator[int]:

@@ -272,6 +272,11 @@ def _asking_nodes(cassette: Cassette, address: str) -> tuple[str, ...]:
     return tuple(step.address for step in nodes if _interrupts(step))
 
 
+def holds_runs(cassette: Cassette) -> bool:
+    """Return True if a cassette has steps of graphs that can be run again."""
+    return any(step.kind == "node" and _STEP.fullmatch(step.address.rpartition("/")[2]) for step in cassette.steps())
+
+
 def _is_invocation(step: Step) -> bool:
     return "/" not in step.address and step.address != "" and step.kind in _RUNS
 

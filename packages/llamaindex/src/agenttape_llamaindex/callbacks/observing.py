@@ -46,7 +46,7 @@ from agenttape_llamaindex.callbacks.runs import HiddenLeaf, OpenSpan, acting_age
 from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.delegation import MethodRun, apart
 from agenttape_llamaindex.effects import effects_of
-from agenttape_llamaindex.run_tree import LEAVES, SPANS, Spans, readable, span_label
+from agenttape_llamaindex.run_tree import LEAVES, SPANS, Spans, input_of, is_program, readable, span_label
 from agenttape_llamaindex.workflows import RunRecord
 
 _UNSEEN = Unseen(
@@ -109,7 +109,9 @@ class Observing(Observer[OpenSpan]):
             )
             self.open_runs[span_id] = span
         if above is None:
-            span.input = self.input_of(_input(bound, instance))
+            span.input = plain_value(input_of(bound, instance))
+            if is_program(instance):
+                self.first_input.note(span.input, method=method)
         if instance is not None:
             self._begin_leaf(span, method, bound)
         if kind == "tool" and span.is_plain and isinstance(instance, BaseTool):
@@ -368,9 +370,3 @@ def _call_of(crossing: ExecutedCrossing, instance: Any, method: str, kwargs: Map
     if isinstance(instance, FunctionTool):
         return ObservedFunction(crossing, effects_of(kwargs.get(instance.ctx_param_name or "")))
     return ObservedCall(crossing)
-
-
-def _input(bound: inspect.BoundArguments, instance: Any) -> Any:
-    """Return the input of an outermost method; that of a workflow is the event that it begins with."""
-    arguments = bound.arguments
-    return readable(arguments.get("start_event")) if isinstance(instance, Workflow) else dict(arguments)

@@ -7,12 +7,23 @@ from typing import Any
 import click
 
 from agenttape_core.cli.output import verb
-from agenttape_core.cli.running import before_command, given, report, running
+from agenttape_core.cli.running import before_command, given, report, with_options
 
 
 @before_command
 @verb("agenttape replay --cassette weather -- python agent.py")
-@running
+@click.argument("words", nargs=-1, metavar="[--] WORDS...")
+@with_options
+@click.option(
+    "--source", metavar="FILE|RUN_ID", help="A recorded run to begin again from its input, in place of WORDS."
+)
+@click.option(
+    "--app", metavar="NAME", help="Its program, as module:graph: a graph, chain, agent, workflow or function."
+)
+@click.option("--asgi", metavar="NAME", help="The ASGI application, as module:app, that gets the recorded request.")
+@click.option("--thread", "thread_id", metavar="ID", help="The thread of a source that holds several.")
+@click.option("--input", "given_input", metavar="JSON", help="An input in the place of the recorded one.")
+@click.option("--header", "headers", multiple=True, metavar="HEADER", help="A header that is sent as well. Repeatable.")
 @click.option(
     "--on-miss",
     type=click.Choice(["raise", "return"]),
@@ -43,6 +54,12 @@ def replay(
     folder: str | None,
     output: str | None,
     plan: bool,
+    source: str | None,
+    app: str | None,
+    asgi: str | None,
+    thread_id: str | None,
+    given_input: str | None,
+    headers: tuple[str, ...],
     **options: Any,
 ) -> int:
     """Run a command again, and answer its Python processes from their cassettes.
@@ -54,12 +71,22 @@ def replay(
     the recorded world, the exit code is 1, unless --drift is report. With --samples, that is done several times, and
     so is a baseline with the command's own model.
 
+    With --source, no command is needed: a graph, chain, agent or workflow runs again from the recorded input, an
+    interrupted LangGraph thread with its recorded answers, a server with the recorded request; the answer is printed.
+
     Exits with 1 for a miss, an unused recording or a refused connection, with 3 if a cassette is missing or broken,
     else with the code of the command. With --json, the command writes to standard error only.
     """
+    from agenttape_core.cli.restarting import Again, restart_of
+    from agenttape_core.tools.processes.command import Command
     from agenttape_core.tools.processes.run import run
 
     chosen = given(options)
+    command: tuple[str, ...] | Command = words
+    if source is not None and not words and cassette is None:
+        cassette, command = restart_of(Again(source, app, asgi, thread_id, given_input, headers))
+    elif source is not None or app or asgi or not words:
+        raise click.UsageError("expected the words of a command, or --source with --app or --asgi")
     candidate = chosen.get("candidate")
     if candidate is None and (samples or baseline is not None or folder or output or plan):
         raise click.UsageError("--samples, --baseline, --to, --output and --plan need --candidate")
@@ -67,7 +94,9 @@ def replay(
         from agenttape_core.cli.trying import Trying, tried
 
         how = Trying(candidate, samples or 1, samples or 1 if baseline is None else baseline, folder, output)
-        return tried(words, cassette, how, chosen, plans=plan, as_json=as_json)
+        return tried(command, cassette, how, chosen, plans=plan, as_json=as_json)
     if candidate is not None:
         chosen = {"drift": "fail", **chosen}
-    return report(run(words, mode="none", cassette=cassette, options=chosen, apart=as_json), as_json=as_json)
+    again = source is not None
+    ended = run(command, mode="none", cassette=cassette, options=chosen, apart=as_json, proves=again)
+    return report(ended, as_json=as_json)

@@ -18,8 +18,7 @@ from agenttape_core.integration.observing.runs import ObservedCall, ObservedStre
 from agenttape_core.lifecycle.observed import Observation
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
-from agenttape_core.schema import Plain
-from agenttape_core.session import Session, StepEvent, plain_value, record_step
+from agenttape_core.session import FirstInput, Session, StepEvent, plain_value, record_step
 
 RunT = TypeVar("RunT", bound=OpenRun)
 
@@ -229,11 +228,10 @@ class Observer(Generic[RunT]):
             record_step(session, gap)
         return session
 
-    def input_of(self, value: object) -> Plain:
-        """Return the input of an outermost run as plain data; the first one is kept, to start the run again."""
-        given = plain_value(value)
-        self._observation.note_input(given)
-        return given
+    @property
+    def first_input(self) -> FirstInput:
+        """The input of the first outermost run; the run can be started again from it."""
+        return self._observation.first_input
 
     def record(self, run: RunT, **facts: Any) -> None:
         """Record a run as a step.

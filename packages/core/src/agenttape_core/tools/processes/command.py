@@ -25,10 +25,12 @@ class Command(NamedTuple):
     Args:
         given: The words of the user.
         words: Those that are run: the same, unless they name a function.
+        session: The module whose import opens the session of its process; by default the first that needs one.
     """
 
     given: tuple[str, ...]
     words: tuple[str, ...]
+    session: str = ""
 
     @property
     def name(self) -> str:

@@ -41,7 +41,7 @@ class _Finished(NamedTuple):
 
 
 def run(
-    given: Sequence[str],
+    given: Sequence[str] | Command,
     *,
     mode: str | Mode,
     cassette: str | None,
@@ -52,7 +52,7 @@ def run(
     """Run a command with a session in each of its Python processes.
 
     Args:
-        given: The words of the command; or one that names a function.
+        given: The words of the command; or one that names a function; or the command.
         mode: The mode of the sessions. With `once`, the command is replayed if any process of it has a cassette.
         cassette: The name or the path of the cassette of the main process; by default that of the program.
         options: Those of `use_cassette`, as plain data.
@@ -64,7 +64,7 @@ def run(
         CassetteNotFoundError: There is nothing to replay.
         CassetteError: A cassette cannot be read or written, or is being recorded elsewhere. The recordings are kept.
     """
-    command = command_of(given)
+    command = given if isinstance(given, Command) else command_of(given)
     path = path_of(cassette or command.name)
     mode = _effective(parse_mode(str(mode)), path)
     records = mode is not Mode.NONE
@@ -116,7 +116,7 @@ def _run_command(command: Command, config: RunConfig, settings: Settings, *, apa
     """Run the command."""
     with tempfile.TemporaryDirectory(prefix="agenttape-") as folder:
         run_folder = RunFolder(Path(folder))
-        watched = _watched(settings, Path(config.cassette))
+        watched = [command.session] if command.session else _watched(settings, Path(config.cassette))
         run_folder.write_config(config, egress=settings.egress, watched=watched, command=command.words)
         extra = {HASH_SEED: str(_hash_seed(Path(config.cassette)))}
         run_id = extra["AGENTTAPE_RUN_ID"] = settings.run_id or secrets.token_hex(16)  # one for all its processes

@@ -10,6 +10,7 @@ from typing import Any
 from agenttape_core.lifecycle.project import project_settings
 from agenttape_core.session import OWN
 from agenttape_core.storage import open_cassette
+from agenttape_core.tools.processes.command import Command
 from agenttape_core.tools.processes.report import Outcome
 from agenttape_core.tools.processes.run import run
 from agenttape_core.tools.reading.prices import Prices, load_prices
@@ -19,7 +20,7 @@ from agenttape_core.tools.trials.reading import sample_of
 
 
 def try_command(
-    words: Sequence[str],
+    words: Sequence[str] | Command,
     *,
     cassette: str | None,
     candidate: str,
@@ -54,7 +55,7 @@ def try_command(
             ended = run(words, mode="none", cassette=cassette, options={**options, "candidate": model}, apart=apart)
             if recorded is None:
                 recorded = trajectory_of(open_cassette(Path(ended.config.cassette)), prices)
-                name = " ".join(words)
+                name = " ".join(ended.command)
             kept = _kept(ended, to, f"{lane}.{number}")
             drift = [one for report in ended.reports for one in report.drifted]
             problem = next(iter(ended.failures()), "").partition("\n")[0]

@@ -79,11 +79,16 @@ def _named(name: str) -> Target:
 
 def load(target: Target) -> Callable[[], Any]:
     """Return the function, in the child."""
-    module = _imported(target.module, target.file) if target.module else _script(target.file)
-    function: Callable[[], Any] = _attribute(module, target.qualname)
+    function: Callable[[], Any] = load_object(target)
     if not callable(function):
         raise TypeError(f"{target} is not a function")
     return function
+
+
+def load_object(target: Target) -> Any:
+    """Return what a name means, in the child; `None` if its module has nothing of that name."""
+    module = _imported(target.module, target.file) if target.module else _script(target.file)
+    return _attribute(module, target.qualname)
 
 
 def _attribute(module: Any, qualname: str) -> Any:

@@ -1,0 +1,265 @@
+"""`TapeInbound`: a cassette for each request that an ASGI server answers, so that it can be begun again offline.
+
+Plain ASGI 3.0 (https://asgi.readthedocs.io/en/latest/specs/www.html), whatever framework is inside: FastAPI, Starlette,
+LangServe, an A2A server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from pathlib import Path
+from secrets import token_hex
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from agenttape_core.asgi.exchange import KIND, App, Exchange, Message, Receive, Scope, Send, reading, writing
+from agenttape_core.errors import ConfigurationError
+from agenttape_core.lifecycle.request import SessionRequest
+from agenttape_core.lifecycle.use_cassette import CassetteBlock
+from agenttape_core.redaction import Rule
+from agenttape_core.session import Session, StepEvent, current_session, record_step
+from agenttape_core.settings import explicit, load_settings
+
+CORRELATION = ("x-workflow-id", "x-correlation-id", "x-request-id")
+"""Headers by which systems join what belongs together."""
+_NEEDED = ("content-type", "accept", "a2a-version", "a2a-extensions")
+"""Headers without which a request is not understood when it is sent again. None of them holds a secret."""
+_log = logging.getLogger("agenttape")
+
+
+class TapeInbound:
+    """ASGI middleware that records each HTTP request into a cassette of its own.
+
+    The application runs as it does without it: nothing is frozen or refused, and nothing that goes wrong with a
+    recording reaches it (the logger `agenttape` has it). The header of a cassette holds the request: method, path,
+    query, body and the chosen headers, so `agenttape replay --source FILE --asgi module:app` sends it again. What a
+    request has started and that outlives its answer is recorded too, for as long as `patience` says. Within a session,
+    such as a replay, the middleware does nothing.
+
+    Args:
+        app: The application.
+        folder: The folder of the cassettes; each is named after the id of its run.
+        headers: Headers that are kept besides those that a request needs to be understood, such as ids of workflows.
+        when: Returns whether a request is recorded, given its ASGI scope; by default each is.
+        patience: Seconds for which what outlives an answer is recorded.
+        suffix: `.jsonl` or `.yaml`, perhaps with `.gz`.
+        freeze: The parts of the world that are kept fixed, as in `use_cassette`; by default none. With `uuid` and
+            `clock`, the answer of a replay has the recorded ids and times.
+        redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
+        tags: Words for the headers of the cassettes.
+
+    Raises:
+        ConfigurationError: If an option is wrong.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        folder: str | Path = "runs",
+        *,
+        headers: Collection[str] = CORRELATION,
+        when: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+        patience: float = 30.0,
+        suffix: str = ".jsonl",
+        freeze: Collection[str] = (),
+        redact: bool | Sequence[Rule] = True,
+        tags: Sequence[str] = (),
+    ) -> None:
+        self._app = app
+        self._folder = Path(folder).absolute()
+        self._headers = frozenset(name.lower() for name in (*headers, *_NEEDED))
+        self._when = when
+        self._patience = patience
+        self._suffix = suffix
+        self._redact = redact
+        self._options = {"freeze": list(freeze), "on_error": "keep", "opaque": "keep", "mode": "all"}
+        self._tags = list(tags)
+        self._open: dict[asyncio.Task[None], asyncio.Event] = {}
+        """The requests that are being recorded, each with what lets it wait no longer."""
+        if not suffix.startswith((".jsonl", ".yaml")):
+            raise ConfigurationError(f"suffix={suffix!r}: expected .jsonl or .yaml, perhaps with .gz")
+        load_settings().chosen(self._request("").options)  # refuses what is wrong now, and not at the first request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request as the application does."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, self._closing(receive), send)
+        elif scope["type"] != "http" or current_session() is not None or not self._when(scope):
+            await self._app(scope, receive, send)
+        else:
+            await self._recorded(scope, receive, send)
+
+    async def written(self) -> None:
+        """Wait until the cassettes of all requests so far are written: `patience` after their answers at the latest."""
+        loop = asyncio.get_running_loop()
+        if here := [task for task in self._open if task.get_loop() is loop]:
+            await asyncio.wait(here)
+
+    async def aclose(self) -> None:
+        """Write the cassettes that still wait for what outlives its answer. The shutdown of a server does it."""
+        loop = asyncio.get_running_loop()
+        here = {task: hurry for task, hurry in self._open.items() if task.get_loop() is loop}
+        for hurry in here.values():
+            hurry.set()
+        if here:
+            await asyncio.wait(here, timeout=self._patience)
+
+    def _closing(self, receive: Receive) -> Receive:
+        async def closing() -> Message:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self.aclose()
+            return message
+
+        return closing
+
+    async def _recorded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a task of its own answer, which goes on until all that it started has ended."""
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[None] = loop.create_future()
+        hurry = asyncio.Event()
+        task = loop.create_task(self._answer(_Request(scope, receive, send), answered, hurry))
+        self._open[task] = hurry
+        task.add_done_callback(functools.partial(self._forget, answered))
+        try:
+            await asyncio.shield(answered)
+        except asyncio.CancelledError:
+            if not answered.done():  # the server has given the request up
+                task.cancel()
+                await asyncio.wait([answered])
+            if not answered.cancelled():
+                answered.exception()
+            raise
+
+    def _forget(self, answered: asyncio.Future[None], task: asyncio.Task[None]) -> None:
+        self._open.pop(task, None)
+        _settle(answered, asyncio.CancelledError() if task.cancelled() else task.exception())
+
+    async def _answer(self, request: _Request, answered: asyncio.Future[None], hurry: asyncio.Event) -> None:
+        run_id = token_hex(16)
+        scope, receive, send = request
+        query = scope.get("query_string", b"").decode("latin-1")
+        exchange = Exchange(scope["method"], scope["path"], query, self._kept(scope))
+        block = CassetteBlock(self._request(run_id))
+        began = perf_counter()
+        failed: BaseException | None = None
+        session = await _opened(block)
+        if session is not None:
+            session.first_input.note_later(exchange.to_plain)
+        alive, token = _Alive(), None
+        try:
+            token = _here.set(alive)
+            inner = {**scope, "agenttape": {"run_id": run_id}}
+            await self._app(inner, reading(receive, exchange), writing(send, exchange))
+        except BaseException as error:  # noqa: BLE001 - handed on below, as it is
+            failed = error
+        finally:
+            if token is not None:
+                _here.reset(token)
+        _settle(answered, failed)
+        gone = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        weakref.finalize(alive, lambda: loop.is_closed() or loop.call_soon_threadsafe(gone.set)).atexit = False
+        del alive, token
+        with suppress(asyncio.CancelledError):  # the loop ends, and what is recorded is to be written all the same
+            await self._outlived(gone, hurry)
+        if session is not None:
+            _record(session, exchange, began, failed)
+            await _closed(block, failed)
+
+    async def _outlived(self, gone: asyncio.Event, hurry: asyncio.Event) -> None:
+        """Wait until nothing that a request has started lives, until time is up, or until the server stops."""
+        waits = [asyncio.ensure_future(gone.wait()), asyncio.ensure_future(hurry.wait())]
+        try:
+            await asyncio.wait(waits, timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+
+    def _request(self, run_id: str) -> SessionRequest:
+        given = {**self._options, "tags": self._tags or None, "run_id": run_id}
+        return SessionRequest(
+            cassette=self._folder / f"{run_id}{self._suffix}",
+            options=explicit(given),
+            redact=self._redact,
+            takes_strays=False,
+        )
+
+    def _kept(self, scope: Scope) -> dict[str, str]:
+        pairs = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"])
+        return {name: value for name, value in pairs if name in self._headers}
+
+
+class _Request(NamedTuple):
+    scope: Scope
+    receive: Receive
+    send: Send
+
+
+class _Alive:
+    """Lives as long as a context does in which something runs that a request has started."""
+
+
+_here: ContextVar[_Alive | None] = ContextVar("agenttape_inbound", default=None)
+
+
+def _settle(answered: asyncio.Future[None], failed: BaseException | None) -> None:
+    if answered.done():
+        return
+    if failed is None:
+        answered.set_result(None)
+    elif isinstance(failed, asyncio.CancelledError):
+        answered.cancel()
+    else:
+        answered.set_exception(failed)
+
+
+def _record(session: Session, exchange: Exchange, began: float, failed: BaseException | None) -> None:
+    """Record the request as a step, with its answer."""
+    name = f"{exchange.method} {exchange.path}"
+    output = {"status": exchange.status, "body": exchange.answer} if exchange.status is not None else None
+    status = "ended" if failed is None else "failed"
+    position = session.root
+    try:
+        record_step(
+            session,
+            StepEvent(
+                KIND,
+                name,
+                position.address,
+                position.moment(),
+                began,
+                status=status,  # type: ignore[arg-type]
+                error=failed,
+                metadata=exchange.headers,
+                output=output,
+            ),
+        )
+    except Exception as error:  # noqa: BLE001 - as below
+        _could_not(session.path, error)
+
+
+async def _opened(block: CassetteBlock) -> Session | None:
+    try:
+        return await block.__aenter__()
+    except Exception as error:  # noqa: BLE001 - a server answers, whatever becomes of its recording
+        _could_not(block.request.cassette, error)
+        return None
+
+
+async def _closed(block: CassetteBlock, failed: BaseException | None) -> None:
+    try:
+        await block.__aexit__(type(failed) if failed is not None else None, failed, None)
+    except BaseException as error:  # noqa: BLE001 - as above; what the application raised has been handed on already
+        if error is not failed:
+            _could_not(block.request.cassette, error)
+
+
+def _could_not(path: object, error: BaseException) -> None:
+    _log.error("TapeInbound could not record %s: %s", path, error)

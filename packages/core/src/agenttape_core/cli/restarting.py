@@ -1,0 +1,109 @@
+"""A recorded run that `agenttape replay --source` begins again: which one, and the command that does it."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from agenttape_core.cli.cassettes import found_in, found_one
+from agenttape_core.errors import CassetteError, CassetteNotFoundError
+from agenttape_core.lifecycle.restarting import source_of
+from agenttape_core.settings import load_settings
+from agenttape_core.tools.processes.command import Command
+from agenttape_core.tools.processes.restart_api import SESSION, RestartSpec
+from agenttape_core.tools.verify.target import target_of
+
+_RUN_ID = re.compile(r"[0-9a-f]{8,64}")
+
+
+class Again(NamedTuple):
+    """A recorded run that a command line asks for.
+
+    Args:
+        source: The recording: a path, a bare name, or the id of its run.
+        app: The program, as `module:name`.
+        asgi: The ASGI application of a server.
+        thread_id: The thread to run again.
+        given: An input in the place of the recorded one, as JSON.
+        headers: Headers that are sent besides the recorded ones.
+    """
+
+    source: str
+    app: str | None
+    asgi: str | None
+    thread_id: str | None
+    given: str | None
+    headers: tuple[str, ...]
+
+
+class Restart(NamedTuple):
+    """A recorded run and the command that begins it again.
+
+    Args:
+        cassette: The absolute path of its recording.
+        command: The command.
+    """
+
+    cassette: str
+    command: Command
+
+
+def restart_of(asked: Again) -> Restart:
+    """Return the command that begins a recorded run again, after checking all that can be checked before it runs.
+
+    Args:
+        asked: The run.
+
+    Raises:
+        UsageError: If not exactly one of `app` and `asgi` is given, or the input is no JSON.
+        ConfigurationError: If the recording has no input.
+        CassetteError: If there is no such recording, or it cannot be read.
+    """
+    source, app, asgi, thread_id, given, headers = asked
+    if (app is None) == (asgi is None):
+        raise click.UsageError("--source needs the program, --app module:graph, or the server, --asgi module:app")
+    if headers and asgi is None:
+        raise click.UsageError("--header is for requests: it needs --asgi")
+    found = found_one(source) if _is_named(source) else None
+    path = found.path if found is not None else _of_run(source)
+    if path is None:
+        raise click.UsageError(f"{source}: expected a cassette in a local folder")
+    recorded = source_of(found_one(str(path)).open(), thread_id=thread_id, given=_json(given))
+    if recorded.is_request != (asgi is not None):
+        other = "an HTTP request: --asgi module:app" if recorded.is_request else "a program: --app module:graph"
+        raise click.UsageError(f"{source} was begun by {other}")
+    spec = RestartSpec(str(path.absolute()), app or "", asgi or "", thread_id, given or "", headers)
+    target_of(spec.program)
+    return Restart(spec.source, Command((spec.program,), spec.words(), SESSION))
+
+
+def _json(given: str | None) -> object:
+    try:
+        return json.loads(given) if given else None
+    except ValueError as error:
+        raise click.UsageError(f"--input is no JSON: {error}") from None
+
+
+def _is_named(source: str) -> bool:
+    """Return True for what names a file, and is no id of a run."""
+    folder = Path(str(load_settings().cassette_dir))
+    return _RUN_ID.fullmatch(source) is None or Path(source).exists() or (folder / f"{source}.yaml").is_file()
+
+
+def _of_run(run_id: str) -> Path:
+    """Return the recording of a run: the file that is named after it, or the one that names it in its header."""
+    folder = Path(str(load_settings().cassette_dir))
+    elsewhere = folder.is_dir() and not folder.absolute().is_relative_to(Path.cwd())
+    found = found_in([".", str(folder)] if elsewhere else ["."])
+    named = [one for one in found if one.path is not None and one.path.name.partition(".")[0] == run_id]
+    for one in (*named, *found):
+        with suppress(CassetteError):  # another file than the one that is looked for
+            if one.path is not None and one.open().header.volatile.run_id == run_id:
+                return one.path
+    remedy = "run the command in the project, or name the file"
+    raise CassetteNotFoundError(run_id, "no cassette below this folder is the recording of such a run", remedy=remedy)

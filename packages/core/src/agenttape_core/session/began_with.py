@@ -1,0 +1,84 @@
+"""The input that a run began with, so that it can be started again without the test or the request that started it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any, NamedTuple
+
+from agenttape_core.schema import Entry, Plain
+from agenttape_core.session.codecs import plain_value
+
+
+class Begun(NamedTuple):
+    """The beginning of a run.
+
+    Args:
+        input: The input, as plain data.
+        entry: The call that began it.
+    """
+
+    input: Plain
+    entry: Entry
+
+
+class FirstInput:
+    """Keeps the first input of a session: later calls of the program are another matter. Thread-safe.
+
+    Args:
+        is_kept: Whether the session records; else nothing is kept.
+    """
+
+    def __init__(self, *, is_kept: bool = True) -> None:
+        self._is_kept = is_kept
+        self._begun: Begun | None = None
+        self._read: Callable[[], Plain] | None = None
+        self._inside = False
+        self._lock = Lock()
+
+    def entered(self) -> None:
+        """Note that the session is entered here: in an event loop, or outside of one."""
+        self._inside = _in_loop()
+
+    def note(self, value: Plain, *, method: str = "", configurable: Mapping[str, Any] | None = None) -> None:
+        """Keep an input, unless there is one already.
+
+        Args:
+            value: The input, as plain data that nobody changes.
+            method: The method that was called, where the kind of the program has several.
+            configurable: The configurable values that it was given.
+        """
+        if not self.is_wanted:
+            return
+        plain = {str(key): plain_value(item) for key, item in (configurable or {}).items()}
+        begun = Begun(value, Entry(method=method, awaited=_in_loop(), inside=self._inside, configurable=plain))
+        with self._lock:
+            self._begun = self._begun or begun
+
+    def note_later(self, read: Callable[[], Plain]) -> None:
+        """Keep an input that is known when the run has ended, such as the body of a request.
+
+        Args:
+            read: Returns it, as plain data.
+        """
+        if self.is_wanted:
+            self._read = read
+
+    @property
+    def is_wanted(self) -> bool:
+        """True if an input would be kept: there is none yet, and the session records."""
+        return self._is_kept and self._begun is None and self._read is None
+
+    @property
+    def begun(self) -> Begun | None:
+        """The beginning of the run, if there was one."""
+        return Begun(self._read(), Entry(awaited=True, inside=self._inside)) if self._read is not None else self._begun
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

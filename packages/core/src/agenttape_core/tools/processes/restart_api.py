@@ -1,0 +1,118 @@
+"""A recorded run as a command: `python -m agenttape_core.tools.processes.restart_api SPEC` begins it again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import inspect
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agenttape_core.asgi.client import Answered
+from agenttape_core.errors import AgentTapeError, ConfigurationError
+from agenttape_core.lifecycle.replay_source import finished, run_to_its_end
+from agenttape_core.lifecycle.restarting import Source, begin_of, source_of
+from agenttape_core.session import plain_value
+from agenttape_core.storage import open_cassette
+from agenttape_core.tools.verify.target import load_object, target_of
+
+SESSION = "agenttape_core.tools.processes.restart_session"
+"""The module whose import opens the session of the process."""
+_USAGE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RestartSpec:
+    """A recorded run that is to begin again, as a process gets it.
+
+    Args:
+        source: The path of its recording.
+        app: The program, as `module:name` or `path/to/file.py:name`; empty for a server.
+        asgi: The ASGI application of a server, named in the same way; empty for a program.
+        thread_id: The thread to run again, where the recording holds several.
+        given: An input in the place of the recorded one, as JSON; empty for none.
+        headers: Headers that are sent besides the recorded ones, as `Name: value`.
+    """
+
+    source: str
+    app: str = ""
+    asgi: str = ""
+    thread_id: str | None = None
+    given: str = ""
+    headers: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> str:
+        """The name of the program or of the server."""
+        return self.app or self.asgi
+
+    def words(self) -> tuple[str, ...]:
+        """Return the command that begins it again."""
+        return (sys.executable, "-m", "agenttape_core.tools.processes.restart_api", json.dumps(asdict(self)))
+
+
+def main(words: str) -> int:
+    """Begin a run again, and print its answer.
+
+    Args:
+        words: The `RestartSpec`, as JSON.
+
+    Returns:
+        The exit code: 2 if it cannot begin, 1 if a server answered otherwise than it did.
+    """
+    spec = RestartSpec(**json.loads(words))
+    try:
+        program = _loaded(spec.program)
+        source = source_of(
+            open_cassette(Path(spec.source)),
+            thread_id=spec.thread_id,
+            given=json.loads(spec.given) if spec.given else None,
+            headers=spec.headers,
+        )
+        answer = asyncio.run(_inside(program, source)) if source.entry.inside else _around(program, source)
+    except (ImportError, ConfigurationError) as error:
+        sys.stderr.write(f"agenttape: cannot run {spec.program} again: {error}\n")
+        return _USAGE
+    if isinstance(answer, Answered):
+        sys.stdout.write(f"{answer.text}\n")
+        sys.stderr.writelines(f"agenttape: {line}\n" for line in answer.differences)
+        return int(bool(answer.differences))
+    text = answer if isinstance(answer, str) else json.dumps(plain_value(answer), indent=2, ensure_ascii=False)
+    sys.stdout.write(f"{text}\n")
+    return 0
+
+
+def _around(program: Any, source: Source) -> Any:
+    importlib.import_module(SESSION)
+    return run_to_its_end(begin_of(program, source), is_awaited=source.entry.awaited)
+
+
+async def _inside(program: Any, source: Source) -> Any:
+    importlib.import_module(SESSION)
+    return await finished(begin_of(program, source))
+
+
+def _loaded(name: str) -> Any:
+    """Return the program of a name; a function without arguments that a module names makes it."""
+    target = target_of(name)
+    found = load_object(target)
+    if found is None:
+        raise ConfigurationError(f"{target.module or target.file} has no {target.qualname}")
+    if inspect.isfunction(found) and not inspect.signature(found).parameters:
+        return asyncio.run(found()) if inspect.iscoroutinefunction(found) else found()
+    return found
+
+
+if __name__ == "__main__":
+    given, sys.argv[1:] = sys.argv[1], []  # a program's own code may read its arguments, and there are none
+    try:
+        code = main(given)
+    except AgentTapeError as error:
+        sys.stderr.write(f"agenttape: {error}\n")
+        code = 1
+    gc.collect()  # what is garbage only would seem to outlive the session
+    sys.exit(code)

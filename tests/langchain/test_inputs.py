@@ -1,0 +1,90 @@
+"""The inputs of chains in the headers of their recordings, and chains begun again from them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import ConfigurableField, Runnable, RunnableLambda
+
+from agenttape_core import boundary, open_cassette, replay_source, use_cassette
+from agenttape_langchain import TapeCallbackHandler
+
+from .fakes import NativeChat, World
+
+
+def chain(world: World) -> Runnable[Any, str]:
+    """A prompt, a model and a parser."""
+    prompt = ChatPromptTemplate.from_messages([("system", "Be brief."), ("placeholder", "{messages}")])
+    return prompt | NativeChat(world=world) | StrOutputParser()
+
+
+def gone() -> World:
+    """A world that no replay may reach."""
+    world = World()
+    world.gone = True
+    return world
+
+
+GIVEN = {"messages": [HumanMessage("Hello from Ms Smith")]}
+
+
+async def _astreamed(runnable: Any, config: Any) -> list[str]:
+    return [part async for part in runnable.astream(GIVEN, config)]
+
+
+RUNS: dict[str, Any] = {
+    "invoke": lambda runnable, config: runnable.invoke(GIVEN, config),
+    "stream": lambda runnable, config: "".join(runnable.stream(GIVEN, config)),
+    "ainvoke": lambda runnable, config: asyncio.run(runnable.ainvoke(GIVEN, config)),
+    "astream": lambda runnable, config: "".join(asyncio.run(_astreamed(runnable, config))),
+}
+
+
+@pytest.mark.parametrize("way", RUNS)
+@pytest.mark.parametrize("observed", [False, True], ids=["recorded", "observed"])
+def test_a_chain_runs_again(tmp_path: Path, way: str, observed: bool) -> None:
+    """However a chain was run and recorded, its header has the input, and it answers the same again from it."""
+    path, config = tmp_path / "run.yaml", {"callbacks": []}
+    if observed:
+        live = RUNS[way](chain(World()), {"callbacks": [TapeCallbackHandler(path)]})
+    else:
+        with use_cassette(path, mode="all"):
+            live = RUNS[way](chain(World()), config)
+    header = open_cassette(path).header
+    assert header.input["messages"][0]["$message"]["content"] == "Hello from Ms Smith"
+    assert header.volatile.entry.awaited == way.startswith("a")
+    again = replay_source(path, chain(gone()))
+    assert (again.answer, again.report.executed) == (live, ())
+
+
+def test_configurable_values_come_back(tmp_path: Path) -> None:
+    """A chain runs again with the configurable values of its config."""
+
+    def configured(world: World) -> Any:
+        model = NativeChat(world=world).configurable_fields(model_name=ConfigurableField(id="model"))
+        return RunnableLambda(str) | model | StrOutputParser()
+
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        live = configured(World()).invoke("Hi", {"configurable": {"model": "other"}})
+    again = replay_source(tmp_path / "run.yaml", configured(gone()))
+    assert (again.answer, len(again.report.served)) == (live, 1)
+
+
+def test_only_outermost_chains_count(tmp_path: Path) -> None:
+    """A chain that runs inside of a boundary, or inside of another chain, began no run."""
+
+    @boundary("tool")
+    def summarise(text: str) -> str:
+        return (RunnableLambda(str.upper) | RunnableLambda(str.strip)).invoke(text)
+
+    whole = RunnableLambda(lambda given: summarise(given["text"])) | RunnableLambda(lambda text: text + "!")
+    with use_cassette(tmp_path / "run.yaml", mode="all"):
+        summarise("first")
+        assert whole.invoke({"text": "second"}) == "SECOND!"
+    assert open_cassette(tmp_path / "run.yaml").header.input == {"text": "second"}
