@@ -143,7 +143,8 @@ def _message_key(message: Any) -> tuple[Any, ...] | None:
     if type(content) is not str:
         return None
     if kind in _ANSWERED:
-        extra = _exact((message.tool_calls, message.invalid_tool_calls, message.additional_kwargs))
+        others = (message.tool_calls, message.invalid_tool_calls, message.additional_kwargs)
+        extra = _exact(others) if any(others) else b""
         return (kind, content, message.name, extra) if extra is not None else None
     if message.additional_kwargs:
         return None

@@ -7,12 +7,12 @@ does not, so two different ones would make the same request. Such a model is des
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 from agenttape_core.errors import UnidentifiedModelWarning
-from agenttape_core.integration.object_settings import MODEL_NAMES, MODEL_SETTINGS, model_of, settings_of
+from agenttape_core.integration.object_settings import MODEL_NAMES, MODEL_SETTINGS, settings_of
 from agenttape_core.session import Session
 
 _OF_THE_MACHINE = frozenset(
@@ -76,12 +76,14 @@ def public_fields(value: Any, base: type) -> dict[str, Any]:
         value: The model.
         base: The framework's class, whose own attributes do not count.
     """
-    names = [name for name in _public_names(value, base) if name not in MODEL_NAMES]
-    others = settings_of(value, tuple(names))
+    names = _public_names(value, base)
+    found = settings_of(value, (*MODEL_NAMES, *MODEL_SETTINGS, *names))  # at once: this is done for each call
+    model = next(({"model": found[name]} for name in MODEL_NAMES if name in found), {})
+    settings = {name: found[name] for name in MODEL_SETTINGS if name in found}
+    described = {name: found[name] for name in names if isinstance(found.get(name), str | float)}
     state = getattr(value, "__dict__", {})
     members = {name: state[name].value for name in names if isinstance(state.get(name), Enum)}
-    described = {name: other for name, other in others.items() if isinstance(other, str | float)}
-    return {**model_of(value), **settings_of(value, MODEL_SETTINGS), **described, **members}
+    return {**model, **settings, **described, **members}
 
 
 def warn_unless_identified(session: Session, kind: str, value: Any, identity: Mapping[str, Any], base: type) -> None:
@@ -113,9 +115,15 @@ def _root(cls: type) -> str:
     return cls.__module__.partition(".")[0]
 
 
-def _public_names(value: Any, base: type) -> list[str]:
+def _public_names(value: Any, base: type) -> Sequence[str]:
     declared: Iterable[str] = getattr(type(value), "model_fields", ()) or getattr(value, "__dict__", ())
-    return [name for name in declared if _tells_models_apart(name) and name not in _names_of(base)]
+    return _told_apart(tuple(declared), base)
+
+
+@functools.lru_cache(256)
+def _told_apart(declared: tuple[str, ...], base: type) -> Sequence[str]:
+    others = {*_names_of(base), *MODEL_NAMES}
+    return tuple(name for name in declared if _tells_models_apart(name) and name not in others)
 
 
 @functools.lru_cache(1024)

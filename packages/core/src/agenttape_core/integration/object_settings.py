@@ -7,6 +7,7 @@ machine that the object runs on, and a replay on another one must find its recor
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 MODEL_NAMES = ("model", "model_name", "model_id", "deployment", "deployment_name", "repo_id")
 """The attributes that hold the name of a model."""
@@ -99,5 +100,27 @@ def model_of(value: Any) -> dict[str, Any]:
 def settings_of(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """Return the attributes of an object under these names that hold texts, numbers, or collections."""
     state = getattr(value, "__dict__", {})
-    found = {name: state[name] if name in state else getattr(type(value), name, None) for name in names}
+    cls = type(value)
+    of_class = _attributes_of(cls)
+    found = {
+        name: state[name] if name in state else getattr(cls, name, None)
+        for name in names
+        if name in state or name in of_class
+    }
     return {name: setting for name, setting in found.items() if isinstance(setting, _PLAIN) and setting not in _EMPTY}
+
+
+_attributes: WeakKeyDictionary[type, tuple[list[int], frozenset[str]]] = WeakKeyDictionary()
+
+
+def _attributes_of(cls: type) -> frozenset[str]:
+    """Return the names of the attributes of a class, which most settings are not.
+
+    They are kept until the number of names in a class that it inherits from changes. A class of pydantic takes longer
+    to say that it has no such attribute than the rest of a request takes.
+    """
+    sizes = [len(vars(each)) for each in cls.__mro__]
+    kept = _attributes.get(cls)
+    if kept is None or kept[0] != sizes:
+        kept = _attributes[cls] = sizes, frozenset().union(*map(vars, cls.__mro__))
+    return kept[1]
