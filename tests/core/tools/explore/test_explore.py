@@ -203,7 +203,8 @@ def test_calls_in_threads_are_refused(tmp_path: Path) -> None:
 
     with use_cassette(tmp_path / "own.yaml", mode="all"):
         program()
-    assert "overlap in threads" in explore(program, tmp_path / "own.yaml").unstable
+    with pytest.raises(ConfigurationError, match="overlap in threads"):
+        explore(program, tmp_path / "own.yaml")
 
 
 @pytest.mark.usefixtures("desk")

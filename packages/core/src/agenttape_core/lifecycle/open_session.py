@@ -324,9 +324,10 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
     root = Position()
     run_id = settings.run_id or token_hex(16)
     source = _source(prepared, ignored)
-    choices = (
-        choices_of(request.order, header, source.entries, policy, prepared.redactor) if request.is_current else None
-    )
+    choices = None
+    if request.is_current:
+        path, redactor = str(prepared.path), prepared.redactor
+        choices = choices_of(request.order, path, header, source.entries, policy=policy, redactor=redactor)
     rows = prepared.cassette.entries if prepared.cassette is not None else ()
     is_held = request.is_current and derivation is None
     tempo = tempo_of(settings.pace, rows, prepared.timings, policy, is_held=is_held)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from agenttape_core.engine import Mode
     from agenttape_core.interventions import Change
+    from agenttape_core.lifecycle.ordering import Imposing
     from agenttape_core.session import Report, Session
     from agenttape_core.storage import Location
 
@@ -34,6 +35,8 @@ class RunningTest:
         changes: What comes of recorded calls in this run of the test instead of what was recorded, by the cassette.
         sessions: Its sessions that have ended, where somebody wants them.
         pace: The time that its replays take, if the command line says so.
+        order: The order in which calls of its replays are answered, if the command line says so.
+        imposed: The orders that are imposed on its replays while it is explored, the innermost last.
     """
 
     folder: Path
@@ -46,6 +49,8 @@ class RunningTest:
     changes: dict[str, Mapping[int, Change]] = field(default_factory=dict)
     sessions: list[Session] | None = None
     pace: str | None = None
+    order: str | None = None
+    imposed: list[Imposing] = field(default_factory=list)
 
 
 _running: RunningTest | None = None

@@ -129,6 +129,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write a report on the tests with a cassette: .md, .sarif, .trx, or .xml for JUnit; repeatable",
     )
     group.addoption(
+        "--explore",
+        metavar="ORDERS",
+        nargs="?",
+        const=200,
+        type=int,
+        help="run each test that passes again with its calls answered in other orders, at most so many (200)",
+    )
+    group.addoption(
+        "--cassette-order",
+        metavar="ORDER",
+        help="answer these calls first where several wait, in this order, such as 5,3; as a finding of --explore says",
+    )
+    group.addoption(
         "--faults",
         metavar="KINDS",
         nargs="?",
@@ -180,6 +193,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         keep_to(config.option.cassette_max_usd)
     _refuse_pace(config.option.cassette_pace)
+    if config.option.explore is not None or config.option.cassette_order is not None:
+        from agenttape_core.pytest_plugin.exploring import refuse_unknown as refuse_unknown_orders
+
+        refuse_unknown_orders(config)
     if config.option.cassette_summary:
         from agenttape_core.pytest_plugin.reporting import refuse_unknown
 
@@ -276,9 +293,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     try:
         option, started_in = item.config.option, item.config.invocation_params.dir
         test = RunningTest(
-            item.path.parent, started_in, mode_of, option.cassette_pending, places, pace=option.cassette_pace
+            item.path.parent,
+            started_in,
+            mode_of,
+            option.cassette_pending,
+            places,
+            pace=option.cassette_pace,
+            order=option.cassette_order,
         )
-        if _wants_faults(item):
+        if _wants_faults(item) or _wants_orders(item):
             test = replace(test, sessions=[])
         with during(test):
             return (yield)
@@ -315,7 +338,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Prove the recording of a test that has passed, between the end of its own fixtures and that of wider ones."""
     running = item.stash.get(RUNNING, None)
     if item.stash.get(_PASSED, False):
-        return (yield from _faulted(item, nextitem))
+        again = _explored if _wants_orders(item) else _faulted
+        return (yield from again(item, nextitem))
     if running is not None and running.is_to_try:
         return (yield from _tried(item, nextitem))
     if running is not None and running.is_to_verify:
@@ -350,9 +374,10 @@ def _tried(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, A
 
 def _note_end(item: pytest.Item, report: pytest.TestReport) -> None:
     """Note whether a test has passed without a fault, or that it is left out because it has not."""
-    if report.passed:
+    has_faults = _wants_faults(item)
+    if report.passed and (has_faults or _wants_orders(item)):
         item.stash.setdefault(_PASSED, True)
-    elif report.failed:
+    elif report.failed and has_faults:
         from agenttape_core.pytest_plugin.faulting import exclude
 
         exclude(item)
@@ -362,7 +387,32 @@ def _wants_faults(item: pytest.Item) -> bool:
     """Return whether calls of a test are to fail: if it is said so, and no recording is asked for."""
     option = item.config.option
     wanted = option.faults is not None or item.get_closest_marker("faults") is not None
-    return wanted and option.rerecord is None and option.cassette_mode in {None, "none", "replay", "once"}
+    return wanted and _only_replays(item)
+
+
+def _wants_orders(item: pytest.Item) -> bool:
+    """Return whether calls of a test are to be answered in other orders, and no recording is asked for."""
+    return item.config.option.explore is not None and _only_replays(item)
+
+
+def _only_replays(item: pytest.Item) -> bool:
+    option = item.config.option
+    return option.rerecord is None and option.cassette_mode in {None, "none", "replay", "once"}
+
+
+def _explored(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+    """Run a test that has passed in other orders, between the end of its own fixtures and that of wider ones."""
+    from agenttape_core.pytest_plugin.again import keeping_wider_fixtures, tear_down_for
+    from agenttape_core.pytest_plugin.exploring import try_orders
+
+    item.stash[_PASSED] = False  # its further runs have a teardown, too
+    try:
+        with keeping_wider_fixtures(item):
+            result = yield
+        try_orders(item, nextitem, RUNNING)
+    finally:
+        tear_down_for(nextitem, item)
+    return result
 
 
 def _faulted(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
@@ -402,7 +452,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         from agenttape_core.pytest_plugin.failures import not_run
 
         report.sections.extend(not_run(call))
-    if call.when == "call" and _wants_faults(item):
+    if call.when == "call":
         _note_end(item, report)
     running = item.stash.get(RUNNING, None)
     if running is None:

@@ -25,7 +25,7 @@ _SHOWN = 20
 """The number of tests with a line each without `-v`; of more tests, the fully served ones are only counted. Also the
 number of tools that are named in the summary."""
 _SENT = "agenttape_orphans"
-_CALM = ("cassettes", "what it would take", "faults")
+_CALM = ("cassettes", "what it would take", "faults", "orders")
 
 
 class WholeRun:
@@ -47,6 +47,7 @@ class WholeRun:
         self._trials: list[Trial] = []
         self._matrices: list[FaultMatrix] = []
         self._verified: list[str] = []
+        self._explored: list[str] = []
         self._reports: TestReports | None = None
         self._unwritten: list[str] = []
         is_worker = hasattr(config, "workerinput")  # the reporting process sees all tests
@@ -104,20 +105,29 @@ class WholeRun:
             from agenttape_core.pytest_plugin.verifying import verified_in
 
             self._verified += verified_in(report.user_properties)
-        if report.when == "teardown" and "agenttape.trial" in names:
-            from agenttape_core.pytest_plugin.trying import trials_in
-
-            self._trials += trials_in(report.user_properties)
-        if report.when == "teardown" and "agenttape.faults" in names:
-            from agenttape_core.pytest_plugin.faulting import matrices_in
-
-            self._matrices += matrices_in(report.user_properties)
+        if report.when == "teardown":
+            self._note_further_runs(report, names)
         if report.when == "teardown" and self._config.option.rerecord == "plan":
             from agenttape_core.pytest_plugin.planning import plan_in
 
             found = plan_in(report)
             if found is not None:
                 self._plans[found[0]] = found[1]
+
+    def _note_further_runs(self, report: pytest.TestReport, names: set[str]) -> None:
+        """Collect what came of the further runs of a test that has passed."""
+        if "agenttape.trial" in names:
+            from agenttape_core.pytest_plugin.trying import trials_in
+
+            self._trials += trials_in(report.user_properties)
+        if "agenttape.faults" in names:
+            from agenttape_core.pytest_plugin.faulting import matrices_in
+
+            self._matrices += matrices_in(report.user_properties)
+        if "agenttape.explored" in names:
+            from agenttape_core.pytest_plugin.exploring import explored_in
+
+            self._explored += explored_in(report.user_properties)
 
     def _note_miss(self, report: pytest.TestReport) -> None:
         if hasattr(self._config, "workerinput"):
@@ -202,6 +212,8 @@ class WholeRun:
             from agenttape_core.tools.faults import lines_of as table_of
 
             yield "faults", table_of(self._matrices)
+        if self._explored:
+            yield "orders", self._explored
         if self._misses is not None and (lines := self._misses.lines(self._again)):
             yield "misses by cause", lines
         differing = [verdict for verdict in verdicts if verdict.difference]

@@ -107,6 +107,11 @@ class _Exploring:
         self._base = self._replay()
         if not self._base.has_opened:
             raise refuse_unopened(self._program.name)
+        if self._base.in_threads and not self._overlapping:
+            raise ConfigurationError(
+                f"{self._program.name}: its calls overlap in threads, whose order cannot be chosen\n"
+                "  run it with ainvoke, astream or asyncio.gather: calls that wait in an event loop are explored"
+            )
         return self._unstable(recorded)
 
     def explored(self, orders: int, seed: int) -> Exploration:
@@ -150,11 +155,6 @@ class _Exploring:
             return f"two replays in the recorded order differ\n  {told}"
         if first.points != second.points:
             return "two replays in the recorded order make other calls, or make them in another order"
-        if first.in_threads and not self._overlapping:
-            return (
-                "its calls overlap in threads, whose order cannot be chosen\n"
-                "  run it with ainvoke, astream or asyncio.gather: calls that wait in an event loop are explored"
-            )
         if first.ending.outcome != recorded.outcome and recorded.failed:
             return recorded.outcome
         return ""
