@@ -2,53 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
 from agenttape_core.engine import Policy
 from agenttape_core.errors import ConfigurationError
+from agenttape_core.lifecycle.imposing import Imposing, Order, Pick, recorded_first
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.redaction import Redactor
 from agenttape_core.schema import Header, IndexRow
 from agenttape_core.session import Choices, parsed_order, ranks_of
-
-Order = str | Sequence[int | str]
-"""Numbers of recorded calls in a text, such as `5,3`, or numbers and addresses."""
-
-
-Pick = Callable[[Sequence[int]], int]
-"""Returns one of several numbers of calls."""
-
-
-def _first(waiting: Sequence[int]) -> int:
-    return waiting[0]
-
-
-class Imposing:
-    """An order that is imposed on the first session that is opened inside of `imposing`.
-
-    Args:
-        order: The order; empty to answer calls in the recorded one.
-        pick: Returns the call that is answered next of those that no order names; by default the recorded one.
-    """
-
-    def __init__(self, order: Order, pick: Pick = _first) -> None:
-        self.order = order
-        self.pick = pick
-        self.choices: Choices | None = None
-        """The choices of the session, once one is open."""
-        self.redactor: Redactor | None = None
-        """Hides what that session hides."""
-
 
 _cassette: ContextVar[str | None] = ContextVar("agenttape_order_of", default=None)
 _imposed: ContextVar[Imposing | None] = ContextVar("agenttape_order", default=None)
 
 
 @contextmanager
-def imposing(order: Order, pick: Pick = _first) -> Iterator[Imposing]:
+def imposing(order: Order, pick: Pick = recorded_first) -> Iterator[Imposing]:
     """Let the first replay that is opened inside answer its calls in this order, whoever opens it; see `Imposing`."""
     imposed, test = Imposing(order, pick), this_test()
     token = _imposed.set(imposed)

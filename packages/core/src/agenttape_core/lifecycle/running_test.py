@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from agenttape_core.engine import Mode
     from agenttape_core.interventions import Change
-    from agenttape_core.lifecycle.ordering import Imposing
+    from agenttape_core.lifecycle.imposing import Imposing
     from agenttape_core.session import Report, Session
     from agenttape_core.storage import Location
 
