@@ -240,3 +240,54 @@ def test_a_request_of_another_class_is_lossy(tmp_path: Path) -> None:
     source = written(tmp_path, ("https://api.openai.com/v1/chat/completions", request, answer))
     (item,) = import_vcr(source, tmp_path / "new.yaml").items
     assert (item.fidelity, "another `temperature`" in item.reason) == ("lossy", True)
+
+
+AZURE = {"api_key": KEY, "azure_endpoint": "https://mine.openai.azure.com", "api_version": "2024-06-01"}
+
+
+def answering(answer: Any, sent: list[Any]) -> Any:
+    """A client of HTTP that gets an answer, and notes what it sent."""
+
+    def respond(request: Any) -> Any:
+        sent.append((str(request.url), json.loads(request.content), answer))
+        return httpx.Response(200, json=answer)
+
+    return httpx.Client(transport=httpx.MockTransport(respond))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_chats_of_azure(tmp_path: Path, *, named: bool) -> None:
+    """A call of Azure's class is exact where the model is named, and lossy where only the deployment is known."""
+    package = pytest.importorskip("llama_index.llms.azure_openai", reason="its package is not installed")
+    chat = {"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-4o-mini-2024-07-18"}
+    chat["choices"] = [{"index": 0, "message": {"role": "assistant", "content": "Blue."}, "finish_reason": "stop"}]
+    sent: list[Any] = []
+
+    def answer(**options: Any) -> Any:
+        return package.AzureOpenAI("gpt-4o-mini", engine="my-chats", **AZURE, **options).chat(user("Which colour?"))
+
+    live = answer(http_client=answering(chat, sent))
+    options = {"model": "gpt-4o-mini"} if named else {}
+    (item,) = import_vcr(written(tmp_path, *sent), tmp_path / "new.yaml", model_options=options).items
+    assert item.fidelity == ("exact" if named else "lossy"), item.reason
+    assert ("name the deployment only" in item.reason) is not named
+    with use_cassette(tmp_path / "new.yaml", lossy="serve"):
+        assert answer() == live
+
+
+def test_embeddings_of_azure(tmp_path: Path) -> None:
+    """A call of Azure's embeddings names its model."""
+    package = pytest.importorskip("llama_index.embeddings.azure_openai", reason="its package is not installed")
+    vector = {"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}
+    vectors = {"object": "list", "model": "m", "data": [vector], "usage": {"prompt_tokens": 1, "total_tokens": 1}}
+    sent: list[Any] = []
+
+    def vector_of(text: str, **options: Any) -> Any:
+        named = {"model": "text-embedding-3-small", "azure_deployment": "my-vectors"}
+        return package.AzureOpenAIEmbedding(**named, **AZURE, **options).get_query_embedding(text)
+
+    live = vector_of("sky", http_client=answering(vectors, sent))
+    (item,) = import_vcr(written(tmp_path, *sent), tmp_path / "new.yaml").items
+    assert item.fidelity == "exact", item.reason
+    with use_cassette(tmp_path / "new.yaml"):
+        assert vector_of("sky") == live

@@ -85,7 +85,7 @@ def import_chat(importing: Importing, exchange: Exchange, options: Options, hist
     try:
         call = _read(request, service, history)
         answer = _answer_of(exchange, service, call, options)
-        loss = "; ".join(filter(None, (exchange.doubt, answer.loss)))
+        loss = "; ".join(filter(None, (exchange.doubt, service.doubt(options), answer.loss)))
         body = chat_body(call.messages, {**identity_of(answer.llm), **call.kwargs})
         facts = CallFacts(duration_ms=exchange.duration_ms, loss=loss)
         answer.record(importing.crossing(CHAT, service.name, body, facts))
@@ -106,7 +106,8 @@ def _read(request: dict[str, Any], service: Service, history: History) -> ModelC
 
 def _answer_of(exchange: Exchange, service: Service, call: ModelCall, options: Options) -> _Answer:
     cls = provider_class(service.package, service.name)
-    settings = {**service.connection(exchange), **call.settings, **options.model_options, "max_retries": 0}
+    said = {**call.settings, **service.model(exchange)}
+    settings = {**service.connection(exchange), **said, **options.model_options, "max_retries": 0}
     refused = f"{service.name} cannot make such a call"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a model that is deprecated by now: the call was made long ago

@@ -19,12 +19,12 @@ from agenttape_core.integration.importing import (
 from agenttape_llamaindex._compat import answered_by
 from agenttape_llamaindex.embeddings import EMBEDDING, embedding_settings
 from agenttape_llamaindex.importers.chats import difference
-from agenttape_llamaindex.importers.services import EMBEDDINGS
+from agenttape_llamaindex.importers.services import embedding_service_of
 from agenttape_llamaindex.requests import embedding_body
 
 
 def import_embedding(importing: Importing, exchange: Exchange, options: Options) -> str:
-    """Record an exchange with OpenAI's embeddings, by any compatible service.
+    """Record an exchange with embeddings of OpenAI, Azure, or any compatible service.
 
     One text is taken for a query, several for texts of documents: over the wire the two look the same.
 
@@ -42,11 +42,12 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
     request = exchange.json
     if request is None or not isinstance(request.get("model"), str):
         raise NotImportableError("the body of its request is no JSON object that names a model")
+    service = embedding_service_of(exchange)
     texts = embedded_texts(request, options.detokenize)
-    cls = provider_class(EMBEDDINGS.package, EMBEDDINGS.name)
-    wire = wire_of(EMBEDDINGS.sdk, exchange)
+    cls = provider_class(service.package, service.name)
+    wire = wire_of(service.sdk, exchange)
     settings: dict[str, Any] = {
-        **EMBEDDINGS.connection(exchange),
+        **service.connection(exchange),
         **{key: request[key] for key in ("model", "dimensions") if key in request},
         **options.model_options,
         "max_retries": 0,
@@ -54,7 +55,7 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
     try:
         model = answered_by(apart_class(cls), settings, wire.http_client)
     except (TypeError, ValueError) as error:
-        raise NotImportableError(f"{EMBEDDINGS.name} cannot make such a call: {error}") from error
+        raise NotImportableError(f"{service.name} cannot make such a call: {error}") from error
     is_query = len(texts) == 1
     vectors: list[Any] = []
     failure: Exception | None = None
@@ -63,12 +64,10 @@ def import_embedding(importing: Importing, exchange: Exchange, options: Options)
     except Exception as error:  # noqa: BLE001 - what a provider raises is the outcome
         failure = error
     if not wire.sent:
-        raise NotImportableError(f"{EMBEDDINGS.name} cannot make such a call: {failure}") from failure
-    loss = "; ".join(filter(None, (exchange.doubt, difference(wire, exchange, EMBEDDINGS))))
+        raise NotImportableError(f"{service.name} cannot make such a call: {failure}") from failure
+    loss = "; ".join(filter(None, (exchange.doubt, difference(wire, exchange, service))))
     body = embedding_body(texts[0] if is_query else texts, embedding_settings(model))
-    crossing = importing.crossing(
-        EMBEDDING, EMBEDDINGS.name, body, CallFacts(duration_ms=exchange.duration_ms, loss=loss)
-    )
+    crossing = importing.crossing(EMBEDDING, service.name, body, CallFacts(duration_ms=exchange.duration_ms, loss=loss))
     if failure is not None:
         crossing.raised(failure)
     else:
