@@ -30,6 +30,16 @@ PATHS = {
         {"model": "m", "messages": [], "max_tokens": 5},
         "llama-index-llms-anthropic",
     ),
+    "azure": (
+        "https://mine.openai.azure.com/openai/deployments/mine/chat/completions?api-version=2024-06-01",
+        {"model": "mine", "messages": []},
+        "llama-index-llms-azure-openai",
+    ),
+    "azure's embeddings": (
+        "https://mine.openai.azure.com/openai/deployments/mine/embeddings?api-version=2024-06-01",
+        {"model": "m", "input": ["Hi"]},
+        "llama-index-embeddings-azure-openai",
+    ),
     "embeddings": (
         "https://api.openai.com/v1/embeddings",
         {"model": "m", "input": ["Hi"]},
@@ -50,8 +60,14 @@ def vcr_file(folder: Path, url: str, request: Any) -> Path:
 def test_a_call_whose_package_is_missing_names_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without LlamaIndex's package for the provider a call is missing, and the report says what to install."""
     url, request, package = PATHS[name]
-    for module in ("llama_index.llms.openai", "llama_index.llms.anthropic", "llama_index.embeddings.openai"):
-        monkeypatch.setitem(sys.modules, module, None)
+    for module in (
+        "llms.openai",
+        "llms.anthropic",
+        "llms.azure_openai",
+        "embeddings.openai",
+        "embeddings.azure_openai",
+    ):
+        monkeypatch.setitem(sys.modules, f"llama_index.{module}", None)
     (item,) = import_vcr(vcr_file(tmp_path, url, request), tmp_path / "new.yaml").items
     assert item.fidelity == "missing"
     assert f"pip install {package}," in item.reason
