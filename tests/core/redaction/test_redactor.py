@@ -55,6 +55,24 @@ def test_twice_is_once(text: str) -> None:
     assert Redactor("k").text(once) == once
 
 
+GLUED = st.lists(
+    st.sampled_from([
+        "Bearer ", "Basic ", "ann.lee@nordwind-mail.com", "ANN@nordwind.eu", "Bob@Nordwind.eu", "+1 415-777-2671",
+        "+49 30 1234567", "4556 7375 8689 9855", "DE89370400440532013000", "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+        "hunter2", "4711", "+1 863-555-0104", "Redacted-Email-F4850Ed3@Example.Com", "9999 1234 5678 9012", " ", "x",
+    ]),
+    min_size=1,
+    max_size=4,
+).map("".join)  # fmt: skip
+
+
+@given(st.sampled_from(["password", "authorization", "pin", "cookies", "a"]), GLUED)
+def test_twice_is_once_below_names(name: str, text: str) -> None:
+    """A pseudonym with a form stays one below a denied name, also where it is glued to another or to a scheme."""
+    once = Redactor("k").value({name: text})
+    assert Redactor("k").value(once) == once
+
+
 @given(CLEAN)
 def test_rehydration_restores_the_text(text: str) -> None:
     """The redactor that made the pseudonyms gives the exact text back."""

@@ -28,12 +28,18 @@ if TYPE_CHECKING:
     from agenttape_core.redaction.places import Writing
 
 MARK = "[REDACTED:"
+_AT = r"(?:@|%40|\\{1,4}u0040)"
 PSEUDONYM = re.compile(
-    r"(?:\[REDACTED:(?=[a-z0-9_-]{1,32}:[0-9a-f]{8}\])|redacted-(?=email-[0-9a-f]{8}(?:@|%40|\\{1,4}u0040)example\.com))"
-    r"(?P<kind>[a-z0-9_-]{1,32}?)[:-](?P<digest>[0-9a-f]{8})(?:\]|(?:@|%40|\\{1,4}u0040)example\.com)"
+    r"(?:\[REDACTED:(?=[a-z0-9_-]{1,32}:[0-9a-f]{8}\])"
+    rf"|(?:redacted|Redacted|REDACTED)-(?=(?i:email-[0-9a-f]{{8}}{_AT}example\.com)))"
+    rf"(?P<kind>[A-Za-z0-9_-]{{1,32}}?)[:-](?P<digest>[0-9A-Fa-f]{{8}})(?:\]|{_AT}(?i:example\.com))"
 )
-"""One pseudonym that tells its kind, in brackets or an e-mail address; the groups are `kind` and `digest`."""
+"""One pseudonym that tells its kind, in brackets or an e-mail address; the groups are `kind` and `digest`.
 
+An address is in small letters, in capitals, or in both, and so is its kind.
+"""
+
+_MAIL_MARKS = (MAIL_MARK, MAIL_MARK.title(), MAIL_MARK.upper())
 _QUOTED_NUMBER = Lazy(r"""(?P<quote>\\{0,7}["'])(?P<name>\[REDACTED:number:[0-9a-f]{8}\])(?P=quote)""")
 _ESCAPED = Lazy(r'["\\\x00-\x1f\x7f-\U0010ffff]')
 _ARMOUR = Lazy(
@@ -52,7 +58,7 @@ def new_key() -> str:
 
 def may_hold(text: str) -> bool:
     """Return True if a text may hold a pseudonym that tells its kind."""
-    return MARK in text or MAIL_MARK in text
+    return MARK in text or ("-" in text and any(mark in text for mark in _MAIL_MARKS))
 
 
 class Pseudonyms:

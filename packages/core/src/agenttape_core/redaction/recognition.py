@@ -27,14 +27,15 @@ ANY_PSEUDONYM = re.compile(re.sub(r"\(\?P<\w+>", "(?:", PSEUDONYM.pattern) + "|"
 
 def kinds_in(text: str) -> list[str]:
     """Return the kinds of the pseudonyms in a text, but for those inside base64."""
-    found = [match["kind"] for match in PSEUDONYM.finditer(text)]
+    found = [match["kind"].lower() for match in PSEUDONYM.finditer(text)]
     rest = PSEUDONYM.sub(" ", text)
-    spans = ((finding.kind, rest[finding.start : finding.end]) for finding in _scanner().find(rest))
+    spans = ((finding.kind, rest[finding.start : finding.end]) for finding in unsparing_scanner().find(rest))
     return found + [kind for kind, value in spans if is_pseudonym(kind, value)]
 
 
 @cache
-def _scanner() -> Scanner:
+def unsparing_scanner() -> Scanner:
+    """Return a scanner that finds all that the detectors know: pseudonyms with a form and examples, too."""
     from agenttape_core.redaction.scanner import Scanner
 
     return Scanner((), lambda _: False, lambda *_: False)

@@ -16,6 +16,7 @@ from agenttape_core.redaction.detection.names import Names
 from agenttape_core.redaction.detection.normal import Normal, normalised
 from agenttape_core.redaction.detection.personal import find_emails, find_numbers
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.detection.tags import find_tags
 from agenttape_core.redaction.detection.views import LONG, View
 from agenttape_core.redaction.memo import Memo
 
@@ -141,7 +142,11 @@ class Scanner:
 
     def _by_name(self, view: View) -> list[Finding]:
         found = find_assignments(view, self.names)
-        return found + list(find_fields(view, self.names)) if b"=" in view.raw else found
+        if b"=" in view.raw:
+            found += find_fields(view, self.names)
+            if b"<" in view.raw:
+                found += find_tags(view, self.names)
+        return found
 
     def _ruled(self, view: View) -> Iterator[Finding]:
         for rule in self._rules:

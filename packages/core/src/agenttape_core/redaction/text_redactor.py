@@ -19,6 +19,7 @@ from agenttape_core.redaction.forms import form_of, is_example, is_pseudonym
 from agenttape_core.redaction.memo import Memo
 from agenttape_core.redaction.places import Places, Writing
 from agenttape_core.redaction.pseudonyms import MARK, PSEUDONYM, Pseudonyms, may_hold, number_of
+from agenttape_core.redaction.recognition import unsparing_scanner
 from agenttape_core.redaction.rehydration import Rehydrator
 
 if TYPE_CHECKING:
@@ -188,8 +189,13 @@ class TextRedactor:
         """
         if is_placeholder(text):
             return text
-        if kind in self.off or self._all_found(text):
+        if kind in self.off:
             return self.text(text)
+        if self._all_found(text):
+            redacted = self.text(text)
+            # Or doing it twice would be more than doing it once: numbers that are glued can read another way.
+            if redacted == text or self._all_found(redacted):
+                return redacted
         return self.pseudonym(kind, text)
 
     def number(self, number: float) -> Any:
@@ -221,6 +227,8 @@ class TextRedactor:
         found = _found(self._scanner, text, self._replacement)
         rest = PSEUDONYM.sub("", render(text, [span._replace(replacement="") for span in found]))
         rest = _AROUND.sub("", rest)
+        if self.forms and rest.strip().lower() not in _SCHEMES:
+            rest = render(rest, _found(unsparing_scanner(), rest, _without_formed))
         return rest != text and rest.strip().lower() in _SCHEMES
 
     def _is_spared(self, kind: str, text: str) -> bool:
@@ -283,6 +291,10 @@ def _found(
         if found:
             parts.append((rest, end))
     return sorted(spans)
+
+
+def _without_formed(finding: Finding, value: str) -> str:
+    return "" if is_pseudonym(finding.kind, value) else value
 
 
 def _changed(spans: list[Span], text: str) -> list[Span]:

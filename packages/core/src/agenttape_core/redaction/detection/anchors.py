@@ -17,6 +17,7 @@ from agenttape_core.redaction.detection.columns import may_head_column
 from agenttape_core.redaction.detection.endings import holds_foreign, last_words
 from agenttape_core.redaction.detection.normal import Normal, is_normal
 from agenttape_core.redaction.detection.provider_keys import PROVIDER_KEYS
+from agenttape_core.redaction.detection.tags import ANCHORS as TAGS
 from agenttape_core.redaction.detection.views import LONG, View
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _SIGNS = (b"@", b"%", b"+", b"\\", b"\x1b")
 """Characters that are rare in prose, and that an address, an escape or a phone number holds."""
 _FORMS = (b"-----BEGIN", *(anchor for found in PROVIDER_KEYS if found.near == "base64" for anchor in found.anchors))
 _FOLDED = (b"bearer", b"basic", b"curl", b" -p", b"identified by")
-_ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=")
+_ASSIGNED = (b"form-data; name=", b"input_value=", b"sig=", b"signature=", *TAGS)
 _SHAPES = (b"0000", b"AA00")
 _RUN = b"a" * LONG
 

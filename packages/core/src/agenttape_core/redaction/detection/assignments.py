@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from agenttape_core.redaction.detection.assigned import Assignment, find_value
 from agenttape_core.redaction.detection.columns import Tables
 from agenttape_core.redaction.detection.endings import last_words
+from agenttape_core.redaction.detection.indented import find_indented
 from agenttape_core.redaction.detection.kinds import SECRET
 from agenttape_core.redaction.detection.lazy import Lazy
 from agenttape_core.redaction.detection.names import Demand, Names, words_of
@@ -110,6 +111,8 @@ def _by_stems(view: View, names: Names, stems: Sequence[bytes]) -> Iterator[Find
                 yield finding
             elif below:
                 yield from below
+            elif isinstance(found, Assignment) and (indented := list(find_indented(view, found, names))):
+                yield from indented
             else:
                 yield from tables.find(at)
             # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
