@@ -65,7 +65,7 @@ def incident(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "desk_of_minimise.py").write_text(PROGRAM)
     program = program_of(f"{folder}/desk_of_minimise.py:run")
     with pytest.raises(ValueError, match="n/a"), use_cassette(folder / "incident.yaml", mode="all", on_error="keep"):
-        program._function()  # type: ignore[attr-defined]
+        program.function()  # type: ignore[attr-defined]
     del sys.modules["desk_of_minimise"]
     return (folder / "incident.yaml").read_text()
 
@@ -223,3 +223,14 @@ def test_why(desk: Path, command: Callable[..., Ended]) -> None:
     assert ended.json["call"]["name"] == "note"
     assert [(edge["from"], edge["to"]) for edge in ended.json["flow"]["edges"]] == [(2, 0)]
     assert command("why", "incident.yaml", "desk_of_minimise.py:run", "--call", "7").code == 2
+
+
+@pytest.mark.parametrize("name", [["desk_of_minimise.py:run"], ["--test", "tests/test_of_minimise.py::test_total"]])
+def test_triage(desk: Path, command: Callable[..., Ended], name: list[str]) -> None:
+    """`agenttape triage` blames the code for what fails while everything is served, and tries nothing else."""
+    ended = command("triage", "incident.yaml", *name, "--samples", "2", "--max-usd", "1", "--json")
+    assert ended.code == 1, ended.err
+    assert (ended.json["verdict"], ended.json["culprits"]) == ("code", ["code"])
+    assert [lane["failed"] for lane in ended.json["lanes"]] == [2]
+    assert "code: 2 of 2 failed" in command("triage", "incident.yaml", *name, "--samples", "2").out
+    assert command("triage", "incident.yaml", *name, "--judge", "jury").code == 2

@@ -66,7 +66,7 @@ TABLE = [
     ["show", "cassettes/damaged0.yaml"],
     ["show", "cassettes/damaged1.yaml"],
 ]
-ELSEWHERE = {"explore", "faults", "heal", "minimise", "record", "replay", "verify", "serve", "why"}
+ELSEWHERE = {"explore", "faults", "heal", "minimise", "record", "replay", "verify", "serve", "triage", "why"}
 """Verbs that run programs: `test_programs_keep_the_key` has them, or their own tests. What `serve` answers is what
 `export` writes."""
 
@@ -137,5 +137,6 @@ def test_programs_keep_the_key(command: Any, folder: Path) -> None:
     told += [command("replay", *session, "app.py:main"), command("heal", "--plan", *session, "app.py:main")]
     told.append(command("minimise", "run.yaml", "app.py:main"))
     told.append(command("why", "run.yaml", "app.py:main"))
-    assert [one.code for one in told] == [0, 0, 0, 1, 1, 1, 1]
+    told.append(command("triage", "run.yaml", "app.py:main", "--surroundings", "0"))
+    assert [one.code for one in told] == [0, 0, 0, 1, 1, 1, 1, 0]
     assert not [text for one in told for text in (one.out, one.err) if key in text or "nordwind" in text]

@@ -53,6 +53,7 @@ VERBS = (
     "stale",
     "stats",
     "timeline",
+    "triage",
     "validate",
     "verify",
     "view",

@@ -45,6 +45,10 @@ class TestProgram:
         return str(self.item.nodeid)
 
     @property
+    def function(self) -> None:
+        """None, as pytest calls the test."""
+
+    @property
     def source(self) -> Source | None:
         """The place of the test in the source; `None` for a method, which needs its class."""
         item: Any = self.item

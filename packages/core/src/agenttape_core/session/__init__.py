@@ -17,7 +17,7 @@ from agenttape_core.session.candidates import (
 )
 from agenttape_core.session.codecs import plain_value, register_codecs, value_codec
 from agenttape_core.session.context import as_observed, call_is_under_way, context_session, current_session
-from agenttape_core.session.crossing import Crossing, watch_answers, watch_crossings
+from agenttape_core.session.crossing import Crossing, stop_watching, watch_answers, watch_crossings
 from agenttape_core.session.drift import Drift
 from agenttape_core.session.events import Event, Events, EventSink
 from agenttape_core.session.executed_crossing import (
@@ -169,6 +169,7 @@ __all__ = [
     "serve_stream",
     "served_not_run",
     "steps_in_turn",
+    "stop_watching",
     "taking_part",
     "told_outside",
     "value_codec",

@@ -24,6 +24,11 @@ def watch_crossings(watcher: Callable[[Crossing], None]) -> None:
     _watchers.append(watcher)
 
 
+def stop_watching(watcher: Callable[[Crossing], None]) -> None:
+    """Call a function no longer that `watch_crossings` was given."""
+    _watchers.remove(watcher)
+
+
 def begun(crossing: C) -> C:
     """Show a crossing that begins to those who watch, and return it."""
     for watcher in _watchers:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 
 from agenttape_core.errors import BudgetExceededError, ConfigurationError
-from agenttape_core.session import Crossing, ExecutedCrossing, RunThroughCrossing, Session, watch_crossings
+from agenttape_core.session import (
+    Crossing,
+    ExecutedCrossing,
+    RunThroughCrossing,
+    Session,
+    stop_watching,
+    watch_crossings,
+)
 from agenttape_core.tools.reading.prices import INSTALL, Prices
 from agenttape_core.tools.reading.summary import MODELS, cost_of
 
@@ -41,6 +50,16 @@ class Budget:
         """Hold all sessions of this process to the limit, from now on."""
         watch_crossings(self._begins)
         return self
+
+    @contextmanager
+    def held(self) -> Iterator[Budget]:
+        """Hold all sessions of this process to the limit for the duration of a block."""
+        watcher = self._begins
+        watch_crossings(watcher)
+        try:
+            yield self
+        finally:
+            stop_watching(watcher)
 
     @property
     def spent(self) -> float:

@@ -70,6 +70,10 @@ class Program(Protocol):
     def source(self) -> Source | None:
         """The place of it in the source; `None` if nobody else could import it."""
 
+    @property
+    def function(self) -> Callable[[], Any] | None:
+        """The function; `None` for a test, which pytest calls."""
+
     def run(self, opening: Opening) -> Ending:
         """Run it once with a cassette, and return how it ended.
 
@@ -112,7 +116,7 @@ class FunctionProgram:
         main: ModuleType | None = None,
         options: Mapping[str, Any],
     ) -> None:
-        self._function = function
+        self.function = function
         self._main = main
         self._options = options
         self.source = source
@@ -128,7 +132,7 @@ class FunctionProgram:
             warnings.simplefilter("ignore")  # what the program warns of, it does so in each of many runs
             try:
                 with block as session:
-                    result = run_to_end(self._function)
+                    result = run_to_end(self.function)
             except (Exception, AgentTapeHalt, SystemExit) as raised:  # noqa: BLE001 - how a program ends is the result
                 error = raised
         if session is None:

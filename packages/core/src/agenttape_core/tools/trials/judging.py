@@ -82,12 +82,7 @@ class Trial:
 
     def interval(self, lane: Lane) -> tuple[float, float]:
         """Return the interval in which the share lies with a probability of 95 % (Wilson, 1927)."""
-        count, share = len(self.lane(lane)), self.share(lane)
-        if not count:
-            return 0.0, 1.0
-        middle = (share + _Z**2 / (2 * count)) / (1 + _Z**2 / count)
-        half = _Z / (1 + _Z**2 / count) * sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
-        return round(max(middle - half, 0.0), 3), round(min(middle + half, 1.0), 3)
+        return interval_of(self.share(lane), len(self.lane(lane)))
 
     @property
     def parts_at(self) -> str:
@@ -106,6 +101,20 @@ class Trial:
         if self.share("candidate") < self.share("baseline"):
             return "WORSE"
         return "CHANGED" if self.parts_at else "SAME"
+
+
+def interval_of(share: float, count: int) -> tuple[float, float]:
+    """Return the interval in which a share lies with a probability of 95 % (Wilson, 1927).
+
+    Args:
+        share: The share of the samples, from 0 to 1.
+        count: The number of samples.
+    """
+    if not count:
+        return 0.0, 1.0
+    middle = (share + _Z**2 / (2 * count)) / (1 + _Z**2 / count)
+    half = _Z / (1 + _Z**2 / count) * sqrt(share * (1 - share) / count + _Z**2 / (4 * count**2))
+    return round(max(middle - half, 0.0), 3), round(min(middle + half, 1.0), 3)
 
 
 def _drifting(samples: Sequence[Sample]) -> float:

@@ -1,0 +1,207 @@
+"""Six seeded culprits, each named right: one part varies alone, and models are asked only within a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import ConfigurationError, boundary, use_cassette
+from agenttape_core.integration import Boundary, current_session, intercept
+from agenttape_core.schema import Usage
+from agenttape_core.tools.programs import program_of
+from agenttape_core.tools.triage import Lane, Sample, Triage, triage
+
+CHAT = Boundary("chat", usage=lambda _: Usage(input_tokens=1000, output_tokens=1000))
+
+
+class Parts:
+    """The parts of a program, each of which can be flaky: every third time, it does something else."""
+
+    def __init__(self, flaky: str) -> None:
+        self.flaky = flaky
+        self.asked: list[str] = []
+        self._turns: dict[str, Iterator[int]] = {}
+
+    def other(self, part: str) -> bool:
+        """Return whether a flaky part does something else this time."""
+        turn = next(self._turns.setdefault(part, itertools.count()))
+        return part in self.flaky.split("+") and turn % 3 == 2
+
+    def look_up(self, order: str) -> str:
+        """Look an order up."""
+
+        @boundary("tool")
+        def look_up(order: str) -> str:
+            self.asked.append("tool")
+            return f"{order} is lost" if self.other("tool") else f"{order} is on its way"
+
+        return look_up(order)
+
+    def ask(self, name: str, question: str) -> str:
+        """Ask a model."""
+        session = current_session()
+        assert session is not None
+
+        def answer() -> str:
+            self.asked.append(name)
+            if name == "judge":
+                return "no" if self.other("judge") else "yes"
+            if "together" in self.flaky and "lost" in question:
+                return "It is gone."
+            return "I do not know." if self.other("model") else "It comes."
+
+        return intercept(session.cross(CHAT, name, {"model": "gpt-x", "messages": [question]}), answer)
+
+    def run(self) -> None:
+        """Answer, and judge the answer."""
+        if self.other("code"):
+            raise LookupError("the code is flaky")
+        state = self.look_up("9981")
+        if self.flaky == "tool":
+            assert "lost" not in state
+        said = self.ask("gpt", f"Where is 9981? {state}")
+        assert said == "It comes."
+        assert self.ask("judge", f"Is this polite? {said}") == "yes"
+
+
+@pytest.fixture
+def prices(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A price for the model, a tenth of a cent for each call."""
+    Path("prices.json").write_text('{"gpt-x": {"input": 0.5, "output": 0.5}}')
+    monkeypatch.setenv("AGENTTAPE_PRICES", "prices.json")
+
+
+def recorded(flaky: str) -> Parts:
+    """Record a program in a good hour."""
+    parts = Parts(flaky)
+    with use_cassette("c", mode="all"):
+        parts.run()
+    parts.asked.clear()
+    return parts
+
+
+@pytest.mark.usefixtures("prices")
+@pytest.mark.parametrize(
+    ("flaky", "verdict"),
+    [
+        ("code", "code"),
+        ("tool", "tool look_up"),
+        ("model", "model"),
+        ("judge", "judge"),
+        ("tool+together", "several together"),
+        ("none", "nothing has failed"),
+    ],
+)
+def test_the_culprit(flaky: str, verdict: str) -> None:
+    """Whichever part is flaky is named, and no other; of a flaky code, nothing else is tried."""
+    parts = recorded(flaky)
+    found = triage("c", parts.run, samples=4, max_usd=1, tools=["look_up"], judge="judge", surroundings=0)
+    assert found.verdict == verdict, str(found)
+    if flaky == "code":
+        assert [lane.part for lane in found.lanes] == ["code"]
+    else:
+        assert [lane.part for lane in found.lanes] == ["code", "order", "tool", "model", "judge", "together"]
+        assert [lane.calls for lane in found.lanes[:5]] == [0, 0, 0, 4, 4]
+        assert 4 <= found.lanes[5].calls <= 8
+        assert found.lanes[3].dollars == pytest.approx(0.004)
+    if flaky == "tool+together":
+        assert "1 with another answer, after which something else was asked" in str(found)
+
+
+async def in_order(name: str) -> str:
+    """Answer at once."""
+    return name
+
+
+@boundary("tool")
+async def search(town: str) -> str:
+    """Find something, sooner or later."""
+    return await in_order(f"about {town}")
+
+
+def test_the_order(project: Path) -> None:
+    """A program whose outcome depends on which of two calls answers first is named by the order."""
+
+    async def run() -> str:
+        done: list[str] = []
+
+        async def one(town: str) -> None:
+            done.append(await search(town))
+
+        await asyncio.gather(one("Nice"), one("Lyon"))
+        return ", ".join(done)
+
+    with use_cassette("c", mode="all"):
+        asyncio.run(run())
+    found = triage("c", run, samples=2, surroundings=0, tools=[])
+    assert found.verdict == "order", str(found)
+    assert "tool search: not tried, as it is not among the tools that may be executed" in str(found)
+
+
+def test_nothing_is_asked_without_a_limit(project: Path) -> None:
+    """Without a limit no model is asked, and no tool that is not known to do nothing outside."""
+    parts = recorded("model")
+    found = triage("c", parts.run, samples=2, surroundings=0)
+    assert [lane.skipped.partition(":")[0] for lane in found.lanes if lane.part in {"model", "together"}] == [
+        "as models are asked only within a limit"
+    ] * 2
+    assert set(parts.asked) <= {"tool"}
+
+
+@pytest.mark.usefixtures("prices")
+def test_the_limit_is_kept() -> None:
+    """A lane ends where the next call would cost more than is left, and says so."""
+    parts = recorded("none")
+    found = triage("c", parts.run, samples=5, max_usd=0.0025, surroundings=0)
+    model = next(lane for lane in found.lanes if lane.part == "model")
+    assert model.skipped == "the limit of the cost was reached"
+    assert len(parts.asked) - parts.asked.count("tool") == 2
+    assert sum(lane.dollars for lane in found.lanes) <= 0.0025
+    with use_cassette("later", mode="all"):  # the limit is one of the triage
+        parts.run()
+
+
+def test_what_leaves_the_recording() -> None:
+    """A lane whose samples left the recorded world blames nobody, and says so."""
+    left = Lane("model", samples=(Sample("left", "no recording for tool x"), Sample("passed")))
+    found = Triage("p", "c.yaml", (Lane("code", samples=(Sample("passed"),)), left), 7)
+    assert found.culprits == []
+    assert "model: none of 2 failed, which leaves up to 66%, 1 left the recorded world" in str(found)
+    assert found.to_dict()["lanes"][1]["reasons"] == ["no recording for tool x"]
+
+
+@pytest.mark.process
+def test_the_surroundings(project: Path) -> None:
+    """A function that other processes can import is replayed in them, too: the lane of the code has these samples."""
+    Path("desk_of_triage.py").write_text(
+        "from agenttape_core import boundary\n\n\n@boundary('tool')\ndef towns():\n    return ['Lyon', 'Nice']"
+        "\n\n\ndef run():\n    return sorted(set(towns()))\n"
+    )
+    program: Any = program_of("desk_of_triage.py:run")
+    with use_cassette("c", mode="all"):
+        program.function()
+    found = triage("c", program, samples=1, surroundings=2)
+    assert found.culprits == [], str(found)
+    assert len(found.lanes[0].samples) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"samples": 0}, "expected the number of samples of each lane, at least 1"),
+        ({"tools": ["fly"]}, "holds no call of fly; there are gpt, judge, look_up"),
+        ({"judge": "jury"}, "holds no call of jury"),
+        ({"max_usd": -1}, "expected a limit in US dollars"),
+    ],
+)
+def test_wrong_options(project: Path, options: Any, problem: str) -> None:
+    """Each is refused before anything runs."""
+    parts = recorded("none")
+    with pytest.raises(ConfigurationError, match=problem):
+        triage("c", parts.run, **options)
+    assert parts.asked == []
