@@ -13,6 +13,7 @@ from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 
 from agenttape_core import Change, ConfigurationError, awhat_if, cut, edits, raises, returns, use_cassette, what_if
+from agenttape_core.tools.faults import afaults
 
 from ..kit.world import World
 from .scripted import Reply, ScriptedLLM
@@ -101,3 +102,23 @@ def test_text_models(tmp_path: Path) -> None:
     assert what_if(path, lambda: llm.complete("hi").text, {1: returns("ho")}).result == "ho"
     with pytest.raises(ConfigurationError, match="expected a text or a response for ScriptedLLM, found 7"):
         what_if(path, lambda: llm.complete("hi"), {1: returns(7)})
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_faults(recorded: dict[bool, Path], streaming: bool) -> None:
+    """Each call of a FunctionAgent fails in each way; it has no retry, and tells its model of a failed tool."""
+    found = await afaults(lambda: agent(streaming=streaming), recorded[streaming])
+    marks: dict[str, list[str]] = {}
+    for cell in found.cells:
+        marks.setdefault(cell.fault, []).append(cell.verdict)
+    assert marks.pop("cut_stream", ["raised"]) == ["raised"]
+    outside = ["raised", "asks", "raised"]
+    assert marks == {
+        **dict.fromkeys(("rate_limit", "timeout", "connection_reset"), outside),
+        "cut_tool_call": ["raised"],
+        "malformed_tool_call": ["asks"],
+        "empty": ["silent", "asks", "silent"],
+        "tool_error": ["asks"],
+        "inject": ["asks"],
+        "note": ["asks"],
+    }

@@ -214,6 +214,21 @@ def test_a_program_that_never_gives_up_is_stopped(path: Path) -> None:
     assert len(found.landed) == 33
 
 
+def test_calls_around_a_retry_are_answered_again(path: Path) -> None:
+    """What is tried again makes its other calls again: they get their recordings, though not for ever."""
+
+    def retrying() -> str:
+        return attempted(agent, 2)
+
+    found = what_if(path, retrying, {3: raises(ConnectionError)}, beyond="address")
+    assert ends(found) == ([3], [1, 2, 3], [], [], [], TEXT)
+    assert [one.rung for one in found.report.served if one.number == 1] == ["exact", "repeated"]
+    endless = what_if(path, lambda: [search("ann") for _ in range(1000)], {1: edits(str)})
+    assert (type(endless.raised), len(endless.landed)) == (CassetteMissError, 1)
+    assert len(endless.report.served) < 100
+    assert type(what_if(path, lambda: agent() + agent(), {}).raised) is CassetteMissError
+
+
 def test_streams(tmp_path: Path) -> None:
     """A stream breaks after so many chunks; one whose answer is chosen brings it; both are as when it was recorded."""
     path = tmp_path / "s.yaml"

@@ -166,15 +166,18 @@ class RecordingIndex:
 
     # -- a call ------------------------------------------------------------------------------------------------
 
-    def find(self, request: CanonicalRequest, address: str, exhausted: Exhausted = "fail") -> Candidate | None:
+    def find(
+        self, request: CanonicalRequest, address: str, exhausted: Exhausted = "fail", ways: MatchOn | None = None
+    ) -> Candidate | None:
         """Return the recording that would answer a call, or `None` if there is none left. It stays unused.
 
         Args:
             request: The request of the call.
             address: Where the call is made.
             exhausted: The rule for when all recordings that fit are used.
+            ways: Some of the ways to find recordings; by default all of them.
         """
-        for way in self._match_on:
+        for way in self._match_on if ways is None else ways:
             number = self._accepted(way, request, address) if callable(way) else self._free(way, request, address)
             if number is not None:
                 return self._candidate(number, "matcher" if callable(way) else way, request)

@@ -9,7 +9,15 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from agenttape_core.engine import Mode, Policy
 from agenttape_core.errors import AgentTapeError, AgentTapeHalt, CassetteMissError, DriftError, counted, shown_path
-from agenttape_core.matching import Canonicaliser, CanonicalRequest, Nearest, Position, RecordingIndex
+from agenttape_core.matching import (
+    Candidate,
+    Canonicaliser,
+    CanonicalRequest,
+    Nearest,
+    Position,
+    RecordingIndex,
+    differences,
+)
 from agenttape_core.schema import Timing, ValueCodec
 from agenttape_core.session.codecs import value_codec
 from agenttape_core.session.drift import Drift
@@ -278,6 +286,16 @@ class BaseSession:
                 what, request.kind, request.name, position.address, number, tuple(_differences(found))
             )
             self.report.add_departed(departure)
+
+    def _moved(self, request: CanonicalRequest, position: Position, found: Candidate) -> None:
+        """Note a call that asks for something else than the recording that answers it, if something is changed."""
+        if found.same or not self._setup.notes_departures:
+            return
+        recorded = self.source.interaction(found.number).request
+        differing = tuple((one.path, one.recorded, one.asked) for one in differences(recorded, request.body))
+        number = original(self.source, found.number)
+        departure = Departure("moved", request.kind, request.name, position.address, number, differing)
+        self.report.add_departed(departure)
 
     def _tell_refused(self, event: str, request: CanonicalRequest, position: Position) -> None:
         if self.events is not None:

@@ -26,7 +26,6 @@ from agenttape_core.matching import (
     CanonicalRequest,
     Position,
     current_branch,
-    differences,
     enter_branch,
     new_branch,
     task_branch,
@@ -36,11 +35,12 @@ from agenttape_core.session.candidates import Candidate as TriedCandidate
 from agenttape_core.session.crossing import Crossing, begun
 from agenttape_core.session.executed_crossing import RUNNING, ExecutedCrossing, executing
 from agenttape_core.session.faked_crossing import FakedCrossing
+from agenttape_core.session.finding import found_for
 from agenttape_core.session.miss import refusal_reason
 from agenttape_core.session.order.giving_up import current_work
 from agenttape_core.session.order.schedule import Schedule
 from agenttape_core.session.refused_crossing import RefusedCrossing
-from agenttape_core.session.report import Crossed, Departure
+from agenttape_core.session.report import Crossed
 from agenttape_core.session.run_session import RunSession
 from agenttape_core.session.run_through_crossing import RunThroughCrossing
 from agenttape_core.session.scopes import SCOPES as _SCOPES
@@ -216,7 +216,7 @@ class Session(RunSession):
             found = decision.found
             recorded = original(self.source, found.number)
             served = Crossed(boundary.kind, name, position.address, recorded, found.rung)
-            self._note_moved(request, position, found)
+            self._moved(request, position, found)
             self.report.add(served=served)
             self._tell("call.served", served)
             self.ledger.served_at.setdefault(found.number, position.order)
@@ -228,7 +228,7 @@ class Session(RunSession):
             ran_through = Crossed(
                 boundary.kind, name, position.address, original(self.source, found.number), found.rung
             )
-            self._note_moved(request, position, found)
+            self._moved(request, position, found)
             self.report.add(ran_through=ran_through)
             self._tell("call.run_through", ran_through)
             self.ledger.ran_through(number, found.number, position.order)
@@ -247,16 +247,6 @@ class Session(RunSession):
         if candidate is not None:
             crossing.candidate, crossing.metadata = candidate, {"candidate": candidate.label}
         return begun(crossing)
-
-    def _note_moved(self, request: CanonicalRequest, position: Position, found: Candidate) -> None:
-        """Note a call that asks for something else than the recording that answers it, if something is changed."""
-        if not found.same and self._setup.notes_departures:
-            number = original(self.source, found.number)
-            recorded = self.source.interaction(number).request
-            differing = tuple((one.path, one.recorded, one.asked) for one in differences(recorded, request.body))
-            self.report.add_departed(
-                Departure("moved", request.kind, request.name, position.address, number, differing)
-            )
 
     def _refused(
         self,
@@ -357,18 +347,13 @@ class Session(RunSession):
             return decide(self.policy, kind, name, None, is_tried=is_tried)
         while True:
             with self.latching():
-                candidate = self._recordings.find(request, address, self.policy.exhausted)
-                if candidate is None and kind in self.policy.repeats:
-                    candidate = self._recordings.again(request, self._returned)
+                candidate = found_for(self, self._recordings, request, address)
             decision = decide(self.policy, kind, name, candidate, is_idempotent=again)
             if not isinstance(decision, Serve | RunThrough):
                 return decision
             if self._recordings.use(decision.found, alone=isinstance(decision, RunThrough)):
                 return decision
             # Another thread has found the same recording, and was faster: find again among the others.
-
-    def _returned(self, number: int) -> bool:
-        return self.source.outcome(number).status in {"returned", "streamed"}
 
     def _follow_writes(
         self, decision: Decision, request: CanonicalRequest, position: Position, holder: Any, *, writes: bool

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import shown_path
+from agenttape_core.schema import PURE_KINDS
 from agenttape_core.session import Crossed, Departure, Landed, Report, Session
 
 _SHOWN = 10
@@ -27,7 +28,7 @@ class WhatIf:
         moved: The calls that asked for something else than was recorded at their place, and got that recording.
         new: The calls that had no recording: they were stopped (`missed`) or `executed`.
         unused: The recordings that were not asked for, and need not be inside of what was served.
-        retried: The recordings that answered a further attempt of a changed call.
+        retried: The recordings that answered a further attempt, of a changed call or of others around it.
         written: The derived cassette; `None` if none was written.
         result: What the run returned; `None` if it raised.
         raised: What the run raised; `None` if it returned.
@@ -113,9 +114,8 @@ def account_of(
     report = session.report
     seen: set[int] = set()
     retried = []
-    changed = {one.number for one in report.landed}
     for one in report.served:
-        if one.number in seen and one.number in changed:
+        if one.number in seen and one.kind not in PURE_KINDS:
             retried.append(one)
         seen.add(one.number)
     return WhatIf(

@@ -1,0 +1,178 @@
+"""Each recorded call of LangChain's agents fails in each way; the matrix says what the agent makes of it."""
+
+# ruff: noqa: D103 - what is no test says by its name what it does
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelRetryMiddleware, ToolRetryMiddleware
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import tool
+
+from agenttape_core import ConfigurationError, returns, use_cassette, what_if
+from agenttape_core.tools.faults import Cell, FaultKind, FaultMatrix, afaults, faults
+from agenttape_core.tools.faults.provider_errors import Trouble, provider_error
+
+from .fakes import NativeChat, PlainChat, StreamingChat, World, calling
+
+QUESTION = {"messages": [("user", "Book a table.")]}
+WORLD = World()
+KINDS = ["rate_limit", "timeout:always", "cut_stream", "cut_tool_call", "empty", "tool_error", "inject"]
+
+
+def booking(messages: Sequence[BaseMessage], _: int) -> AIMessage:
+    """Search, and say what was found."""
+    results = [message for message in messages if isinstance(message, ToolMessage)]
+    return AIMessage(f"Booked {results[-1].text}") if results else calling(("search", {"place": "Luigi"}), number=0)
+
+
+@tool
+def search(place: str) -> str:
+    """Find a place."""
+    return f"{place}, {WORLD.reach('search')}"
+
+
+RETRYING = (
+    ModelRetryMiddleware(initial_delay=0, on_failure="error"),
+    ToolRetryMiddleware(initial_delay=0, on_failure="error"),
+)
+
+
+def agent(model: type[Any] = PlainChat, middleware: Sequence[Any] = ()) -> Any:
+    return create_agent(model(world=WORLD, reply=booking), [search], middleware=middleware)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_done() -> Iterator[None]:
+    yield
+    assert WORLD.trespasses == []
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A run of an agent, and one that streams its tokens; the world is gone then."""
+    folder = tmp_path_factory.mktemp("faults")
+    paths = {name: folder / f"{name}.yaml" for name in ("plain", "streamed")}
+    WORLD.gone = False
+    with use_cassette(paths["plain"], mode="all"):
+        agent().invoke(QUESTION)
+    with use_cassette(paths["streamed"], mode="all"):
+        list(agent(StreamingChat).stream(QUESTION, stream_mode="messages"))
+    WORLD.gone = True
+    return paths
+
+
+def verdicts(matrix: FaultMatrix) -> dict[str, str]:
+    """Return the verdicts of each kind, a letter for each call that can fail like that."""
+    marks = {"recovered": "r", "silent": "S", "raised": "x", "asks": "a", "did not land": "?"}
+    found: dict[str, str] = {}
+    for cell in matrix.cells:
+        found[cell.fault] = found.get(cell.fault, "") + marks[cell.verdict]
+    return found
+
+
+BARE = {"rate_limit": "xxx", "timeout:always": "xxx", "cut_tool_call": "S", "empty": "SaS"}
+BARE |= {"tool_error": "x", "inject": "a", "note": "a"}
+CAREFUL = {**BARE, "rate_limit": "rrr", "tool_error": "r"}
+
+
+@pytest.mark.parametrize(("middleware", "expected"), [((), BARE), (RETRYING, CAREFUL)], ids=["bare", "retrying"])
+async def test_matrix(recorded: dict[str, Path], middleware: Sequence[Any], expected: dict[str, str]) -> None:
+    """The matrix is the same for a sync and an async run: a cut tool call ends the agent silently, a retry recovers."""
+    tried = agent(middleware=middleware)
+    cells: list[Cell] = []
+
+    def run() -> list[str]:
+        return [message.text for message in tried.invoke(QUESTION)["messages"]]
+
+    async def arun() -> list[str]:
+        return [message.text for message in (await tried.ainvoke(QUESTION))["messages"]]
+
+    found = faults(run, recorded["plain"], KINDS, progress=cells.append)
+    assert verdicts(found) == expected
+    assert found.cells == tuple(cells)
+    assert verdicts(await afaults(arun, recorded["plain"], KINDS)) == expected
+
+
+def test_matrix_of_streams(recorded: dict[str, Path]) -> None:
+    """A cut stream is one of the faults; the chunks that came before a retry are seen by the program."""
+
+    def run() -> str:
+        retrying = agent(NativeChat, RETRYING)
+        return "".join(chunk.text for chunk, _ in retrying.stream(QUESTION, stream_mode="messages"))
+
+    found = verdicts(faults(run, recorded["streamed"], KINDS))
+    assert found == {**CAREFUL, "cut_stream": "rS", "cut_tool_call": "a"}
+
+
+@pytest.mark.parametrize("client", [openai, anthropic])
+@pytest.mark.parametrize("trouble", ["rate_limit", "timeout", "connection_reset", "broken_stream"])
+def test_errors_of_clients(recorded: dict[str, Path], client: Any, trouble: Trouble) -> None:
+    """A recorded class of a provider fails with an error of its client, with the attributes that programs look at."""
+    name = {openai: "AzureChatOpenAI", anthropic: "ChatAnthropic"}[client]
+    error: Any = provider_error(trouble, name)
+    kind = FaultKind("mine", "mine", lambda item: item.kind == "chat", lambda _: _raising(error))
+    seen: list[BaseException] = []
+
+    def run() -> str:
+        try:
+            return str(agent().invoke(QUESTION)["messages"][-1].text)
+        except Exception as raised:
+            seen.append(raised)
+            raise
+
+    assert set(verdicts(faults(run, recorded["plain"], [kind]))["mine"]) == {"x"}
+    own = {"rate_limit": client.RateLimitError, "timeout": client.APITimeoutError}
+    own |= {"connection_reset": client.APIConnectionError, "broken_stream": httpx.RemoteProtocolError}
+    assert {type(raised) for raised in seen} == {own[trouble]}
+    raised: Any = seen[0]
+    assert raised.request.url.host.startswith("api.")
+    if trouble == "rate_limit":
+        assert (raised.status_code, raised.response.headers["retry-after"]) == (429, "1")
+    assert isinstance(provider_error("timeout", "FakeChat"), TimeoutError)
+
+
+def _raising(error: Exception) -> Any:
+    from agenttape_core import raises
+
+    return raises(error)
+
+
+def test_many_calls(recorded: dict[str, Path]) -> None:
+    """Of many calls, the first and the last of a class stand for the others, and the table says so."""
+    found = faults(lambda: agent().invoke(QUESTION)["messages"][-1].text, recorded["plain"], ["timeout"], most=2)
+    assert ([cell.target.number for cell in found.cells], found.left_out, found.calls) == ([1, 2, 3], 0, 3)
+
+
+def test_documents(tmp_path: Path) -> None:
+    """A message and a document are damaged in their own ways."""
+    from agenttape_core.interventions import damaged
+
+    assert damaged("add", Document("text"), "more").page_content == "text\nmore"
+    assert damaged("empty", [Document("text")]) == []
+    message = AIMessage([{"type": "text", "text": "a"}, {"type": "tool_use", "id": "1", "name": "f", "input": {}}])
+    message.tool_calls = [{"name": "f", "args": {"x": 1}, "id": "1", "type": "tool_call"}]
+    cut = damaged("cut_tool_call", message)
+    assert (cut.tool_calls, cut.invalid_tool_calls[0]["args"]) == ([], '{"x"')
+    assert [block["type"] for block in cut.content] == ["text"]
+    assert damaged("malformed_tool_call", message).tool_calls[0]["args"] == {}
+    with pytest.raises(ConfigurationError, match="an answer of the type AIMessage cannot be damaged in this way"):
+        damaged("cut_tool_call", AIMessage("no call"))
+
+
+def test_refused(recorded: dict[str, Path]) -> None:
+    """A run that fails without a fault, or is not the same again, is refused before anything fails."""
+    with pytest.raises(ConfigurationError, match="the run fails without a fault, so faults would show nothing"):
+        faults(lambda: agent().invoke({"messages": [("user", "Else.")]}), recorded["plain"])
+    with pytest.raises(ConfigurationError, match="there is no kind 'timout'"):
+        faults(lambda: agent().invoke(QUESTION), recorded["plain"], ["timout"])
+    assert what_if(recorded["plain"], lambda: agent().invoke(QUESTION), {3: returns("x")}).raised is None
