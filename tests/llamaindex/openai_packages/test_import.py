@@ -291,3 +291,41 @@ def test_embeddings_of_azure(tmp_path: Path) -> None:
     assert item.fidelity == "exact", item.reason
     with use_cassette(tmp_path / "new.yaml"):
         assert vector_of("sky") == live
+
+
+COMPLETIONS: dict[str, Callable[[Any], Any]] = {
+    "complete": lambda llm: llm.complete("Why is the sky blue?"),
+    "stream_complete": lambda llm: list(llm.stream_complete("Why is the sky blue?")),
+    "acomplete": lambda llm: asyncio.run(llm.acomplete("Why is the sky blue?")),
+}
+
+
+@pytest.mark.parametrize("name", COMPLETIONS)
+def test_completions_over_chats(name: str, tmp_path: Path) -> None:
+    """With `completes=True`, a request of one message is the call of `complete` that it was."""
+    program, source, target = COMPLETIONS[name], Tape(tmp_path / "vcr.json"), tmp_path / "new.yaml"
+    with service() as served:
+        at = {"api_key": KEY, "api_base": served.base_url, "http_client": source.sync, "async_http_client": source.slow}
+        live = program(openai_llms.OpenAI("gpt-4o-mini", **at))
+    report = import_vcr(source.path, target, completes=True)
+    assert [item.fidelity for item in report.items] == ["exact"], str(report)
+    with use_cassette(target) as session:
+        assert program(openai_llms.OpenAI("gpt-4o-mini", api_key=KEY)) == live
+    assert [row.kind for row in session.report.served] == ["completion"]
+    assert program(ReplayLLM(target)) == live
+
+
+def test_older_completions(tmp_path: Path) -> None:
+    """A request of OpenAI's older Completions is a call of `complete`."""
+    answer = {"id": "c", "object": "text_completion", "created": 1, "model": "gpt-3.5-turbo-instruct"}
+    answer["choices"] = [{"index": 0, "text": "Blue.", "finish_reason": "stop", "logprobs": None}]
+    sent: list[Any] = []
+
+    def complete(**options: Any) -> Any:
+        return openai_llms.OpenAI("gpt-3.5-turbo-instruct", api_key=KEY, **options).complete("Which colour?")
+
+    live = complete(http_client=answering(answer, sent))
+    (item,) = import_vcr(written(tmp_path, *sent), tmp_path / "new.yaml").items
+    assert item.fidelity == "exact", item.reason
+    with use_cassette(tmp_path / "new.yaml"):
+        assert complete() == live

@@ -45,6 +45,14 @@ class LangChainCalls:
         """Record an exchange with a chat model, and return what is lost."""
         return import_chat(importing, exchange, self._options, self._history)
 
+    def completion(self, importing: Importing, exchange: Exchange) -> str:
+        """Refuse an exchange with a model of texts.
+
+        Raises:
+            NotImportableError: Always.
+        """
+        raise NotImportableError("it is of OpenAI's older completions, whose class of LangChain is not read back")
+
     def embedding(self, importing: Importing, exchange: Exchange) -> str:
         """Record an exchange with an embedding model, and return what is lost."""
         return import_embedding(importing, exchange, self._options)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 
 from agenttape_core import UnrecordableValueError
 from agenttape_core.integration import ExecutedCrossing, value_codec
@@ -22,11 +23,11 @@ from agenttape_core.integration.importing import (
     wire_of,
 )
 from agenttape_llamaindex._compat import answered_by, undecorated
-from agenttape_llamaindex.codec import CHATS
+from agenttape_llamaindex.codec import CHATS, TEXTS
 from agenttape_llamaindex.importers.requests import History, ModelCall
 from agenttape_llamaindex.importers.services import Service, service_of
-from agenttape_llamaindex.llms import CHAT
-from agenttape_llamaindex.requests import chat_body, identity_of
+from agenttape_llamaindex.llms import CHAT, COMPLETION
+from agenttape_llamaindex.requests import chat_body, completion_body, identity_of
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ class _Answer:
     """
 
     llm: Any
-    response: ChatResponse | None = None
+    response: ChatResponse | CompletionResponse | None = None
     chunks: list[Any] | None = None
     error: Exception | None = None
     loss: str = ""
@@ -60,17 +61,20 @@ class _Answer:
     @property
     def message(self) -> ChatMessage | None:
         """The message that the program got, if it got one."""
-        return self.response.message if self.response is not None else None
+        return self.response.message if isinstance(self.response, ChatResponse) else None
 
 
-def import_chat(importing: Importing, exchange: Exchange, options: Options, history: History) -> str:
-    """Record an exchange with an LLM as a chat.
+def import_chat(
+    importing: Importing, exchange: Exchange, options: Options, history: History, *, completes: bool = False
+) -> str:
+    """Record an exchange with an LLM as a chat, or as a completion.
 
     Args:
         importing: The cassette.
         exchange: The recording.
         options: The user's knowledge of the program.
         history: The answers before it; this one is added.
+        completes: Whether a request of a single message of the user is a completion.
 
     Returns:
         What is lost, and why; empty if it is exact.
@@ -84,11 +88,14 @@ def import_chat(importing: Importing, exchange: Exchange, options: Options, hist
     service = service_of(exchange)
     try:
         call = _read(request, service, history)
-        answer = _answer_of(exchange, service, call, options)
+        call = call.completing() if completes else call
+        answer = _likely_answer(exchange, service, call, options)
         loss = "; ".join(filter(None, (exchange.doubt, service.doubt(options), answer.loss)))
-        body = chat_body(call.messages, {**identity_of(answer.llm), **call.kwargs})
+        params = {**identity_of(answer.llm), **call.kwargs}
+        body = chat_body(call.messages, params) if call.prompt is None else completion_body(call.prompt, params)
         facts = CallFacts(duration_ms=exchange.duration_ms, loss=loss)
-        answer.record(importing.crossing(CHAT, service.name, body, facts))
+        boundary = CHAT if call.prompt is None else COMPLETION
+        answer.record(importing.crossing(boundary, service.name, body, facts))
     except UnrecordableValueError as error:
         raise NotImportableError(f"it cannot be recorded: {error}") from error
     if answer.message is not None:
@@ -102,6 +109,17 @@ def _read(request: dict[str, Any], service: Service, history: History) -> ModelC
     except (TypeError, ValueError) as error:  # of the framework's own messages
         reason = str(error).partition("\n")[0]
         raise NotImportableError(f"its request cannot be read back: {reason}") from error
+
+
+def _likely_answer(exchange: Exchange, service: Service, call: ModelCall, options: Options) -> _Answer:
+    """Return the answer to the first call that would be sent as the recorded one was; to the last, if none would."""
+    *others, last = call.as_given()
+    for each in others:
+        with suppress(NotImportableError):
+            answer = _answer_of(exchange, service, each, options)
+            if not answer.loss:
+                return answer
+    return _answer_of(exchange, service, last, options)
 
 
 def _answer_of(exchange: Exchange, service: Service, call: ModelCall, options: Options) -> _Answer:
@@ -139,10 +157,11 @@ def _made(llm: Any, call: ModelCall) -> _Answer:
     answer = _Answer(llm)
     try:
         if not call.streamed:
-            answer.response = undecorated(llm, "chat")(list(call.messages), **call.kwargs)
+            answer.response = undecorated(llm, call.method)(call.question, **call.kwargs)
             return answer
-        answer.chunks, codec, chunk_of = [], value_codec(), CHATS.writer()
-        for response in undecorated(llm, "stream_chat")(list(call.messages), **call.kwargs):
+        sort = CHATS if call.prompt is None else TEXTS
+        answer.chunks, codec, chunk_of = [], value_codec(), sort.writer()
+        for response in undecorated(llm, call.method)(call.question, **call.kwargs):
             answer.response = response
             answer.chunks.append(codec.encode(chunk_of(response)))
     except UnrecordableValueError:

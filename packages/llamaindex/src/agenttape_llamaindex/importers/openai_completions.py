@@ -44,6 +44,25 @@ def read_call(request: dict[str, Any], history: History) -> ModelCall:
     return ModelCall(messages, kwargs, settings, streamed=request.get("stream") is True)
 
 
+def read_completion(request: dict[str, Any], _: History) -> ModelCall:
+    """Return the call of `complete` that a request of the older Completions was sent for.
+
+    The form of requests: https://platform.openai.com/docs/api-reference/completions/create.
+
+    Raises:
+        NotImportableError: If it has not that form.
+    """
+    prompt = expect(request.get("prompt"), "`prompt`", str)
+    expect(request.get("model"), "`model`", str)
+    settings = {key: request[key] for key in _OF_THE_MODEL if request.get(key) is not None}
+    others = without(request, *_OF_THE_MODEL, "prompt", "stream")
+    if others:
+        settings["additional_kwargs"] = others
+    return ModelCall(
+        [], {}, settings, streamed=request.get("stream") is True, prompt=prompt, worked_out=("max_tokens",)
+    )
+
+
 def _is_strict(tool: Any) -> bool:
     function = tool.get("function") if isinstance(tool, dict) else None
     return isinstance(function, dict) and function.get("strict") is True

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llama_index.core.base.llms.types import (
@@ -32,12 +32,42 @@ class ModelCall:
         kwargs: The other arguments of the call: tools, response format.
         settings: Arguments that its LLM was constructed with.
         streamed: Whether the answer came as a stream.
+        prompt: The prompt, if it is a call of `complete`.
+        worked_out: The settings that the class works out itself where it is not given them.
     """
 
     messages: list[ChatMessage]
     kwargs: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     streamed: bool = False
+    prompt: str | None = None
+    worked_out: Collection[str] = ()
+
+    def as_given(self) -> Iterator[ModelCall]:
+        """Yield the calls that may have been sent this way: without what the class works out, and as it stands."""
+        left_out = self.settings.keys() & {*self.worked_out}
+        if left_out:
+            yield replace(self, settings={key: item for key, item in self.settings.items() if key not in left_out})
+        yield self
+
+    @property
+    def method(self) -> str:
+        """The leaf method of the LLM that was called."""
+        name = "chat" if self.prompt is None else "complete"
+        return f"stream_{name}" if self.streamed else name
+
+    @property
+    def question(self) -> Any:
+        """The argument of that method."""
+        return list(self.messages) if self.prompt is None else self.prompt
+
+    def completing(self) -> ModelCall:
+        """Return the call of `complete` that looks the same over the wire; this one, if there is none."""
+        message = self.messages[0] if len(self.messages) == 1 else None
+        is_plain = message is not None and message.role == MessageRole.USER and not message.additional_kwargs
+        if message is None or not is_plain or {*map(type, message.blocks)} != {TextBlock}:
+            return self
+        return replace(self, prompt=_text(message))
 
 
 class History(EarlierAnswers[ChatMessage]):

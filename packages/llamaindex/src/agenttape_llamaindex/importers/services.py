@@ -84,6 +84,7 @@ _SERVICES = (
         names_models=False,
     ),
     Service("OpenAI", _OPENAI, "openai", _CHATS, openai_completions.read_call, "api_base"),
+    Service("OpenAI", _OPENAI, "openai", re.compile(r"/completions$"), openai_completions.read_completion, "api_base"),
     Service("OpenAIResponses", _OPENAI, "openai", re.compile(r"/responses$"), openai_responses.read_call, "api_base"),
     Service(
         "Anthropic", _ANTHROPIC, "anthropic", re.compile(r"/v1/messages$"), anthropic_messages.read_call, "base_url"

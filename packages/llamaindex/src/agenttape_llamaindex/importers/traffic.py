@@ -32,16 +32,22 @@ class LlamaIndexCalls:
 
     Args:
         options: The user's knowledge of the program.
+        completes: Whether requests of one message of the user are calls of `complete`.
     """
 
     name = "LlamaIndex"
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, *, completes: bool = False) -> None:
         self._options = options
+        self._completes = completes
         self._history = History()
 
     def chat(self, importing: Importing, exchange: Exchange) -> str:
         """Record an exchange with an LLM, and return what is lost."""
+        return import_chat(importing, exchange, self._options, self._history, completes=self._completes)
+
+    def completion(self, importing: Importing, exchange: Exchange) -> str:
+        """Record an exchange with OpenAI's older completions, and return what is lost."""
         return import_chat(importing, exchange, self._options, self._history)
 
     def embedding(self, importing: Importing, exchange: Exchange) -> str:
@@ -93,6 +99,7 @@ def import_vcr(
     tags: Sequence[str] = (),
     model_options: Mapping[str, Any] | None = None,
     detokenize: Callable[[str, list[int]], str] | None = None,
+    completes: bool = False,
 ) -> ImportReport:
     """Make a cassette of a vcrpy cassette.
 
@@ -107,6 +114,8 @@ def import_vcr(
         tags: Words for the header.
         model_options: Arguments of the program's models that are not sent: `context_window=8000`.
         detokenize: Makes text of tokens, given the name of the model, for embeddings of tokens.
+        completes: Whether a request of a single message of the user was a call of `complete`, and not of `chat`: both
+            look the same over the wire.
 
     Returns:
         The report, with a grade for each exchange.
@@ -116,7 +125,7 @@ def import_vcr(
         CassetteNotFoundError: If there is none.
         ConfigurationError: If the target is there already, or an option is not valid.
     """
-    calls = LlamaIndexCalls(Options(model_options or {}, detokenize=detokenize))
+    calls = LlamaIndexCalls(Options(model_options or {}, detokenize=detokenize), completes=completes)
     return importing.import_vcr(source, target, calls, overwrite=overwrite, redact=redact, tags=tags)
 
 
@@ -129,6 +138,7 @@ def import_agenttape01(
     tags: Sequence[str] = (),
     model_options: Mapping[str, Any] | None = None,
     detokenize: Callable[[str, list[int]], str] | None = None,
+    completes: bool = False,
 ) -> ImportReport:
     """Make a cassette of a cassette of the older distribution `agenttape` 0.1.
 
@@ -140,6 +150,7 @@ def import_agenttape01(
         tags: Words for the header.
         model_options: As in `import_vcr`.
         detokenize: As in `import_vcr`.
+        completes: As in `import_vcr`.
 
     Returns:
         The report, with a grade for each interaction.
@@ -149,5 +160,5 @@ def import_agenttape01(
         CassetteNotFoundError: If there is none.
         ConfigurationError: If the target is there already, or an option is not valid.
     """
-    calls = LlamaIndexCalls(Options(model_options or {}, detokenize=detokenize))
+    calls = LlamaIndexCalls(Options(model_options or {}, detokenize=detokenize), completes=completes)
     return importing.import_agenttape01(source, target, calls, overwrite=overwrite, redact=redact, tags=tags)

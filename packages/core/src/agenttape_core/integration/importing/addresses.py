@@ -11,13 +11,16 @@ from agenttape_core.integration.importing.http_exchanges import Exchange
 
 _OPENAI, _ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com/v1"
 _CHATS = re.compile(r"(/chat/completions|/responses|/v1/messages)$")
+_COMPLETIONS = re.compile(r"(?<!/chat)/completions$")
 _FIRST_EVENT = re.compile(rb"^data: ?(\{.*\})", re.MULTILINE)
 
 
 def kind_of(exchange: Exchange) -> str:
-    """Return the kind of call that an exchange is: `chat`, `embeddings` or, of no known service, `http`."""
+    """Return the kind of call that an exchange is: `chat`, `completion`, `embeddings`, or `http` of another service."""
     if exchange.method == "POST" and _CHATS.search(exchange.path):
         return "chat"
+    if exchange.method == "POST" and _COMPLETIONS.search(exchange.path):
+        return "completion"
     return "embeddings" if exchange.method == "POST" and exchange.path.endswith("/embeddings") else "http"
 
 

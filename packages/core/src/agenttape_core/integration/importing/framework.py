@@ -40,6 +40,9 @@ class Framework(Protocol):
             NotImportableError: If no interaction can be made of it.
         """
 
+    def completion(self, importing: Importing, exchange: Exchange) -> str:
+        """Record an exchange with a model of texts, as `chat` does."""
+
     def embedding(self, importing: Importing, exchange: Exchange) -> str:
         """Record an exchange with an embedding model, as `chat` does."""
 

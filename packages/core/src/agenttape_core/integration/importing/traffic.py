@@ -50,6 +50,8 @@ class Traffic:
         kind = kind_of(exchange)
         if kind == "chat":
             return self._framework.chat(self._importing, exchange)
+        if kind == "completion":
+            return self._framework.completion(self._importing, exchange)
         if kind == "embeddings":
             return self._framework.embedding(self._importing, exchange)
         raise NotImportableError(
