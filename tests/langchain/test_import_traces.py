@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -349,3 +350,10 @@ def test_deep_attributes(tmp_path: Path) -> None:
     told["attributes"] = [{"key": "a", "value": deep}]
     with pytest.raises(CassetteFormatError):
         imported(tmp_path, told)
+
+
+def test_a_small_file_that_unpacks_to_a_large_one(tmp_path: Path) -> None:
+    """A packed file may not cost more than what its size can hold: it is refused before it is parsed."""
+    (tmp_path / "trace.json.gz").write_bytes(gzip.compress(b"[" + b" " * 17 * 1024 * 1024 + b"]"))
+    with pytest.raises(CassetteFormatError, match="limit of 16777216 bytes, unpacked"):
+        import_otel(tmp_path / "trace.json.gz", tmp_path / "new.yaml")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agenttape_core.errors import CassetteFormatError, CassetteNotFoundError
+from agenttape_core.format.limits import MAX_FOREIGN_BYTES, MAX_PACKED_RATIO
 from agenttape_core.integration.importing.foreign_yaml import MalformedYamlError, load_yaml
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -22,20 +23,23 @@ def read_source(path: Path) -> bytes:
 
     Raises:
         CassetteNotFoundError: If there is no file.
-        CassetteFormatError: If it cannot be read or decompressed, or is larger than `MAX_BYTES`.
+        CassetteFormatError: If it cannot be read or decompressed, or is larger than `MAX_BYTES`, or than what a packed
+            file of its size may hold.
     """
+    limit = MAX_BYTES
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         if data.startswith(_GZIP):
+            limit = min(MAX_BYTES, max(MAX_FOREIGN_BYTES, len(data) * MAX_PACKED_RATIO))
             with gzip.open(path) as packed:
-                data = packed.read(MAX_BYTES + 1)
+                data = packed.read(limit + 1)
     except FileNotFoundError:
         raise CassetteNotFoundError(path, "there is no such file to import", remedy="check the path") from None
     except (OSError, EOFError, zlib.error) as error:
         raise CassetteFormatError(path, f"the file cannot be read: {error}", remedy="restore it") from error
-    if len(data) > MAX_BYTES:
-        problem = f"the file is larger than the limit of {MAX_BYTES} bytes"
+    if len(data) > limit:
+        problem = f"the file is larger than the limit of {limit} bytes{', unpacked' if limit < MAX_BYTES else ''}"
         raise CassetteFormatError(path, problem, remedy="split it, and import the parts")
     return data
 
