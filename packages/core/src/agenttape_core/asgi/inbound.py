@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 from agenttape_core.asgi.exchange import KIND, App, Exchange, Message, Receive, Scope, Send, reading, writing
 from agenttape_core.errors import ConfigurationError
 from agenttape_core.lifecycle.request import SessionRequest
+from agenttape_core.lifecycle.sinks import EventsOption
 from agenttape_core.lifecycle.use_cassette import CassetteBlock
+from agenttape_core.lifecycle.without_content import Payload
 from agenttape_core.redaction import Rule
 from agenttape_core.session import Session, StepEvent, current_session, record_step
 from agenttape_core.settings import explicit, load_settings
@@ -53,6 +55,9 @@ class TapeInbound:
             `clock`, the answer of a replay has the recorded ids and times.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the headers of the cassettes.
+        payload: `full`, or `none` to record the shape of calls without a byte of what was said or sent; that cannot be
+            replayed.
+        events: Where calls are told as they end, as in `use_cassette`.
 
     Raises:
         ConfigurationError: If an option is wrong.
@@ -70,6 +75,8 @@ class TapeInbound:
         freeze: Collection[str] = (),
         redact: bool | Sequence[Rule] = True,
         tags: Sequence[str] = (),
+        payload: Payload = "full",
+        events: EventsOption | None = None,
     ) -> None:
         self._app = app
         self._folder = Path(folder).absolute()
@@ -80,8 +87,12 @@ class TapeInbound:
         self._redact = redact
         self._options = {"freeze": list(freeze), "on_error": "keep", "opaque": "keep", "mode": "all"}
         self._tags = list(tags)
+        self._payload: Payload = payload
+        self._events = events
         self._open: dict[asyncio.Task[None], asyncio.Event] = {}
         """The requests that are being recorded, each with what lets it wait no longer."""
+        if payload not in ("full", "none"):
+            raise ConfigurationError(f"payload={payload!r}: expected 'full' or 'none'")
         if not suffix.startswith((".jsonl", ".yaml")):
             raise ConfigurationError(f"suffix={suffix!r}: expected .jsonl or .yaml, perhaps with .gz")
         load_settings().chosen(self._request("").options)  # refuses what is wrong now, and not at the first request
@@ -189,6 +200,8 @@ class TapeInbound:
             options=explicit(given),
             redact=self._redact,
             takes_strays=False,
+            payload=self._payload,
+            events=self._events,
         )
 
     def _kept(self, scope: Scope) -> dict[str, str]:

@@ -84,7 +84,7 @@ def version_of(header: Header, records: Iterable[dict[str, Any]]) -> int:
         header: The header.
         records: The records as they are stored, but for their assets.
     """
-    since_second = header.ignore or header.origin is not None
+    since_second = header.ignore or header.origin is not None or header.payload != "full"
     return FORMAT_VERSION if since_second or any(map(_is_of_second, records)) else _FIRST
 
 

@@ -10,13 +10,21 @@ from secrets import token_hex
 from threading import Lock
 
 from agenttape_core.engine import Mode
-from agenttape_core.errors import CassetteLockedError, CassetteNotFoundError, SessionStateError
+from agenttape_core.errors import (
+    CassetteLockedError,
+    CassetteNotFoundError,
+    ConfigurationError,
+    SessionStateError,
+    shown_path,
+)
 from agenttape_core.lifecycle.header import finished_header, with_beginning, with_turns
 from agenttape_core.lifecycle.open_session import Opened, prepare, start
 from agenttape_core.lifecycle.request import SessionRequest
+from agenttape_core.lifecycle.sinks import EventsOption, sink_of
+from agenttape_core.lifecycle.without_content import Payload
 from agenttape_core.redaction import Rule
 from agenttape_core.schema import Header, Interaction, Plain, Scheduled, Step
-from agenttape_core.session import FirstInput, Session
+from agenttape_core.session import Events, FirstInput, Session, context_session
 from agenttape_core.settings import explicit
 from agenttape_core.storage import Cassette, Location, open_cassette, real_location, recording_process
 
@@ -39,6 +47,9 @@ class Observation:
         name_or_path: The cassette; an earlier one is replaced at the first writing.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
+        payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
+        events: Where the calls are told as they end, as in `use_cassette`; within a session, which tells what it does
+            itself, nothing is told.
 
     Raises:
         CassetteLockedError: If it is being recorded at this moment.
@@ -46,8 +57,16 @@ class Observation:
     """
 
     def __init__(
-        self, name_or_path: str | Path, *, redact: bool | Sequence[Rule] = True, tags: Sequence[str] = ()
+        self,
+        name_or_path: str | Path,
+        *,
+        redact: bool | Sequence[Rule] = True,
+        tags: Sequence[str] = (),
+        payload: Payload = "full",
+        events: EventsOption | None = None,
     ) -> None:
+        if payload not in ("full", "none"):
+            raise ConfigurationError(f"payload={payload!r}: expected 'full' or 'none'")
         self._prepared = prepare(
             SessionRequest(
                 cassette=name_or_path,
@@ -56,19 +75,23 @@ class Observation:
                 mode=Mode.ALL,
                 is_current=False,
                 reads=False,
+                payload=payload,
             )
         )
         self.path = path = self._prepared.path
         if (process := recording_process(real_location(path))) is not None:
             raise _locked(path, f"process {process} is recording to this cassette")
         self._prepared.redactor.text(self.path.name)  # loads the detectors here, and not amid the observed program
-        self._run_id = self._prepared.settings.run_id or token_hex(16)
-        self._first_input = FirstInput()
+        self._run_id = token_hex(16)
+        self._first_input = FirstInput(is_kept=payload == "full")
+        told = events if events is not None else self._prepared.settings.events
+        self._events = self._told_at(told) if told is not None else None
         self._opened: Opened | None = None
         self._written: _Written | None = None
         self._turns: list[list[str]] = []
         self._at_once: list[Scheduled] = []
-        self._is_closed = False
+        self._is_closed = self._has_begun = False
+        self._is_told = True
         self._lock = Lock()
         self._process = os.getpid()
 
@@ -86,7 +109,10 @@ class Observation:
                 if self._is_closed:
                     raise SessionStateError(f"the observation that writes {self.path} is closed")
                 self._prepared = replace(self._prepared, header=self._begun(self._prepared.header))  # for the journal
-                self._opened = start(self._prepared)
+                if self._events is not None and not self._has_begun:
+                    self._events.tell("session.started", mode=Mode.ALL.value)
+                self._has_begun = True
+                self._opened = start(self._prepared, run_id=self._run_id, events=self._events)
             return self._opened.session
 
     @property
@@ -145,6 +171,13 @@ class Observation:
         with self._lock:
             self._is_closed = True
             self._write()
+            self.tell_end()
+
+    def tell_end(self) -> None:
+        """Tell that the observation has ended, and nothing after that."""
+        if self._events is not None and self._has_begun and self._is_told:
+            self._events.ended({"status": "ended"})
+        self._is_told = False
 
     def _write(self) -> None:
         opened, self._opened = self._opened, None
@@ -165,6 +198,21 @@ class Observation:
         finally:
             journal.abandon(keep=True)
 
+    def _told_at(self, option: EventsOption) -> Events:
+        return Events(
+            sink_of(option),
+            self._run_id,
+            shown_path(self.path),
+            is_replay=False,
+            when=self._tells_here,
+        )
+
+    def _tells_here(self) -> bool:
+        """Return whether what is observed here is told: a session around the run tells what it does itself."""
+        around = context_session()
+        is_mine = self._opened is not None and around is self._opened.session
+        return self._is_told and (around is None or is_mine)
+
     def _begun(self, header: Header) -> Header:
         return with_beginning(header, self._run_id, self._first_input.begun, self._prepared.redactor, anew=False)
 
@@ -172,7 +220,8 @@ class Observation:
         """Start anew in a forked process: the parent writes what it has observed itself."""
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), Lock()
-            self._run_id, self._first_input = token_hex(16), FirstInput()
+            self._run_id = token_hex(16)
+            self._first_input = FirstInput(is_kept=self._prepared.header.payload == "full")
             self._opened = self._written = None
             self._turns, self._at_once = [], []
 

@@ -29,6 +29,7 @@ from agenttape_core.lifecycle.project import Project, this_project
 from agenttape_core.lifecycle.request import SessionRequest, unchanged
 from agenttape_core.lifecycle.running_test import this_test
 from agenttape_core.lifecycle.sinks import sink_of
+from agenttape_core.lifecycle.without_content import WithoutContent, refuse_shape
 from agenttape_core.matching import Ignored, Position
 from agenttape_core.on_demand import load_late
 from agenttape_core.redaction import Redactor
@@ -40,6 +41,7 @@ from agenttape_core.session import (
     Events,
     Session,
     Setup,
+    Sink,
     Source,
     call_is_under_way,
     compared_by,
@@ -185,17 +187,25 @@ def prepare(request: SessionRequest) -> Prepared:
     prior = cassette.preface if cassette is not None else None
     key = prior.redaction.key if prior is not None else request.key
     matched = prior if policy.serves else None
+    if matched is not None:
+        refuse_shape(path, matched)
     writes = not policy.offline or request.derivation is not None
     places = places_of_run(request.places, matched)
     redactor = redactor_for(path, matched, request.redact, settings, key=key, places=places, writes=writes)
     header = new_header(path, prior, settings, redactor, replaces=policy.replaces, clock=request.clock)
+    header = header.model_copy(update={"payload": request.payload}) if policy.replaces else header
     changes = changes_of(request.changes, cassette, policy) if request.changes and cassette is not None else {}
     began = perf_counter()
     return Prepared(request, settings, path, cassette, is_broken, policy, redactor, header, began, candidates, changes)
 
 
-def start(prepared: Prepared) -> Opened:
+def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None) -> Opened:
     """Start the journal of what will be recorded, and make the session.
+
+    Args:
+        prepared: The session before anything is written.
+        run_id: The id of the run, where it is known already.
+        events: Where what happens is told, where that is open already.
 
     Raises:
         CassetteError: If the cassette is being recorded elsewhere, or its folder cannot be written to.
@@ -208,12 +218,12 @@ def start(prepared: Prepared) -> Opened:
         refuse_read_only(target)
         journal = Journal(target, prepared.header)
     try:
-        opened = Opened(prepared, _session(prepared, journal), journal)
+        opened = Opened(prepared, _session(prepared, journal, run_id, events), journal)
     except BaseException:
         if journal is not None:
             journal.abandon(keep=False)
         raise
-    if opened.session.events is not None:
+    if opened.session.events is not None and events is None:
         opened.session.events.tell("session.started", mode=policy.mode.value)
     return opened
 
@@ -317,12 +327,12 @@ def _derived(prepared: Prepared) -> Location:
     return target
 
 
-def _session(prepared: Prepared, journal: Journal | None) -> Session:
+def _session(prepared: Prepared, journal: Journal | None, run_id: str, events: Events | None) -> Session:
     request, settings, policy, header = prepared.request, prepared.settings, prepared.policy, prepared.header
     derivation, recorded = request.derivation, prepared.cassette is not None
     ignored = Ignored.of(header.ignore)
     root = Position()
-    run_id = settings.run_id or token_hex(16)
+    run_id = run_id or settings.run_id or token_hex(16)
     source = _source(prepared, ignored)
     choices = None
     if request.is_current:
@@ -339,7 +349,8 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             policy=policy,
             redactor=prepared.redactor,
             source=source,
-            sink=journal,
+            sink=_sink(prepared, journal, ignored),
+            keeps_input=header.payload == "full",
             # Not looked for on the disk: a cassette at a URL is out of reach in a replay.
             remedy=lambda: request.remedy(recorded),
             ambient=request.ambient and request.is_current,
@@ -360,7 +371,7 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             hash_seed=header.volatile.hash_seed,
             began=prepared.began,
             run_id=run_id,
-            events=_events(prepared, run_id),
+            events=events if events is not None else _events(prepared, run_id),
             revise=derivation.revise if derivation is not None else unchanged,
             candidates=prepared.candidates,
             fakes=request.fakes,
@@ -369,6 +380,12 @@ def _session(prepared: Prepared, journal: Journal | None) -> Session:
             choices=choices,
         )
     )
+
+
+def _sink(prepared: Prepared, journal: Journal | None, ignored: Ignored) -> Sink | None:
+    if journal is None or prepared.header.payload == "full":
+        return journal
+    return WithoutContent(journal, ignored)
 
 
 def _events(prepared: Prepared, run_id: str) -> Events | None:

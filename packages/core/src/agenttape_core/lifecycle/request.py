@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agenttape_core.engine import Mode, parse_mode
 from agenttape_core.errors import ConfigurationError
@@ -128,6 +128,7 @@ class SessionRequest:
         derivation: How the run departs from its recording, if it does.
         candidate: The model that is tried in the place of the program's own, or such by place; by default the setting.
         fakes: Functions that answer calls without a recording, by the name of the boundary.
+        payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
         derived_as: The file of the derived cassette, as the user names it; by default that of `derive_to`.
         changes: What comes of recorded calls instead of what was recorded; `None` for a session that is no such replay.
         beyond: What becomes of calls without a recording once a change has landed.
@@ -161,6 +162,7 @@ class SessionRequest:
     derivation: Derivation | None = None
     candidate: Any = None
     fakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    payload: Literal["full", "none"] = "full"
     derived_as: str | Path | None = None
     changes: Changes | None = None
     beyond: Beyond = "stop"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -105,6 +105,8 @@ class Header(Record):
     tags: list[str] = Field(default_factory=list)
     input: Any = None
     """The inbound input of the run as plain data, so that it can be started again without the test."""
+    payload: Literal["full", "none"] = "full"
+    """`none` if the calls were recorded without their content: such a cassette cannot be replayed."""
     freeze: Freeze = Freeze()
     redaction: Redaction = Redaction()
     ignore: list[str] = Field(default_factory=list)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import Lock
 from time import time
 from typing import Any, Protocol
@@ -46,10 +46,14 @@ class Events:
         run_id: The id of this run.
         cassette: The cassette, as messages name it.
         is_replay: Whether the session replays.
+        when: Returns whether what happens here is told.
     """
 
-    def __init__(self, sink: EventSink, run_id: str, cassette: str, *, is_replay: bool) -> None:
+    def __init__(
+        self, sink: EventSink, run_id: str, cassette: str, *, is_replay: bool, when: Callable[[], bool] = lambda: True
+    ) -> None:
         self._sink = sink
+        self._when = when
         self._numbers = itertools.count(1)
         self._lock = Lock()
         self._same = {"run_id": run_id, "cassette": cassette, "subject": REPLAY if is_replay else AUDIT}
@@ -61,6 +65,8 @@ class Events:
             event: Its name, such as `call.served`.
             facts: What is known of it; `None` is left out.
         """
+        if not self._when():
+            return
         known = {key: fact for key, fact in facts.items() if fact is not None}
         with self._lock:  # so that a sink gets them in the order of their numbers
             numbered = {"schema": SCHEMA, "seq": next(self._numbers), "time": round(time(), 6), "event": event}

@@ -55,7 +55,7 @@ class RunSession(BaseSession):
         self._met: set[str] = set()
         self.takes_strays = setup.takes_strays
         """True if a thread without a context belongs to it where it is the only open session."""
-        self.first_input = FirstInput(is_kept=setup.policy.records and setup.sink is not None)
+        self.first_input = FirstInput(is_kept=setup.policy.records and setup.sink is not None and setup.keeps_input)
         """The input that the run began with, where it is recorded."""
 
     def note_input(self, value: Any) -> None:

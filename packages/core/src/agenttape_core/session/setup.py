@@ -48,6 +48,7 @@ class Setup:
         timings: Returns the recorded times by the numbers of their interactions. Called when they are first needed,
             because most replays never need them.
         scheduled: The order of what event loops waited for, where one was recorded.
+        keeps_input: Whether the input that the run began with is kept.
         is_current: Whether a context enters the session, so that loops can be followed.
         takes_strays: Whether a thread without a context belongs to the session where it is the only open one.
         threads: The order in which threads came to what others could see, where it was recorded.
@@ -81,6 +82,7 @@ class Setup:
     frozen: Frozen | None = None
     timings: Callable[[], Mapping[int, Timing]] = dict
     scheduled: Sequence[Scheduled] = ()
+    keeps_input: bool = True
     is_current: bool = True
     takes_strays: bool = True
     threads: str = ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from agenttape_core import ConfigurationError, Rule
 from agenttape_core.integration import Boundary
-from agenttape_core.integration.observing import ObservedCall, Unrecorded, output_facts
+from agenttape_core.integration.observing import EventsOption, ObservedCall, Payload, Unrecorded, output_facts
 from agenttape_langchain._compat import as_provider_sees, beginning_tool
 from agenttape_langchain.address import model_name, run_name
 from agenttape_langchain.callbacks.calls import (
@@ -67,14 +67,25 @@ class TapeCallbackHandler(Observing):
             one is replaced.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
+        payload: `full`, or `none` to record the shape of calls (kinds, names, places, times, tokens, models) without a
+            byte of what was said; that cannot be replayed.
+        events: Where calls are told as they end, as in `use_cassette`; by default where the settings say.
 
     Raises:
         CassetteLockedError: If another handler or session is recording to the cassette at this moment.
         ConfigurationError: If the path names no file, or a rule or setting is not valid.
     """
 
-    def __init__(self, path: str | Path, *, redact: bool | Sequence[Rule] = True, tags: Sequence[str] = ()) -> None:
-        super().__init__(path, redact=redact, tags=tags)
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        redact: bool | Sequence[Rule] = True,
+        tags: Sequence[str] = (),
+        payload: Payload = "full",
+        events: EventsOption | None = None,
+    ) -> None:
+        super().__init__(path, redact=redact, tags=tags, payload=payload, events=events)
         self._batches: dict[Any, Batch] = {}
 
     def __enter__(self) -> Self:

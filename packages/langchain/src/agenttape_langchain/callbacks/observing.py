@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agenttape_core import Rule
 from agenttape_core.integration import Boundary, ExecutedCrossing, Position
-from agenttape_core.integration.observing import Observer, Unseen
+from agenttape_core.integration.observing import EventsOption, Observer, Payload, Unseen
 from agenttape_langchain.callbacks.runs import ObservedRun
 from agenttape_langchain.run_tree import Run, RunTree
 
@@ -31,12 +31,24 @@ class Observing(RunTree, Observer[ObservedRun]):
         path: The cassette.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
+        payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
+        events: Where the calls are told as they end; `None` for where the settings say.
     """
 
     raise_error = False
 
-    def __init__(self, path: str | Path, *, redact: bool | Sequence[Rule], tags: Sequence[str]) -> None:
-        Observer.__init__(self, "TapeCallbackHandler", path, _UNSEEN, redact=redact, tags=tags)
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        redact: bool | Sequence[Rule],
+        tags: Sequence[str],
+        payload: Payload,
+        events: EventsOption | None,
+    ) -> None:
+        Observer.__init__(
+            self, "TapeCallbackHandler", path, _UNSEEN, redact=redact, tags=tags, payload=payload, events=events
+        )
         RunTree.__init__(self, self.root, is_observed=lambda: True, first_input=self.first_input)
 
     def forget(self, run: ObservedRun) -> None:

@@ -25,6 +25,7 @@ from llama_index_instrumentation.span_handlers import NullSpanHandler
 from pydantic import PrivateAttr
 
 from agenttape_core import ConfigurationError, Rule
+from agenttape_core.integration.observing import EventsOption, Payload
 from agenttape_llamaindex.callbacks.adding import attach_when_added
 from agenttape_llamaindex.callbacks.observing import Observing
 from agenttape_llamaindex.effect_hooks import noting_effects
@@ -120,6 +121,9 @@ class TapeEventHandler(BaseEventHandler):
         tags: Words for the header.
         steps: Whether workflows can be stepped through afterwards (`steps_of`, `context_at`, `replay_thread`). If not,
             a turn of an agent costs half as much; of the ticks, the order is recorded that a replay goes by.
+        payload: `full`, or `none` to record the shape of calls (kinds, names, places, times, tokens, models) without a
+            byte of what was said; that cannot be replayed.
+        events: Where calls are told as they end, as in `use_cassette`; by default where the settings say.
 
     Raises:
         CassetteLockedError: If another handler or session is recording to the cassette at this moment.
@@ -138,9 +142,13 @@ class TapeEventHandler(BaseEventHandler):
         redact: bool | Sequence[Rule] = True,
         tags: Sequence[str] = (),
         steps: bool = True,
+        payload: Payload = "full",
+        events: EventsOption | None = None,
     ) -> None:
         super().__init__()
-        self._observing = Observing(path, redact=redact, tags=tags, keeps_steps=steps)
+        self._observing = Observing(
+            path, redact=redact, tags=tags, keeps_steps=steps and payload == "full", payload=payload, events=events
+        )
         self._span_handler = TapeSpanHandler(self._observing)
         attach_when_added(self)
 

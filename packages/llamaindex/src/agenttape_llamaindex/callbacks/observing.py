@@ -25,8 +25,10 @@ from agenttape_core import Rule
 from agenttape_core.integration import ExecutedCrossing, Leaf, plain_value
 from agenttape_core.integration.observing import (
     INTERRUPTED,
+    EventsOption,
     ObservedCall,
     Observer,
+    Payload,
     Unrecorded,
     Unseen,
     as_observed,
@@ -66,12 +68,21 @@ class Observing(Observer[OpenSpan]):
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
         keeps_steps: Whether workflows can be stepped through afterwards.
+        payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
+        events: Where the calls are told as they end; `None` for where the settings say.
     """
 
     def __init__(
-        self, path: str | Path, *, redact: bool | Sequence[Rule], tags: Sequence[str], keeps_steps: bool
+        self,
+        path: str | Path,
+        *,
+        redact: bool | Sequence[Rule],
+        tags: Sequence[str],
+        keeps_steps: bool,
+        payload: Payload,
+        events: EventsOption | None,
     ) -> None:
-        super().__init__("TapeEventHandler", path, _UNSEEN, redact=redact, tags=tags)
+        super().__init__("TapeEventHandler", path, _UNSEEN, redact=redact, tags=tags, payload=payload, events=events)
         self._keeps_steps = keeps_steps
         self._runs: dict[str, RunRecord] = {}
         self._frames: dict[FrameType, OpenSpan] = {}

@@ -22,15 +22,19 @@ from agenttape_core.session import as_observed
 if TYPE_CHECKING:
     from agenttape_core.integration.observing.observer import Observer, Unseen
     from agenttape_core.lifecycle.observed import Observation
+    from agenttape_core.lifecycle.sinks import EventsOption
+    from agenttape_core.lifecycle.without_content import Payload
 
 __all__ = [
     "HOLE",
     "INTERRUPTED",
+    "EventsOption",
     "Observation",
     "ObservedCall",
     "ObservedStream",
     "Observer",
     "OpenRun",
+    "Payload",
     "Unrecorded",
     "Unseen",
     "as_observed",
@@ -44,7 +48,7 @@ def __getattr__(name: str) -> Any:
         from agenttape_core.lifecycle.observed import Observation
 
         return Observation
-    if name in {"Observer", "Unseen"}:
+    if name in {"EventsOption", "Observer", "Payload", "Unseen"}:
         from agenttape_core.integration.observing import observer
 
         return getattr(observer, name)

@@ -16,6 +16,8 @@ from typing import Any, Generic, TypeVar
 from agenttape_core.integration.observing.order import Ended, OrderOfEnds, moment_here
 from agenttape_core.integration.observing.runs import ObservedCall, ObservedStream, OpenRun, Unrecorded
 from agenttape_core.lifecycle.observed import Observation
+from agenttape_core.lifecycle.sinks import EventsOption
+from agenttape_core.lifecycle.without_content import Payload
 from agenttape_core.matching import Position
 from agenttape_core.redaction import Rule
 from agenttape_core.session import FirstInput, Session, StepEvent, plain_value, record_step
@@ -51,6 +53,8 @@ class Observer(Generic[RunT]):
         unseen: The calls that are not reported; noted in the cassette before anything else.
         redact: Rules beyond the built-in ones, or `False` to keep secrets as they are.
         tags: Words for the header.
+        payload: The part of calls that is recorded: `full`, or `none` for their shape alone.
+        events: Where the calls are told as they end; by default where the settings say.
 
     Raises:
         CassetteLockedError: If another handler or session is recording to the cassette at this moment.
@@ -58,9 +62,17 @@ class Observer(Generic[RunT]):
     """
 
     def __init__(
-        self, name: str, path: str | Path, unseen: Unseen, *, redact: bool | Sequence[Rule], tags: Sequence[str]
+        self,
+        name: str,
+        path: str | Path,
+        unseen: Unseen,
+        *,
+        redact: bool | Sequence[Rule],
+        tags: Sequence[str],
+        payload: Payload = "full",
+        events: EventsOption | None = None,
     ) -> None:
-        self._observation = Observation(path, redact=redact, tags=tags)
+        self._observation = Observation(path, redact=redact, tags=tags, payload=payload, events=events)
         self._shown = name
         self._unseen: Unseen | None = unseen
         self._must_flush = False
@@ -276,5 +288,6 @@ def _finish(observation: Observation, name: str) -> None:
     """Write what is left when an observer is forgotten, or at the end of the program."""
     try:
         observation.flush()
+        observation.tell_end()
     except Exception as error:  # noqa: BLE001 - only the log is left to report it to
         _log.error("%s(%s) could not write its cassette: %s", name, observation.path, error)
