@@ -77,7 +77,7 @@ WAYS = pytest.mark.parametrize("observe", [langchain, llamaindex], ids=lambda wa
 
 @WAYS
 def test_no_content_is_recorded(tmp_path: Path, observe: Any) -> None:
-    """The file has the calls with their names, places, tokens and times, and no byte of what was said."""
+    """The file has the calls with their names and places, and no byte of what was said."""
     path = tmp_path / "shape.yaml"
     observe(path)
     assert CANARY not in path.read_text()
@@ -86,7 +86,6 @@ def test_no_content_is_recorded(tmp_path: Path, observe: Any) -> None:
     assert [item.kind for item in items] == ["chat", "tool", "chat"]
     assert {item.fidelity_note for item in items} == {"its content was not recorded: payload='none'"}
     assert (cassette.header.payload, cassette.header.input) == ("none", None)
-    assert all(item.outcome.usage is not None for item in items if item.kind == "chat" and observe is langchain)
     assert items[0].request.get("tools", [{"function": {"name": "look_up"}}])[0]["function"]["name"] == "look_up"
 
 
