@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 
@@ -24,15 +25,19 @@ def register_late(module: str) -> None:
 
 
 def load_late() -> None:
-    """Import what was named so far."""
+    """Import what was named so far. What cannot be imported is tried again the next time.
+
+    Raises:
+        ImportError: As the import of one of the modules does.
+    """
     if not _waiting:
         return
     with collecting_late():
-        while _waiting:
-            module = _waiting[0]
-            import_module(module)  # another thread that does so waits here, as Python imports a module once
-            if module in _waiting:
-                _waiting.remove(module)
+        while waiting := list(_waiting):  # an import may name more of them
+            for module in waiting:
+                import_module(module)  # another thread that does so waits here, as Python imports a module once
+                with suppress(ValueError):  # it was faster
+                    _waiting.remove(module)
 
 
 class LatePackage(ModuleType):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 
 from agenttape_core.freeze.imports import ImportFinder
+from agenttape_core.on_demand import load_late
 
 GROUP = "agenttape.integrations"
 HTTP_GROUP = "agenttape.http_clients"
@@ -47,7 +49,7 @@ class Integrations:
         with ExitStack() as stack:
             for point in _installed(self._group):
                 if point.name in sys.modules:
-                    stack.enter_context(point.load()())
+                    stack.enter_context(_loaded(point)())
                 else:
                     self._waiting.setdefault(point.name, []).append(point)
             stack.callback(self._watch_no_more)
@@ -84,7 +86,7 @@ class Integrations:
     def _imported(self, module: str) -> None:
         with self._lock:
             for point in self._waiting.pop(module, []) if self._open else []:
-                self._stack.enter_context(point.load()())
+                self._stack.enter_context(_loaded(point)())
 
 
 def _is_imported(module: str) -> bool:
@@ -101,7 +103,14 @@ def load_integration(framework: str) -> None:
     """
     for point in _installed(GROUP):
         if point.name == framework:
-            point.load()
+            _loaded(point)
+
+
+def _loaded(point: EntryPoint) -> Callable[[], AbstractContextManager[None]]:
+    """Import an integration, with what it leaves until it is needed."""
+    connecting: Callable[[], AbstractContextManager[None]] = point.load()
+    load_late()
+    return connecting
 
 
 @cache
