@@ -13,9 +13,19 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import ConfigurationError, SessionStateError, VerificationError, boundary, explore, use_cassette
+from agenttape_core import (
+    ConfigurationError,
+    SessionStateError,
+    VerificationError,
+    boundary,
+    explore,
+    use_cassette,
+    verify,
+)
 from agenttape_core.session import ChoicePoint, Choices
+from agenttape_core.tools.explore import outcomes_in_other_orders
 from agenttape_core.tools.explore.search import Search
+from agenttape_core.tools.verify.ending import ended
 
 DESK = """
 import asyncio, random, uuid
@@ -268,6 +278,53 @@ def test_a_limit_leaves_out_far_orders() -> None:
     search = Search(tree(4, 4), 50, 7, lambda number: number // 4)
     assert 25 < len(list(search.runs())) <= 50
     assert not search.is_exhaustive
+
+
+def opens(path: Path, program: Callable[[], Any]) -> Callable[[], Any]:
+    """Return what runs a program under a cassette that it opens by itself, and says how it ended."""
+
+    async def runs() -> Any:
+        async with use_cassette(path):
+            return await program()
+
+    return lambda: ended(runs, None)
+
+
+@boundary("tool")
+async def ask(question: str) -> str:
+    """Answer."""
+    return question
+
+
+async def first() -> str:
+    """Take the first answer, and leave the other call."""
+    for answer in asyncio.as_completed([ask("a"), ask("b")]):
+        return await answer
+    return ""
+
+
+async def sorted_answers() -> list[str]:
+    """Take both, in any order."""
+    return sorted(await asyncio.gather(ask("a"), ask("b")))
+
+
+@pytest.mark.parametrize(("program", "failing"), [(first, 1), (sorted_answers, 0)])
+def test_programs_that_open_their_cassettes_are_explored(tmp_path: Path, program: Any, failing: int) -> None:
+    """Whoever opens the cassette, its calls are answered in other orders."""
+    with use_cassette(tmp_path / "own.yaml", mode="all"):
+        asyncio.run(program())
+    found = outcomes_in_other_orders(opens(tmp_path / "own.yaml", program), 20)
+    assert (found["orders"], found["failing"]) == (2, failing)
+    assert [call["address"] for call in found["overlapping"]] == ["ask", "ask~1"]
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("desk")
+def test_verify_tries_other_orders() -> None:
+    """A program that is the same in all surroundings, and not in another order, is not verified."""
+    found = verify("desk.py:racy", "racy.yaml", times=2, vary={"completion_order"})
+    assert [each.cause.name for each in found.differences] == ["completion order"]
+    assert "not where calls are answered in another order" in str(found)
 
 
 def test_explore_takes_functions_of_functions(tmp_path: Path) -> None:

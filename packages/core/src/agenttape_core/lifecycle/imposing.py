@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agenttape_core.redaction import Redactor
+from agenttape_core.schema import IndexRow
 from agenttape_core.session import Choices
 
 Order = str | Sequence[int | str]
@@ -33,5 +34,7 @@ class Imposing:
         self.pick = pick
         self.choices: Choices | None = None
         """The choices of the session, once one is open."""
+        self.rows: Sequence[IndexRow] = ()
+        """The recordings of that session."""
         self.redactor: Redactor | None = None
         """Hides what that session hides."""

@@ -86,7 +86,7 @@ def choices_of(
     if imposed is None or imposed.choices is not None or not policy.offline:
         return None
     imposed.choices = choices = Choices(parsed_order(imposed.order, rows), _ranks(header, rows), imposed.pick)
-    imposed.redactor = redactor
+    imposed.redactor, imposed.rows = redactor, rows
     return choices
 
 

@@ -11,7 +11,7 @@ import click
 from agenttape_core.cli.app import FINDINGS, OK
 from agenttape_core.cli.cassettes import STDIN, found_one, records_of
 from agenttape_core.cli.output import print_json, print_text, progress_bar, verb
-from agenttape_core.tools.verify import ALL_FACTORS
+from agenttape_core.tools.verify import EVERY_FACTOR
 from agenttape_core.tools.verify import verify as run_verify
 
 
@@ -22,7 +22,7 @@ from agenttape_core.tools.verify import verify as run_verify
 @click.option(
     "--vary",
     multiple=True,
-    type=click.Choice(sorted(ALL_FACTORS)),
+    type=click.Choice(sorted(EVERY_FACTOR)),
     help="A factor to vary; by default all. Repeatable.",
 )
 @click.option("--timeout", default=300.0, show_default=True, help="The time limit of one replay, in seconds.")
@@ -37,7 +37,7 @@ def verify(
     path = _readable(cassette) if cassette is not None else None
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is a text; modules are found from here
     with progress_bar(times, "replaying") as advance:
-        found = run_verify(function, path, times=times, vary=vary or ALL_FACTORS, timeout=timeout, on_replay=advance)
+        found = run_verify(function, path, times=times, vary=vary or EVERY_FACTOR, timeout=timeout, on_replay=advance)
     if as_json:
         print_json(found.to_dict())
     else:

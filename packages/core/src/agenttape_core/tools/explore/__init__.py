@@ -1,7 +1,7 @@
 """Other orders of the answers to calls that overlap: which of them change the outcome of a program."""
 
 from agenttape_core.tools.explore.result import Call, Exploration, Finding
-from agenttape_core.tools.explore.steps import ORDERS, SEED, Program, explore, explored
+from agenttape_core.tools.explore.steps import ORDERS, SEED, Program, explore, explored, outcomes_in_other_orders
 
 __all__ = [
     "ORDERS",
@@ -12,4 +12,5 @@ __all__ = [
     "Program",
     "explore",
     "explored",
+    "outcomes_in_other_orders",
 ]

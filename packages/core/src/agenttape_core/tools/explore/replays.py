@@ -13,6 +13,7 @@ from agenttape_core.lifecycle.ordering import imposing
 from agenttape_core.lifecycle.request import no_remedy
 from agenttape_core.lifecycle.use_cassette import CassetteBlock, use_cassette
 from agenttape_core.matching import differences
+from agenttape_core.schema import IndexRow
 from agenttape_core.session import ChoicePoint
 from agenttape_core.tools.explore.result import What
 from agenttape_core.tools.explore.search import Order, Pick
@@ -31,6 +32,7 @@ class Replay:
         points: The choices of the run.
         unreachable: The calls that others were to wait for in vain.
         in_threads: The calls that were answered at once, as they were made in threads beside others.
+        rows: The recordings.
         has_opened: Whether a session was open.
     """
 
@@ -38,6 +40,7 @@ class Replay:
     points: Sequence[ChoicePoint] = field(default_factory=list)
     unreachable: Sequence[int] = ()
     in_threads: Collection[int] = ()
+    rows: Sequence[IndexRow] = ()
     has_opened: bool = True
 
     @property
@@ -71,6 +74,7 @@ def replayed(run: Callable[[], Ending], order: Order = (), pick: Pick | None = N
         list(choices.points),
         (*choices.unreachable, *choices.never_came),
         frozenset(choices.in_threads),
+        imposed.rows,
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agenttape_core.errors import ConfigurationError, SessionStateError, shown_path
+from agenttape_core.errors import ConfigurationError, SessionStateError, UnusedInteractionsError, shown_path
 from agenttape_core.lifecycle.project import this_project
 from agenttape_core.schema import IndexRow
 from agenttape_core.session import ChoicePoint, current_session, parsed_order
@@ -24,6 +24,7 @@ from agenttape_core.tools.verify.ending import Ending, ended
 ORDERS = 200
 """Orders that are tried by default."""
 SEED = 7
+_UNUSED = f"raised {UnusedInteractionsError.__module__}.{UnusedInteractionsError.__qualname__}"
 _SHRINKING = 40
 """Replays that make an order smaller, at most."""
 
@@ -92,6 +93,7 @@ class _Exploring:
 
     def _replay(self, order: Order = (), pick: Pick | None = None) -> Replay:
         self._last = replay = replayed(self._program.run, order, pick)
+        self._rows |= {row.number: row for row in replay.rows}
         for point in replay.points:
             if len(point.waiting) > 1:
                 self._overlapping.update(point.waiting)
@@ -204,6 +206,33 @@ class _Exploring:
     def _call(self, number: int) -> Call:
         row = self._rows[number]
         return Call(number, row.kind, row.name, row.address)
+
+
+def outcomes_in_other_orders(run: Callable[[], Ending], orders: int) -> dict[str, Any]:
+    """Replay a program that opens its cassettes by itself in other orders, and return the result as plain data.
+
+    Args:
+        run: Runs it once.
+        orders: The most orders to try.
+
+    Returns:
+        The dict of `Exploration.to_dict`; empty if nothing of the program can be given another order.
+    """
+    first: list[Ending] = []
+
+    def runs() -> Ending:
+        ending = run()
+        if not first:
+            first.append(ending)
+        # What it no longer asks for is no failure of its own, and hides what it returned.
+        return first[0] if ending.outcome.startswith(_UNUSED) else ending
+
+    program = Program(name="", cassette="", rows=(), run=runs, again=str)
+    try:
+        found = explored(program, orders, SEED)
+    except ConfigurationError:
+        return {}
+    return found.to_dict() if not found.unstable else {}
 
 
 def explore(

@@ -1,12 +1,13 @@
 """Proof that a replay is the same run: replay it in child processes whose surroundings differ, and compare."""
 
 from agenttape_core.tools.verify.cause import Cause
-from agenttape_core.tools.verify.environment import ALL_FACTORS, FACTORS, WITHIN, Factor, Surroundings
+from agenttape_core.tools.verify.environment import ALL_FACTORS, EVERY_FACTOR, FACTORS, WITHIN, Factor, Surroundings
 from agenttape_core.tools.verify.result import Run, RunDifference, Verification
 from agenttape_core.tools.verify.steps import verify
 
 __all__ = [
     "ALL_FACTORS",
+    "EVERY_FACTOR",
     "FACTORS",
     "WITHIN",
     "Cause",

@@ -72,6 +72,11 @@ BY_FACTOR: dict[Factor, Cause] = {
         "counter, a checkpointer or an iterator of a module",
         "make it anew in each run; or leave earlier_replays out of vary, if each run has its own process",
     ),
+    "completion_order": Cause(
+        "completion order",
+        "the outcome depends on which of several calls is answered first",
+        "take their results in the order in which you asked; agenttape explore finds the smallest such order",
+    ),
 }
 
 NOT_AS_RECORDED = Cause(

@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.schema import Plain
 from agenttape_core.session import watch_answers, watch_crossings
 from agenttape_core.tools.verify.calls import Calls
-from agenttape_core.tools.verify.ending import ended
+from agenttape_core.tools.verify.ending import Ending, ended
 from agenttape_core.tools.verify.target import Target, load
 from agenttape_core.tools.verify.within import Memory, delay
 
@@ -50,8 +51,9 @@ def main(job: dict[str, Any], descriptor: int) -> None:
             memory.disturb()
             with _undone(job):
                 earlier.append(_replayed(function, job, calls))
+        explored = _explored(function, job)
         memory.disturb()
-        report = {**_replayed(function, job, calls), "earlier": earlier}
+        report = {**_replayed(function, job, calls), "earlier": earlier, "explored": explored}
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     with open(descriptor, "wb") as channel:
@@ -61,6 +63,18 @@ def main(job: dict[str, Any], descriptor: int) -> None:
 def _replayed(function: Callable[[], Any], job: dict[str, Any], calls: Calls) -> dict[str, Plain]:
     calls.begin()
     return {**_ended(function, job), "sessions": calls.report(), "rules": calls.rules()}
+
+
+def _explored(function: Callable[[], Any], job: dict[str, Any]) -> Plain:
+    """Return the result of an exploration of other orders, if it is asked for and calls overlap in an event loop."""
+    if not job["completion_order"]:
+        return {}
+    with _undone(job):
+        # It stands beside this package, and builds on it.
+        found: Plain = import_module("agenttape_core.tools.explore").outcomes_in_other_orders(
+            lambda: _ending(function, job), job["completion_order"]
+        )
+    return found
 
 
 @contextmanager
@@ -86,7 +100,11 @@ def _undone(job: dict[str, Any]) -> Iterator[None]:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def _ended(function: Callable[[], Any], job: dict[str, Any]) -> dict[str, Plain]:
+def _ending(function: Callable[[], Any], job: dict[str, Any]) -> Ending:
     """Call the function under its cassette, and return how it ended."""
     around = use_cassette(job["cassette"], **job["options"]) if job["cassette"] is not None else None
-    return ended(function, around)._asdict()
+    return ended(function, around)
+
+
+def _ended(function: Callable[[], Any], job: dict[str, Any]) -> dict[str, Plain]:
+    return _ending(function, job)._asdict()

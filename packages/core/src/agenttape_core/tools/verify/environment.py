@@ -20,10 +20,15 @@ Factor = Literal[
     "memory",
     "schedule",
     "earlier_replays",
+    "completion_order",
 ]
 """Something around a program, or within its process, that must not change what it produces."""
 
-ALL_FACTORS: tuple[Factor, ...] = get_args(Factor)
+ORDER: Factor = "completion_order"
+"""The factor that is tried last, in one process, if nothing else makes a difference: it is no surrounding."""
+EVERY_FACTOR: tuple[Factor, ...] = get_args(Factor)
+ALL_FACTORS: tuple[Factor, ...] = EVERY_FACTOR[:-1]
+"""Those of surroundings."""
 FACTORS: tuple[Factor, ...] = ALL_FACTORS[:6]
 """Those around the process."""
 WITHIN: tuple[Factor, ...] = ALL_FACTORS[6:]
@@ -53,6 +58,8 @@ class Surroundings(NamedTuple):
             nothing. It decides where objects lie, and so the order of sets of objects.
         schedule: The seed of small delays of calls, threads and work in pools; 0 for none.
         earlier_replays: The number of replays in the same process before the one that counts.
+        completion_order: The number of orders in which calls that overlap are answered, in the same process; 0 for the
+            recorded one only.
     """
 
     hash_seed: int
@@ -64,6 +71,7 @@ class Surroundings(NamedTuple):
     memory: int = 0
     schedule: int = 0
     earlier_replays: int = 0
+    completion_order: int = 0
 
     @property
     def environment(self) -> dict[str, str]:
@@ -89,11 +97,11 @@ def available(vary: Collection[str], times: int) -> dict[Factor, Sequence[Any]]:
     """Return the values that each factor can take here; of one around the process that is not varied, only the first.
 
     Raises:
-        ConfigurationError: If `vary` names something else than `ALL_FACTORS`.
+        ConfigurationError: If `vary` names something else than `EVERY_FACTOR`.
     """
-    if isinstance(vary, str) or (unknown := sorted(set(vary) - set(ALL_FACTORS))):
+    if isinstance(vary, str) or (unknown := sorted(set(vary) - set(EVERY_FACTOR))):
         found = repr(vary) if isinstance(vary, str) else ", ".join(map(repr, unknown))
-        raise ConfigurationError(f"vary: expected a collection of {', '.join(ALL_FACTORS)}; found {found}")
+        raise ConfigurationError(f"vary: expected a collection of {', '.join(EVERY_FACTOR)}; found {found}")
     choices: dict[Factor, Sequence[Any]] = {
         "hash_seed": _HASH_SEEDS[:times],
         "time_zone": time_zones(),

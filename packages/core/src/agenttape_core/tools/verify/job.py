@@ -59,6 +59,7 @@ class Job:
             "memory": surroundings.memory,
             "schedule": surroundings.schedule,
             "earlier_replays": surroundings.earlier_replays,
+            "completion_order": surroundings.completion_order,
             "path": [str(Path(here, entry)) for entry in sys.path],
             "argv": sys.argv[:1],
         }

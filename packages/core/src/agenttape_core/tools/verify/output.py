@@ -33,6 +33,7 @@ class Output:
         departures: Where the replay departs from its recording: what was recorded, and what there is now.
         rules: The redaction rules of the sessions.
         earlier: The outputs of the replays before it in its process, without what they printed and wrote.
+        explored: The result of the exploration of other orders, as plain data, if there was one.
     """
 
     outcome: str
@@ -47,6 +48,7 @@ class Output:
     departures: dict[str, list[str]] = field(default_factory=dict)
     rules: list[dict[str, Any]] = field(default_factory=list)
     earlier: list[Output] = field(default_factory=list)
+    explored: dict[str, Any] = field(default_factory=dict)
 
 
 def output_of(child: ChildResult, folder: Path | None, timeout: float) -> Output:
@@ -67,7 +69,7 @@ def output_of(child: ChildResult, folder: Path | None, timeout: float) -> Output
         return Output(outcome, failed=True, stdout=stdout, stderr=stderr, files=files)
     said = Output("", failed=False, stdout=stdout, stderr=stderr, files=files)
     earlier = [_output(each, replace(said, stdout="", stderr="", files={})) for each in report["earlier"]]
-    return replace(_output(report, said), earlier=earlier)
+    return replace(_output(report, said), earlier=earlier, explored=report.get("explored", {}))
 
 
 def _output(report: dict[str, Any], said: Output) -> Output:

@@ -51,6 +51,8 @@ class RunDifference(NamedTuple):
 
     def __str__(self) -> str:
         runs = [f"run {number}" if number != RECORDING else "recorded" for number in self.runs]
+        if len(set(runs)) == 1:  # in another order of its answers
+            runs = ["recorded", "otherwise"]
         rows = [*zip(runs, (self.first, self.other), strict=True), ("cause", self.cause.name)]
         return "\n".join([self.what, *_table(rows)])
 
@@ -122,6 +124,8 @@ class Verification:
         if different:
             some = f"run {different[0]} differs" if len(different) == 1 else f"runs {_listed(different)} differ"
             return f"{self.function} is not the same in {times} replays: {some} from run 1"
+        if self.differences and self.differences[0].cause == BY_FACTOR["completion_order"]:
+            return f"{self.function} is the same in {times} replays, but not where calls are answered in another order"
         if self.differences:
             return f"{self.function} is the same in {times} replays, but not what was recorded"
         if self.failure is not None:

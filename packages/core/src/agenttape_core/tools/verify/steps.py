@@ -11,9 +11,9 @@ from typing import Any
 from agenttape_core.errors import ConfigurationError, SessionStateError
 from agenttape_core.redaction import Redactor, Rule, new_key
 from agenttape_core.session import current_session
-from agenttape_core.tools.verify.cause import NOT_AS_RECORDED
+from agenttape_core.tools.verify.cause import BY_FACTOR, NOT_AS_RECORDED
 from agenttape_core.tools.verify.comparison import Place, departures, places, printable
-from agenttape_core.tools.verify.environment import ALL_FACTORS, Surroundings, available, plan
+from agenttape_core.tools.verify.environment import EVERY_FACTOR, ORDER, Surroundings, available, plan
 from agenttape_core.tools.verify.experiments import causes_of
 from agenttape_core.tools.verify.output import Output
 from agenttape_core.tools.verify.replays import Replays
@@ -31,6 +31,8 @@ def verified(replays: Replays, *, times: int, vary: Collection[str]) -> Verifica
             *_differences(produced, surroundings, redactor, replays),
             *_from_recording(produced, redactor),
         ]
+        if ORDER in vary and not differences and not produced[0].failed and _has_branches(produced[0]):
+            differences += _in_other_orders(replays, surroundings[0], redactor)
     first = produced[0]
     outcomes = [redactor.text(printable(one.outcome)) for one in produced]
     return Verification(
@@ -84,6 +86,34 @@ def _from_recording(produced: Sequence[Output], redactor: Redactor) -> list[RunD
     return []
 
 
+def _has_branches(one: Output) -> bool:
+    """Return whether calls were made in several branches of a session, so that they may overlap."""
+    return len(one.order) > len(one.order[:1])
+
+
+def _in_other_orders(replays: Replays, first: Surroundings, redactor: Redactor) -> list[RunDifference]:
+    """Return how the outcome changes where calls that overlap are answered in another order than the recorded one."""
+    explored = replays.once(first._replace(completion_order=_ORDERS)).explored
+    return [
+        RunDifference(
+            f"the outcome where {_first_of(finding, explored)} is answered first",
+            "as recorded",
+            redactor.text(printable(finding["told"])),
+            (1, 1),
+            BY_FACTOR[ORDER],
+        )
+        for finding in explored.get("findings", ())[:1]
+    ]
+
+
+def _first_of(finding: dict[str, Any], explored: dict[str, Any]) -> str:
+    number = int(finding["order"].partition(",")[0])
+    found = next((call for call in explored["overlapping"] if call["number"] == number), None)
+    return f"call {number} ({found['address']})" if found is not None else f"call {number}"
+
+
+_ORDERS = 20
+"""Orders that are tried in one process."""
 _MAX_JOBS = 4
 _MIN_TIMES = 2
 
@@ -93,7 +123,7 @@ def verify(
     cassette: str | Path | None = None,
     *,
     times: int = 5,
-    vary: Collection[str] = ALL_FACTORS,
+    vary: Collection[str] = EVERY_FACTOR,
     timeout: float = 300.0,
     jobs: int | None = None,
     on_replay: Callable[[], object] | None = None,
@@ -112,7 +142,8 @@ def verify(
             import; or its name, as `module:function` or `path/to/file.py:function`. A generator is read to its end.
         cassette: The cassette to open around the function; `None` if the function opens its own.
         times: How many replays are compared, at least 2.
-        vary: Which factors are varied: `FACTORS` around the process, `WITHIN` it; by default all. Without
+        vary: Which factors are varied: `FACTORS` around the process, `WITHIN` it, and
+            `completion_order`, in which calls that overlap are answered otherwise; by default all. Without
             `working_directory`, the replays work where this process does.
         timeout: Seconds that one replay may take.
         jobs: How many replays run at the same time; by default one per processor, at most 4.
