@@ -28,7 +28,7 @@ def look(city: str) -> str:
     return f"{city}: {'rain ' * 50}"
 
 
-class _Caller(GenericFakeChatModel):
+class Caller(GenericFakeChatModel):
     """Calls a tool in each turn."""
 
     def bind_tools(self, *_tools: Any, **_options: Any) -> Any:
@@ -37,7 +37,7 @@ class _Caller(GenericFakeChatModel):
 
 def _langchain(turns: int, handler: Any) -> None:
     calls = [AIMessage("", tool_calls=[{"name": "look", "args": {"city": str(n)}, "id": str(n)}]) for n in range(turns)]
-    agent = create_agent(_Caller(messages=iter([*calls, AIMessage("done")])), [look])
+    agent = create_agent(Caller(messages=iter([*calls, AIMessage("done")])), [look])
     config: Any = {"callbacks": [handler] if handler is not None else [], "recursion_limit": 10 * turns}
     agent.invoke({"messages": [("user", "Look around")]}, config=config)
 

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import calls
+import faulted
 import files
 import imports
 import observed
@@ -36,6 +37,7 @@ _OURS = (
     suites.suites,
     verbs.verbs,
     verbs.gate,
+    faulted.cells,
     redaction.speed,
     redaction.quality,
 )

@@ -147,12 +147,6 @@ def _raising(error: Exception) -> Any:
     return raises(error)
 
 
-def test_many_calls(recorded: dict[str, Path]) -> None:
-    """Of many calls, the first and the last of a class stand for the others, and the table says so."""
-    found = faults(lambda: agent().invoke(QUESTION)["messages"][-1].text, recorded["plain"], ["timeout"], most=2)
-    assert ([cell.target.number for cell in found.cells], found.left_out, found.calls) == ([1, 2, 3], 0, 3)
-
-
 def test_documents(tmp_path: Path) -> None:
     """A message and a document are damaged in their own ways."""
     from agenttape_core.interventions import damaged

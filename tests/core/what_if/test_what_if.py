@@ -30,6 +30,7 @@ from agenttape_core import (
     what_if,
 )
 from agenttape_core.session import pacing
+from agenttape_core.tools.faults import faults
 
 SENT: list[str] = []
 """What was really done."""
@@ -384,3 +385,22 @@ def test_without_a_cassette(tmp_path: Path) -> None:
     """There is nothing to change without a recording."""
     with pytest.raises(CassetteError, match="there is no such cassette to replay"):
         what_if(tmp_path / "none.yaml", agent, {1: returns(1)})
+
+
+def test_many_calls_have_representatives(tmp_path: Path) -> None:
+    """Of many calls that can fail, the first and the last of each class do, and the table says for how many others."""
+    path = tmp_path / "many.yaml"
+
+    def run() -> list[str]:
+        return [search(str(number)) for number in range(30)] + [model("so"), model("what")]
+
+    with use_cassette(path, mode="once"):
+        run()
+    SENT.clear()
+    found = faults(run, path, ["timeout"])
+    assert [cell.target.number for cell in found.cells] == [1, 30, 31, 32]
+    assert str(found).splitlines()[-2:] == [
+        "  28 of 32 calls not tried: others stand for them",
+        "4 faults: 4 raised",
+    ]
+    assert len(faults(run, path, ["timeout"], most=32).cells) == 32
