@@ -32,6 +32,7 @@ class Caller(GenericFakeChatModel):
     """Calls a tool in each turn."""
 
     def bind_tools(self, *_tools: Any, **_options: Any) -> Any:
+        """Return itself."""
         return self
 
 
