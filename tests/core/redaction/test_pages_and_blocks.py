@@ -23,6 +23,9 @@ from agenttape_core.redaction import Redactor
         ("users:\n- api_keys:\n  - hunter2xyz\n  - other99\n", "other99"),
         ("tokens:\n  access_token:\n    type: bearer\n    value: abc123def456\n", "abc123def456"),
         (json.dumps("db:\n  password:\n    old: hunter2xyz\n"), "hunter2xyz"),
+        ("pw:\n  old: hunter2xyz\n", "hunter2xyz"),
+        ("**pw:** hunter2xyz", "hunter2xyz"),
+        ("cvv=123&month=7", "123"),
         ("password:\n  type: string\n  description: of the login\n  default: hunter2xyz\n", "hunter2xyz"),
     ],
 )

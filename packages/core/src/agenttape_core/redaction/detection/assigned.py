@@ -65,6 +65,9 @@ _LOGPROB = Lazy(r"logprob|token_id|\"bytes|'bytes")
 _PATH = ("/", "./", "../", "~/", "http://", "https://", "file:")
 _MAX_VALUE = 16_384
 _MIN_BARE = 4
+_OF_CARDS = frozenset({"cvv", "cvc", "csc"})
+_MIN_OF_CARDS = 3
+"""The digits of the code on a payment card."""
 _MIN_SAID = 6
 _MAX_SAID_DIGITS = 8
 _SPECIAL = frozenset("!@#$%^&*?")
@@ -230,6 +233,8 @@ def _is_said(value: str, found: Assignment) -> bool:
 
 
 def _is_secret_word(text: str, value: str, found: Assignment) -> bool:
+    if words_of(found.name)[-1] in _OF_CARDS and value.isdecimal():
+        return len(value) >= _MIN_OF_CARDS
     if len(value) < _MIN_BARE or value.startswith(_PATH) or is_type_name(value):
         return False
     if _NUMERIC.fullmatch(value):

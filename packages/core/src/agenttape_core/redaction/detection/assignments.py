@@ -91,10 +91,14 @@ def find_assignments(view: View, names: Names) -> list[Finding]:
         found += _by_stems(view, names, at_names)
     start = end = 0
     for at in last_words(view):
-        finding = None if start <= at < end else _assigned(view, at, names)
-        if finding:
+        if start <= at < end:
+            continue
+        named = _named(view, at, names)
+        if finding := _found(view, named):
             found.append(finding)
             start, end = at, view.end_of(finding)
+        elif isinstance(named, Assignment):
+            found += find_indented(view, named, names)
     return found
 
 
@@ -117,11 +121,6 @@ def _by_stems(view: View, names: Names, stems: Sequence[bytes]) -> Iterator[Find
                 yield from tables.find(at)
             # What is inside a secret needs no look of its own, and texts that nest names stay cheap.
             at = view.low.find(stem, max(at + len(stem), view.end_of(finding) if finding else 0))
-
-
-def _assigned(view: View, at: int, names: Names) -> Finding | None:
-    """Return the secret that is assigned to the name with a stem or a last word at a position."""
-    return _found(view, _named(view, at, names))
 
 
 def _is_opening(named: Assignment | Finding | None, text: str) -> TypeGuard[Assignment]:

@@ -23,7 +23,7 @@ _SEPARATORS = bytes(ord("=") if byte in b":=>" else byte for byte in range(256))
 _CLOSING = b" \t\"'`\\])*_"
 _SHORT = frozenset(
     b"pin otp cvv cvc csc jwt dsn pat _iv -iv siv _pw -pw .pw bpw rpw tpw pw ode des sid".split()
-) | frozenset(b"%cpw" % before for before in b" \n\t\"'`?&{(,[<;|")
+) | frozenset(b"%cpw" % before for before in b" \n\t\"'`?&{(,[<;|*")
 """The last three letters of such names."""
 _LONG = frozenset(
     b"arer onic rase ring _str nstr _rsa _dsa onid n_id n-id ppid salt pper _url kurl -url "
