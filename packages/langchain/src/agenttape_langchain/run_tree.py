@@ -128,6 +128,8 @@ class RunTree(InlineHandler):
         self._recorded = recorded
         self._is_observed = is_observed
         self._runs: dict[UUID, Run] = {}
+        self._waiting_models: set[UUID] = set()
+        """The model calls that were announced, and whose leaf methods have not been called yet."""
 
     def run(self, run_id: UUID | None) -> Run | None:
         """Return an open run."""
@@ -142,10 +144,13 @@ class RunTree(InlineHandler):
         announced = _announced.get()
         if not announced:
             return None
-        waiting = [entry for entry in announced if entry[0]() is not self or entry[1] in self._runs]
+        waiting = [entry for entry in announced if entry[0]() is not self or entry[1] in self._waiting_models]
         mine = next((entry for entry in waiting if entry[0]() is self), None)
         _announced.set(tuple(entry for entry in waiting if entry is not mine))
-        return self.run(mine[1]) if mine is not None else None
+        if mine is None:
+            return None
+        self._waiting_models.discard(mine[1])  # the framework does not end the run of a call that is cancelled
+        return self.run(mine[1])
 
     def _forget_announced(self) -> None:
         waiting = _announced.get()
@@ -208,6 +213,7 @@ class RunTree(InlineHandler):
         return (*ids_of_tasks(metadata or {}), *ids_in_state(tool.arguments))
 
     def _end(self, run_id: UUID) -> Run | None:
+        self._waiting_models.discard(run_id)
         return self._runs.pop(run_id, None)
 
     # -- what the framework calls ------------------------------------------------------------------------------
@@ -292,6 +298,7 @@ class RunTree(InlineHandler):
         """Begin a call of a chat model, and announce its run to the leaf method."""
         name = model_name(serialized, kwargs)
         self._begin(run_id, parent_run_id, name, *_tagged(kwargs), params=invocation_params)
+        self._waiting_models.add(run_id)
         _announced.set((*_announced.get(), (ref(self), run_id)))
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:

@@ -7,7 +7,7 @@ from agenttape_core.schema.interaction import KINDS, PURE_KINDS, Act, Fidelity, 
 from agenttape_core.schema.opaque import OPAQUE, Opaque
 from agenttape_core.schema.outcome import Effect, Outcome, RecordedError, Usage
 from agenttape_core.schema.python_types import PYTHON_VALUES, class_name, loaded_class
-from agenttape_core.schema.schedule import Delivery, Scheduled, Sender, of_at_once, of_ends, written
+from agenttape_core.schema.schedule import Delivery, Scheduled, Sender, of_at_once, of_ends, thread_number, written
 from agenttape_core.schema.step import GAP, Step, StepTiming, is_gap_of
 from agenttape_core.schema.values import Plain, TypeCodec, ValueCodec
 
@@ -49,5 +49,6 @@ __all__ = [
     "loaded_class",
     "of_at_once",
     "of_ends",
+    "thread_number",
     "written",
 ]

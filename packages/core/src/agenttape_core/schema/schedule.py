@@ -7,6 +7,7 @@ steps: the end of an awaited call, a chunk of a stream, a timer, the result of a
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import ClassVar, Literal, NamedTuple
@@ -15,15 +16,20 @@ from pydantic import Field, field_validator, model_validator
 
 from agenttape_core.schema.record import Record
 
-Sender = Literal["call", "cancelled", "timer", "job"]
-"""The origin of a delivery: an awaited call that answered or was cancelled, a timer of the program, or a thread that
-works for the loop."""
+Sender = Literal["call", "cancelled", "timer", "job", "answer", "post"]
+"""The origin of a delivery: an awaited call that answered or was cancelled, a timer of the program, a thread that
+works for the loop, one that answers a future which the loop has put into its queue, or any other one."""
 
-_SENDERS: dict[str, Sender] = {"": "call", "c": "cancelled", "t": "timer", "x": "job"}
+_SENDERS: dict[str, Sender] = {"": "call", "c": "cancelled", "t": "timer", "x": "job", "a": "answer", "p": "post"}
 _LETTERS = {sender: letter for letter, sender in _SENDERS.items()}
-_TOKEN = re.compile(r"([ctx]?)(0|[1-9]\d{0,8})(=|\+(?:0|[1-9]\d{0,8}))?(?:\*([1-9]\d{0,8}))?", re.ASCII)
+_TOKEN = re.compile(r"([ctxap]?)(0|[1-9]\d{0,8})(=|\+(?:0|[1-9]\d{0,8}))?(?:\*([1-9]\d{0,8}))?", re.ASCII)
 _MOST = 10_000_000
 _SHOWN = 40
+
+
+def thread_number(label: str) -> int:
+    """Return the number by which a schedule knows a thread: a hash of its label in the order of threads."""
+    return zlib.crc32(label.encode()) % 1_000_000_000
 
 
 class Delivery(NamedTuple):
@@ -31,8 +37,8 @@ class Delivery(NamedTuple):
 
     Args:
         sender: Its origin.
-        which: The place of the call among those of its group; the number of timers, or of jobs, that were made after
-            this one and before the delivery.
+        which: The place of the call among those of its group; the number of timers, of jobs, or of futures in queues,
+            that were made after this one and before the delivery; for any other thread, a hash of its label.
         after: The number of steps that the program made since the delivery before it; `None` if the program had
             nothing else to do.
         at_once: Whether the call answered without letting the loop go on.
@@ -53,12 +59,14 @@ class Scheduled(Record):
 
     calls: list[str]
     """The addresses of the calls, in the order in which they began."""
-    job: str = Field(default="", pattern=r"^(?:[1-9]\d{0,8}\.[1-9]\d{0,8})?$")
-    """The job of a thread with which the group began: `1.2` is the second of the program in its first loop. Empty if it
-    began with a call."""
+    job: str = Field(default="", pattern=r"^(?:[1-9]\d{0,8}\.a?[1-9]\d{0,8})?$")
+    """The job of a thread with which the group began: `1.2` is the second of the program in its first loop, `1.a2` the
+    second future that it put into a queue of a thread. Empty if it began with a call."""
     order: str = Field(max_length=_MOST)
     """The deliveries. `0` is the call that began first, `c0` its end if it was cancelled; `t0` is the youngest timer,
-    `x0` the youngest job of a thread. `0+2` came after two steps of the program, `0=` at once, `0*3` three times."""
+    `x0` the youngest job of a thread, `a0` the answer to the youngest future in a queue, `p123` something from a thread
+    whose label has this number, see `thread_number`. `0+2` came after two steps of the program, `0=` at once, `0*3`
+    three times."""
     knows_only_ends: ClassVar[bool] = False
     """True if it is only known in which order the calls ended: see `of_ends`."""
 

@@ -99,8 +99,8 @@ class ChoosingLine(Line):
 
     def _threads_come_first(self) -> bool:
         """Return True if threads work for the loop: they may be about to be served what could be chosen."""
-        held = {number for (sender, number), _ in self._held if sender == "job"}
-        return any(number > self._slow_jobs for number in self._jobs_open if number not in held)
+        held = {key for key, _ in self._held}
+        return any(made not in held for made in self._threads.quick())
 
 
 def _served_by(handle: Any) -> int | None:

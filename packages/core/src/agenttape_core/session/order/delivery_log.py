@@ -27,17 +27,18 @@ class Logged:
 
 
 Made: TypeAlias = tuple[Sender, int]
-"""A timer or a job of a thread, and its number among all of the loop."""
+"""A timer or the work of a thread, and its number among all of the loop."""
 
 
 class _Event(NamedTuple):
-    what: Literal["waits", "came", "at once", "cancelled", "timer", "job"]
+    what: Literal["waits", "came", "at once", "cancelled", "timer", "job", "answer", "post"]
     call: Any = None
     which: int = 0
     is_idle: bool = False
     is_effect: bool = False
     made: Made = ("call", 0)
     owner: Any = None
+    beside: tuple[Made, ...] = ()
 
 
 class _Steps:
@@ -51,6 +52,9 @@ class _Steps:
 
 
 _Entry: TypeAlias = "_Event | _Steps"
+
+
+_THREADS: dict[str, Literal["job", "answer", "post"]] = {"job": "job", "answer": "answer", "post": "post"}
 
 
 class DeliveryLog:
@@ -92,16 +96,18 @@ class DeliveryLog:
         """Note that the code of a call makes a timer, or a job of a thread: not if a replay serves the call."""
         self._owners[made] = owner
 
-    def delivered(self, made: Made, age: int, *, is_idle: bool) -> None:
-        """Note that a timer of the program was due, or that a thread that works for the loop has put something into it.
+    def delivered(self, made: Made, age: int, *, is_idle: bool, beside: tuple[Made, ...]) -> None:
+        """Note that a timer of the program was due, or that a thread has put something into the loop.
 
         Args:
-            made: The timer, or the job.
-            age: The number of those that were made after it.
+            made: The timer, or the work of a thread.
+            age: The number of those that were made after it; for another thread, its number.
             is_idle: Whether the program had nothing else to do.
+            beside: The other work of threads that was under way.
         """
-        what: Literal["timer", "job"] = "timer" if made[0] == "timer" else "job"
-        self._entries.append(_Event(what, None, age, is_idle, made=made, owner=self._owners.get(made)))
+        what: Literal["timer", "job", "answer", "post"] = _THREADS.get(made[0], "timer")
+        owner = self._owners.get(made)
+        self._entries.append(_Event(what, None, age, is_idle, made=made, owner=owner, beside=beside))
 
     def close(self, job: str) -> Folding:
         """Begin anew, and return what happened.
@@ -150,13 +156,18 @@ class Folding:
         return _Fold(entries, self._job).scheduled()
 
     def _aged(self, entry: _Entry) -> _Entry:
-        """Return a timer or a job without those in its age that a replay does not make."""
-        if isinstance(entry, _Steps) or not entry.which:
+        """Return a timer or the work of a thread without what a replay does not make."""
+        if isinstance(entry, _Steps) or not (entry.which or entry.beside):
             return entry
         sender, number = entry.made
-        later = ((sender, number + age) for age in range(1, entry.which + 1))
-        gone = sum(made in self._owners and not _is_of_program(self._owners[made]) for made in later)
-        return entry._replace(which=entry.which - gone)
+        ages = range(1, entry.which + 1) if sender != "post" else ()
+        gone = sum(self._is_gone((sender, number + age)) for age in ages)
+        beside = tuple(made for made in entry.beside if not self._is_gone(made))
+        return entry._replace(which=entry.which - gone, beside=beside)
+
+    def _is_gone(self, made: Made) -> bool:
+        """Return whether a replay does not make a timer, or work of a thread."""
+        return made in self._owners and not _is_of_program(self._owners[made])
 
 
 def _outwards(entry: _Entry) -> Iterator[Any]:
@@ -178,7 +189,7 @@ class _Fold:
         self._last: dict[int, int] = {}
         """The place of the last answer or chunk of each call, and that of the last post of a thread, as of call 0."""
         for place, entry in enumerate(self._entries):
-            if type(entry) is _Event and entry.what in {"came", "job"}:
+            if type(entry) is _Event and (entry.what == "came" or entry.what in _THREADS):
                 self._last[id(entry.call) if entry.call is not None else 0] = place
         self._last_cancelled = {
             id(entry.call): place
@@ -235,8 +246,8 @@ class _Fold:
             self._stop_waiting(entry.call)
             return Delivery("cancelled", self._number(entry.call), after)
         self._is_told = self._is_told or any(self._last.get(call, -1) > place for call in self._waiting)
-        self._is_told |= entry.what == "job" and (not entry.is_idle or entry.which > 0)
-        return Delivery("timer" if entry.what == "timer" else "job", entry.which, after)
+        self._is_told |= bool(entry.beside) or (entry.what in _THREADS and (not entry.is_idle or entry.which > 0))
+        return Delivery(_THREADS.get(entry.what, "timer"), entry.which, after)
 
     def _follows_effect(self, entry: _Event) -> bool:
         """Return whether the last that came of a call was an effect, and note whether this is one."""

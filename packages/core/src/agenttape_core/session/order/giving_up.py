@@ -30,15 +30,18 @@ class Work:
         is_strand: Whether what it does is in an order that is recorded.
     """
 
+    sort = "job"
+
     def __init__(self, pool: Any, code: Any, scope: str = "", *, is_strand: bool = True) -> None:
         self._pool = ref(pool)
+        self.strand: Strand | None = None
         self._loop = ref(loop) if (loop := _loop_here()) is not None else None
         self._outer = _threads.work
         self.line: Any = _awaiting.line
         """The line of the event loop that waits for its result: see `schedule`."""
-        self.number: int = self.line.makes_job(_awaiting.owner) if self.line is not None else 0
+        self.number: int = self.line.makes_work(self, _awaiting.owner) if self.line is not None else 0
         """Its number among those that the loop waits for."""
-        self.strand: Strand | None = begun_here(code, self._pool, scope) if is_strand else None
+        self.strand = begun_here(code, self._pool, scope) if is_strand else None
         self.served: int | None = None
         """The number of the recording that it was served last, where somebody chooses the order of calls."""
         self._is_given_up = False
@@ -229,6 +232,8 @@ def _listening(listener: Callable[[], None], patience: Patience, *, passes_time:
     with ExitStack() as stack:
         for work in works:
             work.listen(listener)
+            if work.line is not None:
+                stack.enter_context(work.line.is_parked(work.number))
             if passes_time and work.loop is not None:
                 stack.enter_context(passing_time(work.loop, patience, work.pool))
         yield bool(works)

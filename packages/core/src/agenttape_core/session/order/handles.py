@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from agenttape_core.session.order.strands import current_strand
 from agenttape_core.session.scopes import SCOPES
 
 EXECUTING: ContextVar[Any] = ContextVar("agenttape_executing", default=None)
@@ -24,6 +25,9 @@ ANSWERING: ContextVar[bool] = ContextVar("agenttape_answering", default=False)
 
 ACTIVE: dict[Any, list[Any]] = {}
 """The lines (see `schedule`) that wait for something, by their loops."""
+
+TIMED: dict[Any, list[Any]] = {}
+"""The lines whose programs have set timers, by their loops."""
 
 PROGRAM: Final = object()
 """The owner of a handle that is a step of the program."""
@@ -38,10 +42,12 @@ class Posted:
         is_result: Whether it hands over the result of the work.
     """
 
-    __slots__ = ("callback", "is_let_through", "is_result", "work")
+    __slots__ = ("callback", "is_let_through", "is_result", "strand", "work")
 
     def __init__(self, callback: Callable[..., Any], work: Any, *, is_result: bool) -> None:
         self.is_result = is_result
+        self.strand = current_strand()
+        """The strand that has put it there; `None` for a thread that is none."""
         self.callback = callback
         self.work = work
         self.is_let_through = False
@@ -144,6 +150,8 @@ def has_steps(loop: Any, session: object, known: int = 0) -> bool:
     ready = loop._ready  # noqa: SLF001
     for place in range(known, len(ready)):  # other threads add to it; mostly the first one decides
         handle = ready[place]
+        if type(handle) is asyncio.TimerHandle:
+            continue  # a delivery, if it is the program's
         owner = None if handle._cancelled else owner_of(handle, session)  # noqa: SLF001
         if owner is PROGRAM or (owner is not None and owner.is_of_program):
             return True

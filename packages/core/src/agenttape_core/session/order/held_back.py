@@ -43,6 +43,11 @@ class HeldBack:
             del self._places[key]
         return handle
 
+    def take_first_post(self) -> Any:
+        """Take out the first one that is no timer; `None` if there is none."""
+        key = next((key for key, _ in self._handles.values() if key[0] != "timer"), None)
+        return self.take(key) if key is not None else None
+
     def take_first(self) -> Any:
         """Take out the one that came first."""
         key, _ = next(iter(self._handles.values()))

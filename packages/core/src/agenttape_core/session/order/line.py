@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from functools import partial
 from typing import Any
 from weakref import ref
 
-from agenttape_core.schema import Delivery, Sender
+from agenttape_core.schema import Delivery, Sender, thread_number
 from agenttape_core.session.order.cancellation import LoopClock, real_timer
 from agenttape_core.session.order.delivery_log import DeliveryLog, Logged
 from agenttape_core.session.order.handles import (
     ACTIVE,
     PROGRAM,
+    TIMED,
     Posted,
     has_steps,
     is_idle,
@@ -29,6 +30,7 @@ from agenttape_core.session.order.held_back import HeldBack, Key, is_let_through
 from agenttape_core.session.order.program_timers import ProgramTimers
 from agenttape_core.session.order.scheduling import Scheduling
 from agenttape_core.session.order.script import Script
+from agenttape_core.session.order.thread_work import ThreadWork
 from agenttape_core.session.order.virtual_time import virtual_time_of
 from agenttape_core.session.order.waiting_calls import Wait, Waits, call_in
 
@@ -39,6 +41,8 @@ _MOST_STEPS = 100_000
 """Steps after which a program counts as idle that makes steps for as long as an answer does not come."""
 _MOST_CALLBACKS = 300_000
 """Callbacks, of whomever, after which a loop counts as idle that calls some for as long."""
+_MOST_ROUNDS = 10_000
+"""Times that a timer is put off as the program makes steps, before it counts as one that makes them without end."""
 _ROUNDS = 40
 """Rounds after which a loop counts as idle that does not tell."""
 _NOWHERE = Context()
@@ -60,7 +64,6 @@ class Line:
         self._number = number
         self._began_with = ""
         """The job with which it began that something was awaited: see `Scheduled.job`."""
-        self._jobs_of_program = 0
         self.schedule = schedule
         self.serial = 0
         """The number of callbacks that the loop has called."""
@@ -90,10 +93,9 @@ class Line:
         """True while the program makes no step, because a thread has not come as far as in the recording."""
         self._stash: list[Any] = []
         self._timers = ProgramTimers()
-        self._jobs_made = 0
-        self._jobs_open: dict[int, int] = {}
-        self._slow_jobs = 0
-        """The youngest job that nothing waits for any more: it takes too long."""
+        self._deferred: Counter[int] = Counter()
+        """The times that a timer was put off as the program went on."""
+        self._threads = ThreadWork()
         self._rounds = 0
         self._asleep: list[Callable[[], object]] = []
         """Wake the jobs that wait until a time has passed in the loop: see `virtual_sleep`."""
@@ -190,7 +192,7 @@ class Line:
 
     def works(self) -> bool:
         """Return True if threads work for the loop that do not wait until a time has passed in it."""
-        return len(self._jobs_open) > len(self._asleep)
+        return len(self._threads.beside()) > len(self._asleep)
 
     def is_slept_in(self) -> bool:
         """Return True if threads wait until a time has passed in the loop."""
@@ -212,6 +214,10 @@ class Line:
 
     def close(self) -> None:
         """End the line, and let all go on that wait."""
+        if self in (timed := TIMED.get(self.loop, [])):
+            timed.remove(self)
+            if not timed:
+                TIMED.pop(self.loop, None)
         if self._virtual is not None:
             virtual, self._virtual = self._virtual, None
             call_in(self.loop, partial(virtual.let_go, self))
@@ -254,6 +260,10 @@ class Line:
         if not at_once:
             self._steps = 0
 
+    def has_steps(self) -> bool:
+        """Return True if the program has something to do, besides what comes from outside."""
+        return has_steps(self.loop, self._session())
+
     def _has_no_steps(self) -> bool:
         """Return True if the program has nothing else to do. What was looked at before is not looked at again."""
         if not self._follows:
@@ -277,6 +287,8 @@ class Line:
 
     def makes_timer(self, handle: Any, owner: Any) -> None:
         """Note a timer of the program, or of the code of a call."""
+        if not self._timers.made:
+            TIMED.setdefault(self.loop, []).append(self)
         self._timers.add(handle)
         self._is_made(("timer", self._timers.made), owner)
 
@@ -286,29 +298,66 @@ class Line:
             if is_real and self._log is not None:
                 self._log.makes(made, owner)
 
-    def makes_job(self, owner: Any) -> int:
-        """Note that a thread begins to work for the program in this loop, and return the number of the work."""
-        self._jobs_made += 1
-        self._is_made(("job", self._jobs_made), owner)
-        self._jobs_open[self._jobs_made] = 1
+    def makes_work(self, work: Any, owner: Any) -> int:
+        """Note that a thread begins to work for the program in this loop, and return the number of the work.
+
+        Args:
+            work: The work.
+            owner: The call whose code begins it; `None` for the program.
+        """
+        sort = work.sort
+        made = self._threads.makes(sort, work)
+        self._is_made(made, owner)
         was_open = self._is_open
         self._open()
         if is_of_program(self._session()):  # a tool that a replay runs through makes jobs of its own
-            self._jobs_of_program += 1
+            number = self._threads.counts(sort)
             if not was_open:
-                self._began_with = f"{self._number}.{self._jobs_of_program}"
+                self._began_with = f"{self._number}.{number}"
                 self._script = self.schedule.script_of_job(self._began_with)
-        return self._jobs_made
+        return made[1]
 
     def is_posted_to_beside(self) -> None:
-        """Note that a thread of a thread has put something into the loop, in no recorded order. Thread-safe."""
-        if not self.schedule.is_kept and len(self._jobs_open) > 1:
+        """Note that a thread of a thread has put something into the loop, and goes on beside others. Thread-safe.
+
+        It comes when it did, but what the thread does afterwards to what it has put there does not.
+        """
+        if not self.schedule.is_kept and len(self._threads.beside()) > 1:
             self.schedule.note("threads of several tools put something into the event loop, in an order of their own")
 
-    def job_is_over(self, number: int) -> None:
+    def is_posted_to_by_stranger(self) -> None:
+        """Note that a thread in no recorded order has put something into the loop. Thread-safe."""
+        if not self.schedule.is_kept:
+            self.schedule.note("a thread in no recorded order put something into the event loop, beside other things")
+
+    @contextmanager
+    def is_parked(self, number: int) -> Iterator[None]:
+        """While inside, a thread that works for the loop waits until that is given up, as by a timer. Thread-safe."""
+        self._threads.park(("job", number))
+        try:
+            yield
+        finally:
+            self._threads.go_on(("job", number))
+
+    def work_is_over(self, work: Key) -> None:
         """Note that a thread has worked for the loop."""
-        if self._jobs_open.pop(number, None) is not None:
+        if self._threads.ends(work):
             self._close_one()
+
+    def defers(self, timer: Any) -> bool:
+        """Return True if a timer is due too early: nothing is awaited from outside, and the program goes on.
+
+        It is due when the program has nothing else to do, as in every other run: else a busy machine would decide.
+        """
+        number = self._timers.number_of(timer)
+        if number is None or self._inside.get(("timer", number)) or not has_steps(self.loop, self._session()):
+            return False
+        self._deferred[number] += 1
+        if self._deferred[number] <= _MOST_ROUNDS:
+            return True
+        if not self.schedule.is_kept:
+            self.schedule.note("a timer was due while the program went on without a pause")
+        return False
 
     def holds(self, handle: Any) -> bool:
         """Return True if a callback has to wait for its turn: a timer of the program, or a post of a thread."""
@@ -325,15 +374,27 @@ class Line:
         self._delivered += delivery not in self._inside
         sender, number = delivery
         if self._log is not None:
-            made = self._timers.made if sender == "timer" else self._jobs_made
-            self._log.delivered(delivery, made - number, is_idle=self._has_no_steps())
+            age = self._made(sender) - number if sender != "post" else number
+            beside = self._threads.beside(delivery)
+            self._log.delivered(delivery, age, is_idle=self._has_no_steps(), beside=beside)
         self._steps = 0
         return False
 
     def _comes_later(self, handle: Any, delivery: Key) -> bool:  # noqa: ARG002 - a line whose order is chosen looks
         """Return True if a timer or a post of a thread waits for its turn, though it has come."""
         script = self._script
-        return not script.knows_only_ends if script is not None else bool(self._waiting) and delivery[0] == "timer"
+        if script is None:
+            is_timer = delivery[0] == "timer"
+            if self._log is not None:
+                return is_timer and bool(self._waiting)
+            return (is_timer and bool(self._waiting or self._threads.is_quick)) or not self._has_no_steps()
+        if delivery[0] in {"answer", "post"} and not script.knows(delivery[0]):
+            self.schedule.note("a thread put something into the event loop that the recorded order does not have")
+            return False
+        return not script.knows_only_ends
+
+    def _made(self, sender: Sender) -> int:
+        return self._timers.made if sender == "timer" else self._threads.made(sender)
 
     def _delivery_of(self, handle: Any) -> Key | None:
         """Return the sort and the number of the timer or the thread whose delivery a callback is."""
@@ -341,8 +402,13 @@ class Line:
         if timer is not None:
             return "timer", timer
         callback = handle._callback  # noqa: SLF001 - no public name tells it
-        if type(callback) is Posted and callback.work is not None and callback.work.line is self:
-            return "job", callback.work.number
+        if type(callback) is not Posted:
+            return None
+        if callback.work is not None and callback.work.line is self:
+            return callback.work.sort, callback.work.number
+        session = self._session()
+        if callback.strand is not None and session is not None and callback.strand.strands is session.strands:
+            return "post", thread_number(callback.strand.labels[0])
         return None
 
     def owner_of(self, handle: Any) -> Any:
@@ -357,7 +423,7 @@ class Line:
         self._timers.forget(handle)
         callback = handle._callback  # noqa: SLF001
         if type(callback) is Posted and callback.is_result and callback.work.line is self:
-            self.job_is_over(callback.work.number)
+            self.work_is_over((callback.work.sort, callback.work.number))
         if (
             owner is None or not self._is_open
         ):  # it has ended what was awaited: the steps of what comes next begin later
@@ -447,7 +513,8 @@ class Line:
             return True
         if self._deliver(following) or self._waits_for(following, is_due=is_due):
             return True
-        if following.sender != "cancelled" or not self._held or not is_idle(self.loop):
+        is_parked = self._threads.is_parked((following.sender, self._number_of(following)))
+        if not (following.sender == "cancelled" or is_parked) or not self._held or not is_idle(self.loop):
             return False
         let_through(self._held.take_first())  # it was cancelled by a timer that was none in the recording
         return True
@@ -455,7 +522,7 @@ class Line:
     def _threads_come_first(self) -> bool:
         """Return True if threads work for the program, and what is next must not come before what they do."""
         script = self._script
-        return script is not None and script.knows_only_ends and max(self._jobs_open, default=0) > self._slow_jobs
+        return script is not None and script.knows_only_ends and self._threads.is_quick
 
     def _pass_over(self) -> None:
         if self._script is not None:
@@ -463,7 +530,30 @@ class Line:
         self._go_on()
 
     def _advance_without(self, *, is_idle: bool) -> None:
-        """Deliver what has waited longest, where no order was recorded, or all of it has been kept."""
+        """Deliver what is next where no order was recorded, or all of it has been kept.
+
+        That is when the program has nothing else to do: threads come first, as they hardly take any time, then calls,
+        as they take none, then timers.
+        """
+        if self._log is not None:
+            self._advance_recording(is_idle=is_idle)
+            return
+        if not (is_idle or self._spins() or (self._held and self._has_no_steps())):
+            return
+        handle = self._held.take_first_post()
+        if handle is None and self._threads.is_quick:
+            self._be_patient()
+            return
+        self._go_on()
+        if handle is None and self._waiting:
+            if is_idle or self._spins():
+                self._release(self._waiting.first())
+            return
+        if handle is not None or self._held:
+            let_through(handle or self._held.take_first())
+
+    def _advance_recording(self, *, is_idle: bool) -> None:
+        """Deliver what waits in a session that records, too."""
         if self._waiting:
             if is_idle or self._spins():
                 self._release(self._waiting.first())
@@ -491,8 +581,9 @@ class Line:
         return True
 
     def _number_of(self, following: Delivery) -> int:
-        made = self._timers.made if following.sender == "timer" else self._jobs_made
-        return made - following.which
+        if following.sender == "post":
+            return following.which
+        return self._made(following.sender) - following.which
 
     def _waits_for(self, following: Delivery, *, is_due: bool) -> bool:
         """Return True if what is next can still come, and see to it that it does."""
@@ -509,8 +600,10 @@ class Line:
             if moments:  # the program makes the call when it has slept
                 LoopClock.of(self.loop).pass_to(min(moments))
                 return True
-        is_open = following.sender == "job" and self._number_of(following) in self._jobs_open
-        if is_open or (following.sender == "call" and not is_due and (self._jobs_open or is_paced)):
+        work = following.sender, self._number_of(following)
+        is_open = self._threads.is_open(work) and not self._threads.is_parked(work)
+        is_open = is_open or (work[0] == "post" and session is not None and session.strands.may_post(work[1]))
+        if is_open or (following.sender == "call" and not is_due and (self._threads.beside() or is_paced)):
             self._stalled = is_due
             self._be_patient()
             return True
@@ -534,8 +627,10 @@ class Line:
 
         def end() -> None:
             self._patience = None
-            if self._threads_come_first():
-                self._slow_jobs = max(self._jobs_open)
+            if self._script is None or self._threads_come_first():
+                if not self._threads_come_first():
+                    self.schedule.note("a thread had not come as far as in the recording")
+                self._threads.is_slow()
                 self.advance()
             elif self._script is script and script is not None and script.place == at:
                 self.schedule.note("a thread had not come as far as in the recording")

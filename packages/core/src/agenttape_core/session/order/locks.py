@@ -18,6 +18,7 @@ from typing import Any
 
 from agenttape_core.freeze.immutable import Exchange
 from agenttape_core.freeze.waiting import drop_waits, use_waits, waiting_in_turns
+from agenttape_core.session.order.queued_futures import is_put
 from agenttape_core.session.order.strands import HERE, in_loop
 from agenttape_core.session.order.waits import Wait, are_told, released, sleep_in_turn, taking_part
 
@@ -139,6 +140,8 @@ def _putting(name: str) -> tuple[type, str, Callable[..., None]]:
     real = vars(_queue.SimpleQueue)[name]
 
     def put(self: Any, *args: Any, **kwargs: Any) -> None:
+        if args:
+            is_put(args[0])
         real(self, *args, **kwargs)
         if are_told():
             released(id(self))

@@ -17,12 +17,13 @@ from typing import Any
 from agenttape_core.session.order import futures_in_order
 from agenttape_core.session.order.futures_in_order import number
 from agenttape_core.session.order.giving_up import awaited_by_loop, current_work
-from agenttape_core.session.order.handles import ACTIVE, EXECUTING, Posted, are_timers_ours
+from agenttape_core.session.order.handles import ACTIVE, EXECUTING, TIMED, Posted, are_timers_ours
 from agenttape_core.session.order.line import Line
 from agenttape_core.session.order.virtual_time import VIRTUAL
 from agenttape_core.session.scopes import SCOPES
 
 _Loop = asyncio.BaseEventLoop
+_Timer: Any = asyncio.TimerHandle
 _real_run = events.Handle._run  # noqa: SLF001 - the loop calls it, and nothing that is public
 _real_timer = events.TimerHandle.__init__
 _real_post = _Loop.call_soon_threadsafe
@@ -33,6 +34,11 @@ _real_create = _Loop.create_task
 def _run(self: Any) -> None:
     lines = ACTIVE.get(self._loop) if ACTIVE else None  # this is done for every callback of every loop
     if lines is None:
+        if TIMED and type(self) is _Timer and _is_early(self):
+            self._loop._ready.append(self)  # noqa: SLF001 - no public name puts a timer there
+            return
+        if type(self._callback) is Posted:
+            _is_put_loosely(self)
         _real_run(self)
         if not ACTIVE:
             return
@@ -49,6 +55,19 @@ def _run(self: Any) -> None:
     if lines is not None:
         for line in tuple(lines):
             line.advance()
+
+
+def _is_early(timer: Any) -> bool:
+    """Return whether a timer of a program is due while nothing is awaited from outside, and the program goes on."""
+    return any([line.defers(timer) for line in TIMED.get(timer._loop, ())])  # noqa: C419, SLF001 - each line has to see it
+
+
+def _is_put_loosely(post: Any) -> None:
+    """Note it if a thread has put something into a loop that awaited nothing, beside what goes on there."""
+    strand = post._callback.strand  # noqa: SLF001 - no public name tells it
+    line, _ = line_of_program(post._context, post._loop)  # noqa: SLF001
+    if line is not None and strand is not None and line.schedule.is_kept and line.has_steps():
+        strand.strands.is_loose(strand)
 
 
 def line_of_program(context: Any, loop: Any) -> tuple[Line | None, Any]:
@@ -77,20 +96,36 @@ def _timer(self: Any, *args: Any, **kwargs: Any) -> None:
 
 def _post(self: Any, callback: Callable[..., Any], *args: Any, context: Any = None) -> Any:
     result_of = _work_of(args)  # the work may have ended before anybody waits for it: then this is the loop's thread
-    if result_of is not None or getattr(self, "_thread_id", None) not in (None, threading.get_ident()):
+    is_of_thread = getattr(self, "_thread_id", None) not in (None, threading.get_ident())
+    if is_of_thread and result_of is None:
+        result_of = _answered(callback, args)
+    if result_of is not None or is_of_thread:
         work = result_of or current_work()
-        if result_of is None and work is not None and work.line is None:
-            _posts_beside(self, work)
         callback = Posted(callback, work, is_result=result_of is not None)
+        if work is None or work.line is None:
+            _posts_beside(self, work, is_strand=callback.strand is not None)
     return _real_post(self, callback, *args, context=context)
 
 
-def _posts_beside(loop: Any, work: Any) -> None:
-    """Note that a thread which works for a thread that works for a loop puts something into that."""
-    for outer in work.outwards():
+def _posts_beside(loop: Any, work: Any, *, is_strand: bool) -> None:
+    """Note that a thread puts something into a loop that does not wait for it: perhaps it does for another thread."""
+    if not is_strand:
+        for line in ACTIVE.get(loop, ()):
+            line.is_posted_to_by_stranger()
+        return
+    for outer in work.outwards() if work is not None else ():
         if outer.line is not None and outer.line.loop is loop:
             outer.line.is_posted_to_beside()
             return
+
+
+def _answered(callback: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Return the work of a thread that answers a future of the loop: see `queued_futures`."""
+    for future in (getattr(callback, "__self__", None), *args[:1]):
+        work = getattr(future, "_agenttape_work", None)
+        if getattr(work, "sort", "") == "answer":
+            return work
+    return None
 
 
 def _work_of(args: tuple[Any, ...]) -> Any:

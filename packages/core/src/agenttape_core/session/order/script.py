@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agenttape_core.schema import Delivery, Scheduled
+from agenttape_core.schema import Delivery, Scheduled, Sender
 
 
 class Script:
@@ -18,6 +18,7 @@ class Script:
         self._at = 0
         self.knows_only_ends = group.knows_only_ends
         """True if it has no steps, no timers and no posts of threads: these come whenever they do."""
+        self._senders = {one.sender for one in self._deliveries}
 
     @property
     def next(self) -> Delivery | None:
@@ -40,6 +41,10 @@ class Script:
         while deliveries and (following := self.next) is not None and following.sender != "call":
             self.pass_next()
             deliveries -= 1
+
+    def knows(self, sender: Sender) -> bool:
+        """Return True if it has deliveries of a sender: recordings of before have none of some."""
+        return sender in self._senders
 
     def knows_end_of(self, address: str) -> bool:
         """Return True if it says when a call ended that was cancelled."""

@@ -37,6 +37,9 @@ class TakingTurns(Protocol):
     def gate(self, *, is_call: bool = True) -> None:
         """Pass a gate of the caller's strand."""
 
+    def is_loose(self, strand: Strand) -> None:
+        """Note that a strand has done what others can see in no fixed order."""
+
     def leave_turn(self, strand: Strand, state: int) -> None:
         """Let others have the turn."""
 

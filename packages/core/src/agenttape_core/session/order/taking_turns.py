@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from time import process_time
 from typing import Any
 
+from agenttape_core.schema import thread_number
 from agenttape_core.session.order.holder import is_waiting
 from agenttape_core.session.order.imposing import Imposed
 from agenttape_core.session.order.interleaving import ROOT, Notes, Script, effect_of, outwards, strand_of
@@ -67,6 +68,8 @@ class Strands(Turns):
         """The order in which gates were passed when the run was recorded; empty if it does not matter."""
         self.has_ended = False
         self._root: Strand | None = None
+        self._is_posted_to = False
+        """True once a strand has put something into an event loop in no fixed order."""
         self._silent: set[str] = set()
         self._number = 0
         self._began: Counter[str] = Counter()
@@ -109,7 +112,7 @@ class Strands(Turns):
     def loose(self) -> str:
         """Return the labels of what was in no order in this run, or was not in the recording if this had none."""
         with self._lock:
-            if self._notes is None or not (self._met or self._loose.has(STRANGER)):
+            if self._notes is None or not (self._met or self._is_posted_to or self._loose.has(STRANGER)):
                 return self._loose.recorded
             return self._loose.text(self._notes.labels(), self._left_out())
 
@@ -163,6 +166,21 @@ class Strands(Turns):
             if self._holder is strand:
                 self._holder = None
             self._grant()
+
+    def is_loose(self, strand: Strand) -> None:
+        """Note that a strand has done what others can see in no fixed order."""
+        with self._lock:
+            self._loose.note(strand.labels[0])
+            self._is_posted_to = True
+
+    def may_post(self, number: int) -> bool:
+        """Return whether a strand may put something into an event loop: it has not ended, and waits for no other one.
+
+        Args:
+            number: The number by which a schedule knows it: see `thread_number`.
+        """
+        found = (strand for strand in list(self._live.values()) if thread_number(strand.labels[0]) == number)
+        return any(strand.state != BLOCKING for strand in found)
 
     # -- calls -------------------------------------------------------------------------------------------------
 

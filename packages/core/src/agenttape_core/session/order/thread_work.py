@@ -1,0 +1,87 @@
+"""The work that threads do for one event loop: the jobs of its executors, and the futures that others answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from agenttape_core.session.order.held_back import Key
+from agenttape_core.session.order.strands import BLOCKING, SLEEPING
+
+BEGINS_WITH = {"job": "", "answer": "a"}
+"""The sorts of work, with what stands before a number of theirs in `Scheduled.job`."""
+
+
+class ThreadWork:
+    """The work of threads for one loop, by its sort and its number."""
+
+    def __init__(self) -> None:
+        self._made: Counter[str] = Counter()
+        self._of_program: Counter[str] = Counter()
+        self._open: dict[Key, Any] = {}
+        self._slow: set[Key] = set()
+        self._parked: set[Key] = set()
+
+    def makes(self, sort: str, work: Any) -> Key:
+        """Note that a piece of work begins, and return it.
+
+        Args:
+            sort: Its sort: see `BEGINS_WITH`.
+            work: It: its `strand` says whether its thread waits for something else.
+        """
+        self._made[sort] += 1
+        made: Key = ("job" if sort == "job" else "answer", self._made[sort])
+        self._open[made] = work
+        return made
+
+    def counts(self, sort: str) -> str:
+        """Count work of the program itself, outside of its calls, and return its number there as text."""
+        self._of_program[sort] += 1
+        return f"{BEGINS_WITH[sort]}{self._of_program[sort]}"
+
+    def made(self, sort: str) -> int:
+        """Return the number of pieces of work of a sort so far."""
+        return self._made[sort]
+
+    def ends(self, made: Key) -> bool:
+        """Note that a piece of work is done; false if that was known."""
+        self._slow.discard(made)
+        return self._open.pop(made, None) is not None
+
+    def is_open(self, made: Key) -> bool:
+        """Return True if a piece of work is under way."""
+        return made in self._open
+
+    def park(self, made: Key) -> None:
+        """Note that a thread waits until its work is given up, as by a timer. Thread-safe."""
+        self._parked.add(made)
+
+    def is_parked(self, made: Key) -> bool:
+        """Return True if a thread waits until its work is given up."""
+        return made in self._parked
+
+    def go_on(self, made: Key) -> None:
+        """Note that it does so no more. Thread-safe."""
+        self._parked.discard(made)
+
+    def beside(self, made: Key | None = None) -> tuple[Key, ...]:
+        """Return what is under way, but for one."""
+        return tuple(other for other in tuple(self._open) if other != made) if self._open else ()
+
+    @property
+    def is_quick(self) -> bool:
+        """True if something is under way that is worth waiting for."""
+        return bool(self._open) and any(True for _ in self.quick())
+
+    def quick(self) -> Iterator[Key]:
+        """Yield what is under way that is worth waiting for: not what waits itself, nor what takes too long."""
+        for made, work in tuple(self._open.items()):
+            strand = getattr(work, "strand", None)
+            waits = made in self._parked or (strand is not None and strand.state in (BLOCKING, SLEEPING))
+            if not waits and made not in self._slow:
+                yield made
+
+    def is_slow(self) -> None:
+        """Note that what is under way takes too long for anything to wait for it."""
+        self._slow.update(self._open)
