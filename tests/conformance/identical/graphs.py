@@ -666,54 +666,6 @@ def retries(world: Outside) -> Talk:
     return Talk(builder.compile(checkpointer=InMemorySaver()), FOUND)
 
 
-@row("LangGraph", GRAPH, "ainvoke", "astream", replays=LARGE_RACES)
-def timeouts(world: Outside) -> Talk:
-    """Gives a slow answer up and asks another model, in one node; another node has a timeout."""
-    slow, quick = Slow(world=world), chat(world)
-
-    async def impatient(state: Found) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(0.005):
-                said = await slow.ainvoke("slow?")
-        except TimeoutError:
-            said = await quick.ainvoke("quick?")
-        return {"found": [said.text]}
-
-    async def polite(state: Found) -> dict[str, Any]:
-        return {"found": [(await quick.ainvoke("polite?")).text]}
-
-    builder = StateGraph(Found).add_node("impatient", impatient).add_node("polite", polite, timeout=60)
-    builder.add_edge(START, "impatient").add_edge("impatient", "polite")
-    return Talk(builder.compile(checkpointer=InMemorySaver()), FOUND)
-
-
-class Slow(Chat):
-    """A model that nobody waits for."""
-
-    async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        await asyncio.sleep(10)
-
-    async def _astream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        await asyncio.sleep(10)
-        yield None
-
-
-@row("LangGraph", GRAPH, "ainvoke", "astream", "astream_events v2", replays=RACES)
-def hedged(world: Outside) -> Talk:
-    """Asks three models, takes the first answer and cancels the others."""
-    models = [Chat(world=world, model_name=name) for name in "abc"]
-
-    async def hedge(state: Found) -> dict[str, Any]:
-        tasks = [asyncio.create_task(model.ainvoke("hedged")) for model in models]
-        done, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for each in left:
-            each.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        return {"found": [each.result().text for each in done]}
-
-    return Talk(StateGraph(Found).add_node("hedge", hedge).add_edge(START, "hedge").compile(), FOUND)
-
-
 @row("LangGraph", GRAPH, *BOTH)
 def forks(world: Outside) -> Talk:
     """Edits the state of an old checkpoint, and goes on from there."""

@@ -32,6 +32,8 @@ from langgraph.store import memory
 from langgraph.types import interrupt
 from pydantic import TypeAdapter
 
+from langgraph import errors as _errors
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
@@ -50,6 +52,7 @@ __all__ = [
     "STREAM",
     "TASK_RUNNERS",
     "FuturesDict",
+    "NodeTimeoutError",
     "PartsQueue",
     "RunnableCallable",
     "StreamProtocol",
@@ -199,6 +202,9 @@ def context_of(config: Any) -> Any:
 
 
 # -- for scheduling.py and node_steps.py -------------------------------------------------------------------------------
+
+NodeTimeoutError: Any = getattr(_errors, "NodeTimeoutError", None)
+"""The error of a node that ran out of time; `None` in versions without timeouts of nodes."""
 
 FuturesDict: Any = _runner.FuturesDict
 """The futures of the tasks of one superstep; `on_done` is called when one has ended, and commits its writes."""

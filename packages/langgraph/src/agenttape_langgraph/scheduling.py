@@ -10,6 +10,8 @@
   in the recorded order.
 - Where checkpoints are kept in memory, they are saved at once: in the background, those of a graph and of a subgraph
   would be saved in an order of their own.
+- The error of a node that ran out of time says how long it ran, on a clock that is never frozen. In a session with a
+  frozen clock it says that it ran for as long as it might: error handlers put the error into prompts.
 - The writes of a task are saved in the background, while the state gives ids to messages in them that have none. They
   are saved as they were written.
 """
@@ -35,6 +37,7 @@ from agenttape_langgraph._compat import (
     SAVERS_OF_WRITES,
     TASK_RUNNERS,
     FuturesDict,
+    NodeTimeoutError,
     PartsQueue,
     runner,
     saves_in_memory,
@@ -67,6 +70,8 @@ def independent_of_schedule() -> Iterator[None]:
         _patch(undo, PartsQueue, "put", in_turn)
         for name in ("put", "put_writes"):
             _patch(undo, InMemorySaver, name, in_turn)
+        if NodeTimeoutError is not None:
+            _patch(undo, NodeTimeoutError, "__init__", _ran_as_long_as_it_might)
         _patch(undo, runner, "_panic_or_proceed", _sorting_interrupts)
         for executor in EXECUTORS:
             _patch(undo, executor, "submit", _submit_without_branch)
@@ -106,6 +111,17 @@ def _commit_in_branch(real: Callable[..., None]) -> Callable[..., None]:
             context.copy().run(_in_branch, f"{task.name} {task.path}", real, self, task, future)
 
     return on_done
+
+
+def _ran_as_long_as_it_might(real: Callable[..., None]) -> Callable[..., None]:
+    def __init__(self: Any, node: str, elapsed: float, **limits: Any) -> None:  # noqa: N807 - as above
+        session = current_session()
+        is_frozen = session is not None and session.frozen is not None and "clock" in session.frozen.kinds
+        if is_frozen and limits.get("kind") == "run":
+            elapsed = limits.get("run_timeout") or elapsed
+        real(self, node, elapsed, **limits)
+
+    return __init__
 
 
 def _sorting_interrupts(real: Callable[..., None]) -> Callable[..., None]:

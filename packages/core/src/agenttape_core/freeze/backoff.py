@@ -6,7 +6,7 @@ else is skipped: the sleeps of the user's code are the user's.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from agenttape_core.freeze.callers import calling_frame
 
@@ -35,6 +35,25 @@ def register_backoff(module: str, functions: Collection[str]) -> None:
         functions: The names of the functions or methods.
     """
     _places[module] = frozenset(functions)
+
+
+_turns: list[Callable[[], bool]] = []
+
+
+def register_turns(has_turn: Callable[[], bool]) -> None:
+    """Name what knows whether a sleep in an event loop is part of a recorded order; it is not skipped then.
+
+    It takes no time either: the clock of the loop passes to its end when it is its turn.
+
+    Args:
+        has_turn: Returns true if a sleep that is asked for here has its turn.
+    """
+    _turns.append(has_turn)
+
+
+def has_turn() -> bool:
+    """Return True if a sleep in an event loop that is asked for here is part of a recorded order."""
+    return any(knows() for knows in _turns)
 
 
 def is_backing_off() -> bool:

@@ -16,6 +16,7 @@ from agenttape_core.errors import AgentTapeHalt
 from agenttape_core.lifecycle.use_cassette import use_cassette
 from agenttape_core.matching import Difference, differing_key_orders, differing_leaves, is_identical, spelled
 from agenttape_core.schema import Plain
+from agenttape_core.session import Session
 from agenttape_core.testing.raw import raw
 
 _TAG = re.compile(r"(^|\.)\$[^.\[]+")
@@ -102,7 +103,7 @@ def record_run(program: Program, path: Path, **options: Any) -> Facts:
     return _run(program, path, {"mode": "all", **options})
 
 
-def replay_run(program: Program, path: Path, **options: Any) -> Facts:
+def replay_run(program: Program, path: Path, *, told: list[str] | None = None, **options: Any) -> Facts:
     """Run a program in a session that replays, and return what could be seen of it.
 
     Switch off what it reaches outside before: a replay that reaches it must fail. A miss and any other failure of the
@@ -111,9 +112,10 @@ def replay_run(program: Program, path: Path, **options: Any) -> Facts:
     Args:
         program: The program.
         path: The cassette that `record_run` has written.
+        told: Gets what the replay says of an order that could not be imposed: `report.disorder`.
         options: Further options of `use_cassette`.
     """
-    return _run(program, path, {"mode": "none", **options})
+    return _run(program, path, {"mode": "none", **options}, told)
 
 
 def compare_runs(recorded: Facts, replayed: Facts) -> list[PartDifference]:
@@ -128,24 +130,30 @@ def compare_runs(recorded: Facts, replayed: Facts) -> list[PartDifference]:
     return [_difference(*pair) for pair in pairs if not is_identical(*pair[1:])]
 
 
-def _run(program: Program, path: Path, options: dict[str, Any]) -> Facts:
-    capture = Capture()
+def _run(program: Program, path: Path, options: dict[str, Any], told: list[str] | None = None) -> Facts:
+    capture, sessions = Capture(), list[Session]()
     try:
         if inspect.iscoroutinefunction(program):
-            asyncio.run(_arun(program, capture, path, options))
+            asyncio.run(_arun(program, capture, path, options, sessions))
         else:
-            with use_cassette(path, **options):
+            with use_cassette(path, **options) as session:
+                sessions.append(session)
                 try:
                     capture.add("result", program(capture))
                 except Exception as error:  # noqa: BLE001 - an error of the program is what it gave
                     capture.add("result", error)
     except (Exception, AgentTapeHalt) as failure:  # noqa: BLE001 - that a session fails is a fact of the run too
         capture.add("result", failure)
+    if told is not None:
+        told.extend(line for session in sessions for line in session.report.disorder)
     return capture.facts()
 
 
-async def _arun(program: Program, capture: Capture, path: Path, options: dict[str, Any]) -> None:
-    async with use_cassette(path, **options):
+async def _arun(
+    program: Program, capture: Capture, path: Path, options: dict[str, Any], sessions: list[Session]
+) -> None:
+    async with use_cassette(path, **options) as session:
+        sessions.append(session)
         try:
             capture.add("result", await program(capture))
         except Exception as error:  # noqa: BLE001 - an error of the program is what it gave

@@ -30,6 +30,7 @@ from agenttape_core.session.order.held_back import HeldBack, Key, is_let_through
 from agenttape_core.session.order.program_timers import ProgramTimers
 from agenttape_core.session.order.scheduling import Scheduling
 from agenttape_core.session.order.script import Script
+from agenttape_core.session.order.strands import Strand
 from agenttape_core.session.order.thread_work import ThreadWork
 from agenttape_core.session.order.virtual_time import virtual_time_of
 from agenttape_core.session.order.waiting_calls import Wait, Waits, call_in
@@ -260,9 +261,11 @@ class Line:
         if not at_once:
             self._steps = 0
 
-    def has_steps(self) -> bool:
-        """Return True if the program has something to do, besides what comes from outside."""
-        return has_steps(self.loop, self._session())
+    def is_recorded_beside(self, strand: Strand) -> bool:
+        """Return True if the order of a strand is recorded, and the program has something to do in the loop, too."""
+        session = self._session()
+        is_mine = session is not None and session.strands is strand.strands
+        return is_mine and self.schedule.is_kept and has_steps(self.loop, session)
 
     def _has_no_steps(self) -> bool:
         """Return True if the program has nothing else to do. What was looked at before is not looked at again."""
@@ -438,6 +441,10 @@ class Line:
             self._log.step(owner)
 
     # -- a replay ----------------------------------------------------------------------------------------------
+
+    def expects_timers(self) -> bool:
+        """Return True if timers of the program are to come in the recorded order."""
+        return self._script is not None and self._script.expects("timer")
 
     @property
     def is_conducting(self) -> bool:

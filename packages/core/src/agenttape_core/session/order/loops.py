@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from agenttape_core.freeze.backoff import register_turns
 from agenttape_core.session.order import futures_in_order
 from agenttape_core.session.order.futures_in_order import number
 from agenttape_core.session.order.giving_up import awaited_by_loop, current_work
@@ -57,6 +58,15 @@ def _run(self: Any) -> None:
             line.advance()
 
 
+def _timer_has_turn() -> bool:
+    """Return whether the recorded order of the loop that runs here has timers of the program that are to come."""
+    line, _ = line_of_program(None, asyncio.get_running_loop())
+    return line is not None and line.expects_timers()
+
+
+register_turns(_timer_has_turn)
+
+
 def _is_early(timer: Any) -> bool:
     """Return whether a timer of a program is due while nothing is awaited from outside, and the program goes on."""
     return any([line.defers(timer) for line in TIMED.get(timer._loop, ())])  # noqa: C419, SLF001 - each line has to see it
@@ -64,10 +74,12 @@ def _is_early(timer: Any) -> bool:
 
 def _is_put_loosely(post: Any) -> None:
     """Note it if a thread has put something into a loop that awaited nothing, beside what goes on there."""
-    strand = post._callback.strand  # noqa: SLF001 - no public name tells it
-    line, _ = line_of_program(post._context, post._loop)  # noqa: SLF001
-    if line is not None and strand is not None and line.schedule.is_kept and line.has_steps():
-        strand.strands.is_loose(strand)
+    strand, loop = post._callback.strand, post._loop  # noqa: SLF001 - no public name tells it
+    for handle in tuple(loop._ready) if strand is not None else ():  # noqa: SLF001
+        line, _ = line_of_program(handle._context, loop)  # noqa: SLF001
+        if line is not None and line.is_recorded_beside(strand):
+            strand.strands.is_loose(strand)
+            return
 
 
 def line_of_program(context: Any, loop: Any) -> tuple[Line | None, Any]:

@@ -46,6 +46,10 @@ class Script:
         """Return True if it has deliveries of a sender: recordings of before have none of some."""
         return sender in self._senders
 
+    def expects(self, sender: Sender) -> bool:
+        """Return True if a delivery of a sender is to come."""
+        return any(one.sender == sender for one in self._deliveries[self._at :])
+
     def knows_end_of(self, address: str) -> bool:
         """Return True if it says when a call ended that was cancelled."""
         left = self._deliveries[self._at :]

@@ -171,6 +171,7 @@ class Strands(Turns):
         """Note that a strand has done what others can see in no fixed order."""
         with self._lock:
             self._loose.note(strand.labels[0])
+            self._loud.add(strand.labels[0])
             self._is_posted_to = True
 
     def may_post(self, number: int) -> bool:

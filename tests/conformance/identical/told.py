@@ -1,0 +1,11 @@
+"""The cells of the table whose replays are equal, or say in `report.disorder` why they are not."""
+
+from __future__ import annotations
+
+_GOING_ON = "a thread below a tool goes on beside the event loop, with what it has put there"
+
+TOLD: dict[str, str] = {
+    "supervisor/astream_events v2": _GOING_ON,
+    "supervisor/astream_events v3": _GOING_ON,
+    "reader_that_goes_away/a reader that goes away": "handlers work in threads when the reader goes",
+}

@@ -1,0 +1,264 @@
+"""What threads answer, and what they put into an event loop, comes in a replay when it came in the recording."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenttape_core import boundary, use_cassette
+
+LIMIT = 30
+"""Seconds after which a wait that another thread ends is an error."""
+
+
+class World:
+    """The outside. In a replay it is gone, and threads are as quick, or as slow, as they are not when recorded."""
+
+    def __init__(self) -> None:
+        self.gone = False
+        self.goes_on = threading.Event()
+
+    @property
+    def ask(self) -> Callable[[str], Awaitable[str]]:
+        """Answers when the program lets it."""
+
+        @boundary("call")
+        async def ask(question: str) -> str:
+            assert not self.gone, "was reached"
+            await asyncio.sleep(0)
+            while not self.goes_on.is_set():  # noqa: ASYNC110 - a thread sets it
+                await asyncio.sleep(0.001)
+            return f"{question}!"
+
+        return ask
+
+    def dawdle(self) -> None:
+        """Take a while in a replay."""
+        if self.gone:
+            time.sleep(0.02)
+
+
+class Driver:
+    """A thread with a queue of work, which answers futures of a loop, as a driver of a database does."""
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            future, function = self._work.get()
+            if function is None:
+                return
+            future.get_loop().call_soon_threadsafe(future.set_result, function())
+
+    def do(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Have the thread call a function, and return the future of the result."""
+        future = asyncio.get_running_loop().create_future()
+        self._work.put_nowait((future, function))
+        return future
+
+    def close(self) -> None:
+        """End the thread."""
+        self._work.put((None, None))
+        self._thread.join(LIMIT)
+
+
+@contextmanager
+def drivers(number: int) -> Iterator[list[Driver]]:
+    """Begin drivers, and end them."""
+    begun = [Driver() for _ in range(number)]
+    try:
+        yield begun
+    finally:
+        for driver in begun:
+            driver.close()
+
+
+async def two_drivers(world: World) -> list[str]:
+    """Await two drivers at once; the first one answers last."""
+    log: list[str] = []
+    second_is_done = threading.Event()
+
+    async def first(driver: Driver) -> None:
+        await driver.do(lambda: second_is_done.wait(LIMIT))
+        log.append("first")
+        await world.ask(f"first after {len(log)}")
+
+    async def second(driver: Driver) -> None:
+        await driver.do(dict)
+        log.append("second")
+        second_is_done.set()
+        await world.ask(f"second after {len(log)}")
+
+    world.goes_on.set()
+    with drivers(2) as (one, two):
+        await asyncio.gather(first(one), second(two))
+    return log
+
+
+async def a_driver_beside_a_call(world: World) -> list[str]:
+    """Await a driver beside a call; the driver answers first, though it is slow in the replay."""
+    log: list[str] = []
+
+    async def asking() -> None:
+        log.append(await world.ask("who"))
+
+    async def working(driver: Driver) -> None:
+        await driver.do(world.dawdle)
+        log.append("driver")
+        world.goes_on.set()
+
+    with drivers(1) as (driver,):
+        await asyncio.gather(asking(), working(driver))
+    return log
+
+
+async def a_thread_that_posts(world: World) -> list[str]:
+    """Let a thread of the program put something into the loop beside a call, which ends after that."""
+    log: list[str] = []
+    loop, begun = asyncio.get_running_loop(), threading.Event()
+
+    def work() -> None:
+        assert begun.wait(LIMIT)
+        world.dawdle()
+        loop.call_soon_threadsafe(come, "posted")
+
+    def come(what: str) -> None:
+        log.append(what)
+        world.goes_on.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    asking = asyncio.create_task(world.ask("who"))
+    await asyncio.sleep(0)
+    begun.set()
+    log.append(await asking)
+    thread.join(LIMIT)
+    return log
+
+
+async def a_job_before_a_timer(world: World) -> list[str]:
+    """Await a thread beside a timer, which is due later; in the replay the thread is the slower one."""
+    log: list[str] = []
+
+    async def working() -> None:
+        await asyncio.to_thread(world.dawdle)
+        log.append("thread")
+
+    async def sleeping() -> None:
+        await asyncio.sleep(0.5 if not world.gone else 0.005)
+        log.append("timer")
+
+    world.goes_on.set()
+    await asyncio.gather(working(), sleeping())
+    return [*log, await world.ask("done?")]
+
+
+async def a_timeout_before_a_call(world: World) -> list[str]:
+    """Set a timeout that is due before the call begins, if the machine is as busy as it is in the replay."""
+    log: list[str] = []
+    try:
+        async with asyncio.timeout(0.01):
+            world.dawdle()
+            await asyncio.sleep(0)
+            log.append("asks")
+            log.append(await world.ask("in time?"))
+    except TimeoutError:
+        log.append("late")
+    return log
+
+
+PROGRAMS = [two_drivers, a_driver_beside_a_call, a_thread_that_posts, a_job_before_a_timer, a_timeout_before_a_call]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_threads_and_timers_come_when_they_came(program: Callable[[World], Awaitable[Any]], tmp_path: Path) -> None:
+    """Threads that are as quick as others when it is replayed, and timers that are late, come in the recorded order."""
+    world = World()
+
+    async def run(**options: Any) -> tuple[Any, Any]:
+        with use_cassette(tmp_path / "c.yaml", **options) as session:
+            return await program(world), session.report
+
+    recorded, _ = asyncio.run(run(mode="once"))
+    world.gone = True
+    for _ in range(3):
+        replayed, report = asyncio.run(run())
+        assert replayed == recorded
+        assert report.disorder == ()
+        assert len(report.served) == len(report.unused) + len(report.served) > 0
+
+
+def test_a_thread_that_posts_beside_nothing_awaited_is_told(tmp_path: Path) -> None:
+    """Something that a thread puts into a loop while the program goes on, and awaits nothing, has no recorded order."""
+
+    async def program(world: World) -> list[str]:
+        log: list[str] = []
+        loop = asyncio.get_running_loop()
+        thread = threading.Thread(target=loop.call_soon_threadsafe, args=(log.append, "posted"))
+        going_on = asyncio.create_task(asyncio.sleep(0))
+        thread.start()
+        thread.join(LIMIT)  # the loop has both before it goes on
+        await going_on
+        return [*log, await world.ask("done?")]
+
+    world = World()
+    world.goes_on.set()
+    with use_cassette(tmp_path / "c.yaml", mode="once"):
+        recorded = asyncio.run(program(world))
+    world.gone = True
+    with use_cassette(tmp_path / "c.yaml") as session:
+        assert asyncio.run(program(world)) == recorded
+    assert any("went on without its turn when it was recorded" in line for line in session.report.disorder)
+
+
+def test_a_thread_of_before_the_session_is_told(tmp_path: Path) -> None:
+    """What a thread that is older than the session puts into a loop beside a call has no recorded order."""
+    world, work = World(), queue.SimpleQueue[Callable[[], Any] | None]()
+    log: list[str] = []
+
+    def run() -> None:
+        while (function := work.get()) is not None:
+            function()
+
+    async def program() -> None:
+        loop, posted = asyncio.get_running_loop(), asyncio.Event()
+
+        def come() -> None:
+            log.append("posted")
+            world.goes_on.set()
+            posted.set()
+
+        async def beside() -> None:  # in a replay it is a call, too, that is not answered before the thread has come
+            work.put(lambda: loop.call_soon_threadsafe(come))
+            await posted.wait()
+            log.append(await world.ask("and then"))
+
+        await asyncio.gather(world.ask("who"), beside(), asyncio.to_thread(world.goes_on.wait, LIMIT))
+
+    older = threading.Thread(target=run)
+    older.start()
+    try:
+        with use_cassette(tmp_path / "c.yaml", mode="once"):
+            asyncio.run(program())
+        world.gone = True
+        world.goes_on.clear()
+        with use_cassette(tmp_path / "c.yaml") as session:
+            asyncio.run(program())
+    finally:
+        work.put(None)
+        older.join(LIMIT)
+    assert log == ["posted", "and then!"] * 2
+    assert any(
+        "a thread in no recorded order put something into the event loop" in line for line in session.report.disorder
+    )
