@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from langchain_core.runnables import RunnableLambda
 from agenttape_core import use_cassette
 from agenttape_langchain import session_tree
 from agenttape_langchain.address import place_in_words
+
+from .fakes import FakeChat, StreamingChat, World
 
 
 class Chains:
@@ -53,3 +56,34 @@ def test_follower_of_a_package_that_is_imported_late(tmp_path: Path, monkeypatch
 def test_node_in_words(address: str, words: str | None) -> None:
     """An address below a graph names its innermost node and superstep in words."""
     assert place_in_words(address) == words
+
+
+class Silent(FakeChat):
+    """A model that begins to stream, and never says anything."""
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+        return self.result(messages)
+
+    async def _astream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+        await asyncio.Event().wait()
+        yield None
+
+
+def test_call_after_a_cancelled_one_has_an_address_of_its_own(world: World, tmp_path: Path) -> None:
+    """A model that streams because somebody listens is not taken for the one whose call was cancelled before."""
+    silent, speaking = Silent(world=world), StreamingChat(world=world)
+
+    async def body(question: str) -> str:
+        try:
+            async with asyncio.timeout(0.01):
+                await silent.ainvoke(question)
+        except TimeoutError:
+            return (await speaking.ainvoke(question)).text
+        return "in time"
+
+    async def listen() -> list[str]:
+        return [event["name"] async for event in RunnableLambda(body).astream_events("Hello?", version="v2")]
+
+    with use_cassette(tmp_path / "c.yaml", mode="once") as session:
+        asyncio.run(listen())
+    assert [call.address for call in session.interactions] == ["body~1/Silent", "body~1/StreamingChat"]

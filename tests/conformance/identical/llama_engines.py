@@ -328,7 +328,7 @@ async def conversations_at_once(world: Outside, capture: Capture) -> Any:
 
     async def talk(n: int) -> Any:
         engine = ContextChatEngine.from_defaults(llm=llm, retriever=found.as_retriever(similarity_top_k=1))
-        for turn in ("Where is the Louvre?", "Why?"):
+        for turn in ("Where is the Louvre?", "Why is the Louvre in Paris?"):
             async for token in (await engine.astream_chat(f"{turn} {n}")).async_response_gen():
                 await asyncio.sleep(0.001)
                 capture.add("stream", [n, token])
