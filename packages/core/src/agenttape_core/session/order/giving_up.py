@@ -17,7 +17,7 @@ from typing import Any
 from weakref import ref
 
 from agenttape_core.session.order.cancellation import Patience, passing_time, real_timer
-from agenttape_core.session.order.strands import Strand, begun_here
+from agenttape_core.session.order.strands import OVER, Strand, begun_here
 
 
 class Work:
@@ -109,6 +109,12 @@ class Work:
         if self.strand is not None and not self.strand.has_begun:
             self.strand.end()
 
+    def is_cancelled(self) -> None:
+        """Note that a loop cancels it: whether code of the program runs then depends on how far its thread has come."""
+        strand = self.strand
+        if self.line is not None and strand is not None and strand.state != OVER and len(strand.labels) == 1:
+            strand.strands.is_loose(strand)
+
     def watch(self, future: Any) -> None:
         """Learn from the future of the work whether it is given up."""
         if type(future) is Future:  # other classes keep their own ways
@@ -165,6 +171,7 @@ class _Awaited(Future[Any]):
         return strand.number if strand is not None else super().__hash__()
 
     def cancel(self) -> bool:
+        self._agenttape_work.is_cancelled()
         is_cancelled = super().cancel()
         if is_cancelled:
             self._agenttape_work.drop()
