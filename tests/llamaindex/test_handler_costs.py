@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 from pathlib import Path
 from types import FrameType
@@ -12,10 +13,11 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.llms import ChatMessage, MockLLM
+from llama_index.core.tools import FunctionTool
 from workflows import Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
-from agenttape_core import ConfigurationError, open_cassette, use_cassette
+from agenttape_core import ConfigurationError, open_cassette, recover, use_cassette
 from agenttape_llamaindex import TapeEventHandler, context_at, steps_of
 from agenttape_llamaindex.workflows.reading import recorded_runs
 
@@ -165,3 +167,30 @@ def test_steps_of_older_recordings(tmp_path: Path) -> None:
     first, second = steps_of(tmp_path / "older.jsonl")
     assert first.outputs[0].fields == {"city": "Oslo"}
     assert [(event.name, event.fields) for event in second.published] == [("Seen", {"number": 1})]
+
+
+async def test_a_run_that_died_can_be_stepped_through(tmp_path: Path) -> None:
+    """The journal has each step that had ended, and the run goes on from the last one."""
+
+    def script(messages: Any, _: Any) -> Reply:
+        seen = sum(message.role == "tool" for message in messages)
+        return [("note", {"number": seen})] if seen < 5 else f"done after {seen}"
+
+    def made(note: Any) -> FunctionAgent:
+        return FunctionAgent(tools=[FunctionTool.from_defaults(note, name="note")], llm=ScriptedLLM(World(), script))
+
+    def dies(number: int) -> str:
+        """Note."""
+        if number == 3:  # what a process that is killed here leaves behind
+            (journal,) = tmp_path.glob(".seen.jsonl.*.journal")
+            shutil.copy(journal, tmp_path / ".died.jsonl.1-00000000.journal")
+        return f"{number} noted"
+
+    with TapeEventHandler(tmp_path / "seen.jsonl"):
+        await made(dies).run("Note")
+    died = recover(tmp_path / ".died.jsonl.1-00000000.journal")
+    whole, half = ([step.name for step in steps_of(path)] for path in (tmp_path / "seen.jsonl", died))
+    assert whole[: len(half)] == half
+    assert half.count("call_tool") == 3
+    agent = made(lambda number: f"{number} noted")
+    assert str(await agent.run(ctx=context_at(died, agent))).startswith("done after 5")
