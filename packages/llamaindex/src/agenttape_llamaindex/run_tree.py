@@ -13,7 +13,6 @@ from typing import Any
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.llms.base import BaseLLM
 from llama_index.core.chat_engine.types import BaseChatEngine
-from llama_index_instrumentation.span_handlers import NullSpanHandler
 from workflows import Workflow
 from workflows.events import Event
 
@@ -30,6 +29,7 @@ from agenttape_core.integration import (
     task_branch,
 )
 from agenttape_llamaindex._compat import current_span_id, span_name
+from agenttape_llamaindex.span_listeners import SpanListener
 
 LEAVES = {
     "chat": "chat",
@@ -93,7 +93,7 @@ def own_span(session: Session, owner: Any, method: str) -> Position | None:
     return span.position if span_name(span_id).endswith(f".{method}") else None
 
 
-class SpanTree(NullSpanHandler):
+class SpanTree(SpanListener):
     """Follows the spans of all sessions of this process, in whatever thread or task they happen."""
 
     @classmethod
@@ -101,14 +101,8 @@ class SpanTree(NullSpanHandler):
         """Return the name that the framework shows."""
         return "AgentTapeSpanTree"
 
-    def span_enter(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any | None = None,
-        parent_id: str | None = None,
-        tags: dict[str, Any] | None = None,
-        **kwargs: Any,
+    def began(
+        self, id_: str, bound: inspect.BoundArguments, instance: Any, parent_id: str | None, tags: dict[str, Any] | None
     ) -> None:
         """Begin a span."""
         session = current_session()
@@ -118,40 +112,24 @@ class SpanTree(NullSpanHandler):
         parent = spans.get(parent_id) if parent_id is not None else None
         above = _above(session, parent)
         if above is session.root and session.first_input.is_wanted and is_program(instance) and executing() is None:
-            session.first_input.note(
-                plain_value(input_of(bound_args, instance)), method=span_name(id_).rpartition(".")[2]
-            )
+            session.first_input.note(plain_value(input_of(bound, instance)), method=span_name(id_).rpartition(".")[2])
         branch = task_branch(above)
         label = span_label(span_name(id_), instance)
         if parent is not None and parent.is_run and instance is None:
             position = above.child(label)  # a step: the n-th of its name, in whichever task the workflow runs it
             position.branch = branch
         elif above is session.root and isinstance(instance, Workflow):
-            given = readable(bound_args.arguments.get("start_event"))
+            given = readable(bound.arguments.get("start_event"))
             position = session.extension(_RUNS).begin(lambda: above.child(label, branch=branch), given)
         else:
             position = above.child(label, branch=branch)
         spans[id_] = Span(position, instance, isinstance(instance, Workflow))
 
-    def span_exit(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any | None = None,
-        result: Any | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def returned(self, id_: str, result: Any) -> None:
         """End a span; its position stays, for the stream that it may have returned."""
         _ended(id_)
 
-    def span_drop(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any | None = None,
-        err: BaseException | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def failed(self, id_: str, error: BaseException | None) -> None:
         """End a span that raised."""
         _ended(id_)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from llama_index_instrumentation.span_handlers import NullSpanHandler
 from workflows import Workflow
 
 from agenttape_core import AgentTapeError
@@ -19,6 +18,7 @@ from agenttape_core.integration.observing import output_facts
 from agenttape_llamaindex._compat import current_span_id, span_name
 from agenttape_llamaindex.callbacks.runs import acting_agent, kind_of_workflow
 from agenttape_llamaindex.run_tree import Span, readable, spans_of
+from agenttape_llamaindex.span_listeners import SpanListener
 from agenttape_llamaindex.workflows import RunRecord, subscribe_to_taped
 
 
@@ -35,7 +35,7 @@ class _Begun:
     metadata: dict[str, str] = field(default_factory=dict)
 
 
-class SessionSteps(NullSpanHandler):
+class SessionSteps(SpanListener):
     """Records them when they end, each in the session that it began in.
 
     It has to see the beginning of a span after `SpanTree` has.
@@ -46,14 +46,8 @@ class SessionSteps(NullSpanHandler):
         """Return the name that the framework shows."""
         return "AgentTapeSessionSteps"
 
-    def span_enter(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any | None = None,
-        parent_id: str | None = None,
-        tags: dict[str, Any] | None = None,
-        **kwargs: Any,
+    def began(
+        self, id_: str, bound: inspect.BoundArguments, instance: Any, parent_id: str | None, tags: dict[str, Any] | None
     ) -> None:
         """Note a run or a step that begins."""
         session = current_session()
@@ -64,36 +58,22 @@ class SessionSteps(NullSpanHandler):
         if span is None:
             return
         if isinstance(instance, Workflow):
-            given = plain_value(readable(bound_args.arguments.get("start_event")))
+            given = plain_value(readable(bound.arguments.get("start_event")))
             begun = _Begun(session, kind_of_workflow(instance), span_name(id_), span, perf_counter(), given)
         elif instance is None and (above := spans.get(parent_id or "")) is not None and above.is_run:
-            name, agent = span_name(id_).rpartition(".")[2], acting_agent(bound_args.arguments)
+            name, agent = span_name(id_).rpartition(".")[2], acting_agent(bound.arguments)
             begun = _Begun(session, "node", name, span, perf_counter(), metadata=agent)
         else:
             return
         _begun_in(session)[id_] = begun
 
-    def span_exit(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any | None = None,
-        result: Any | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def returned(self, id_: str, result: Any) -> None:
         """Record one that has ended."""
         _ended(id_, result=result)
 
-    def span_drop(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any | None = None,
-        err: BaseException | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def failed(self, id_: str, error: BaseException | None) -> None:
         """Record one that has failed."""
-        _ended(id_, error=err)
+        _ended(id_, error=error)
 
 
 _BEGUN: Slot[dict[str, _Begun]] = Slot(lambda _: {})

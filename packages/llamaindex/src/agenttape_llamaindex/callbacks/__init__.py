@@ -21,7 +21,6 @@ from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import Dispatcher
 from llama_index_instrumentation.event_handlers import BaseEventHandler
-from llama_index_instrumentation.span_handlers import NullSpanHandler
 from pydantic import PrivateAttr
 
 from agenttape_core import ConfigurationError, Rule
@@ -29,6 +28,7 @@ from agenttape_core.integration.observing import EventsOption, Payload
 from agenttape_llamaindex.callbacks.adding import attach_when_added
 from agenttape_llamaindex.callbacks.observing import Observing
 from agenttape_llamaindex.effect_hooks import noting_effects
+from agenttape_llamaindex.span_listeners import SpanListener
 from agenttape_llamaindex.workflows import subscribe, unsubscribe
 
 _OWN = ("llama_index.core.", "llama_index_instrumentation.", "workflows.")
@@ -39,7 +39,7 @@ _RIGHT_WAY = (
 )
 
 
-class TapeSpanHandler(NullSpanHandler):
+class TapeSpanHandler(SpanListener):
     """Reports spans to an observation; `TapeEventHandler.span_handler` is one.
 
     Args:
@@ -57,39 +57,19 @@ class TapeSpanHandler(NullSpanHandler):
         """Return the name that the framework shows."""
         return "TapeSpanHandler"
 
-    def span_enter(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any | None = None,
-        parent_id: str | None = None,
-        tags: dict[str, Any] | None = None,
-        **kwargs: Any,
+    def began(
+        self, id_: str, bound: inspect.BoundArguments, instance: Any, parent_id: str | None, tags: dict[str, Any] | None
     ) -> None:
         """Begin a span."""
-        self._observing.receive(lambda: self._observing.began(id_, bound_args, instance, parent_id, tags))
+        self._observing.receive(lambda: self._observing.began(id_, bound, instance, parent_id, tags))
 
-    def span_exit(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any | None = None,
-        result: Any | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def returned(self, id_: str, result: Any) -> None:
         """Record a span that has ended."""
         self._observing.receive(lambda: self._observing.returned(id_, result))
 
-    def span_drop(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any | None = None,
-        err: BaseException | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def failed(self, id_: str, error: BaseException | None) -> None:
         """Record a span that raised."""
-        self._observing.receive(lambda: self._observing.failed(id_, err))
+        self._observing.receive(lambda: self._observing.failed(id_, error))
 
     def close(self) -> None:
         """Write everything observed so far: the dispatcher is shutting down."""
