@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agenttape_core import CassetteNotFoundError, ConfigurationError, VerificationError, boundary, use_cassette
-from agenttape_core.schema import IndexRow
+from agenttape_core.schema import IndexRow, Outcome
 from agenttape_core.tools.why import RESULT, Edge, Flow, flow_of, why
+from agenttape_core.tools.why.perturbing import holds, longer, perturbed, turned
 
 USES: dict[str, Callable[[Any], str]] = {
     "as it is": lambda answer: str(answer["said"]),
@@ -179,6 +180,31 @@ def test_what_does_not_replay(recorded: Path) -> None:
         why("desk", lambda: weather("Paris"))
     with pytest.raises(CassetteNotFoundError):
         why("nowhere", desk)
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "number"),
+    [(turned, "Psefs :983 jt po jut xbz", "D-28"), (longer, "Order 9872 is on its way zzz", "C-17 zzz")],
+)
+def test_streams_are_changed_as_a_whole(change: Any, text: str, number: str) -> None:
+    """The texts of a stream are cut anywhere, and are changed as if they were not; keys and ids stay."""
+    pieces = [
+        {"$chunk": "Order 9"},
+        {"$chunk": "872 is on its way"},
+        {"$chunk": {"tool_call_chunks": [{"name": "look", "args": '{"num', "id": "call_1", "index": 0}]}},
+        {"$chunk": {"tool_call_chunks": [{"args": 'ber": "C-17"}', "index": 0}]}},
+    ]
+    recorded = Outcome(status="streamed", ended="exhausted", chunks=pieces)
+    other = perturbed(recorded, change)
+    assert other is not None
+    assert other.chunks is not None
+    assert "".join(chunk["$chunk"] for chunk in other.chunks[:2]) == text.replace(":983", "0983")
+    calls = [chunk["$chunk"]["tool_call_chunks"][0] for chunk in other.chunks[2:]]
+    assert json.loads("".join(call["args"] for call in calls)) == {"number": number}
+    assert (calls[0]["name"], calls[0]["id"], calls[0]["index"]) == ("look", "call_1", 0)
+    assert holds(recorded, "9872")
+    assert holds(recorded, "number")
+    assert not holds(recorded, "9873")
 
 
 def test_paths_of_a_flow() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agenttape_core.schema import Outcome, Plain
-from agenttape_core.schema.plain import leaves
+from agenttape_core.schema.plain import Path, leaves, replaced_in_chunk
 from agenttape_core.tools.minimise.outcomes import Tree, outcome_with, tree_of
 from agenttape_core.tools.minimise.trees import in_text
 
@@ -58,15 +58,73 @@ def perturbed(outcome: Outcome, change: Change) -> Outcome | None:
         change: Changes a text or a number.
     """
     tree = tree_of(outcome)
-    other: Tree = {name: _changed(part, change, in_object=False) for name, part in tree.items()}
+    other: Tree = {
+        name: _changed_chunks(part, change) if name == "chunks" else _changed(part, change, in_object=False)
+        for name, part in tree.items()
+    }
     return outcome_with(outcome, other) if other != tree else None
+
+
+def _changed_chunks(chunks: list[Plain], change: Change) -> list[Plain]:
+    """Return the chunks of a stream with its texts changed as if they were whole: they are cut anywhere."""
+    others = {
+        path: _in_pieces(_changed_text("".join(pieces), change), pieces)
+        for path, pieces in _pieces(chunks).items()
+        if not _is_form(path)
+    }
+
+    def on_text(path: Path, text: str) -> str:
+        return others[path].pop(0) if path in others else text
+
+    texts = [replaced_in_chunk(chunk, on_text) for chunk in chunks]
+    return [
+        _changed(chunk, lambda leaf: leaf if isinstance(leaf, str) else change(leaf), in_object=False)
+        for chunk in texts
+    ]
+
+
+def _pieces(chunks: Sequence[Plain]) -> dict[Path, list[str]]:
+    """Return the pieces of each text of a stream, by its path in the chunks."""
+    found: dict[Path, list[str]] = {}
+
+    def on_text(path: Path, text: str) -> str:
+        if path[-1] is not None:  # else it is a key
+            found.setdefault(path, []).append(text)
+        return text
+
+    for chunk in chunks:
+        replaced_in_chunk(chunk, on_text)
+    return found
+
+
+def _in_pieces(text: str, pieces: Sequence[str]) -> list[str]:
+    """Cut a text as another one was cut; what is longer goes with the last piece that is not empty."""
+    cut, start = [], 0
+    for piece in pieces:
+        cut.append(text[start : start + len(piece)])
+        start += len(piece)
+    if start < len(text):
+        last = max((place for place, piece in enumerate(pieces) if piece), default=0)
+        cut[last] += text[start:]
+    return cut
+
+
+def _is_form(path: Path) -> bool:
+    return path[-1] in _FORM and not _DATA.intersection(step for step in path if isinstance(step, str))
+
+
+def _changed_text(text: str, change: Change) -> str:
+    held = in_text(text)
+    if held is None:
+        return str(change(text))
+    return json.dumps(_changed(held, change, in_object=False), ensure_ascii=False)
 
 
 def _changed(plain: Plain, change: Change, *, in_object: bool) -> Plain:
     if isinstance(plain, list):
         return [_changed(item, change, in_object=in_object) for item in plain]
-    if isinstance(plain, str) and (held := in_text(plain)) is not None:
-        return json.dumps(_changed(held, change, in_object=False), ensure_ascii=False)
+    if isinstance(plain, str):
+        return _changed_text(plain, change)
     if not isinstance(plain, dict):
         return change(plain)
     is_object = in_object or any(key.startswith("$") for key in plain)
@@ -80,6 +138,10 @@ _DATA = frozenset({"args", "arguments", "metadata", "artifact", "input"})
 """Keys of recorded objects below which there is data of the program."""
 
 
-def holds(plain: Plain, text: str) -> bool:
-    """Return whether a text occurs in plain data, as a part of a text or as a number."""
-    return any(text in leaf if isinstance(leaf, str) else str(leaf) == text for leaf in leaves(plain))
+def holds(outcome: Outcome, text: str) -> bool:
+    """Return whether a text occurs in an outcome, as a part of a text or as a number."""
+    for name, part in tree_of(outcome).items():
+        whole = ["".join(pieces) for pieces in _pieces(part).values()] if name == "chunks" else []
+        if any(text in leaf if isinstance(leaf, str) else str(leaf) == text for leaf in (*leaves(part), *whole)):
+            return True
+    return False

@@ -187,7 +187,7 @@ def _target(cassette: Cassette, call: int | None, text: str | None) -> int:
     numbers = [row.number for row in rows]
     if text is not None and not text:
         raise ConfigurationError("text='': expected a text that stands in an answer")
-    held = [row.number for row in rows if text is not None and holds(cassette.outcome(row.number).model_dump(), text)]
+    held = [row.number for row in rows if text is not None and holds(cassette.outcome(row.number), text)]
     if text is not None and not held:
         raise ConfigurationError(
             f"no recorded answer of {shown} holds {text!r}: the program has it from its own code, or from its input"
