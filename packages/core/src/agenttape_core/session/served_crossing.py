@@ -111,7 +111,7 @@ class ServedCrossing(AnsweredCrossing):
         """Wait until the call is cancelled as the recorded one was. Return if that does not happen."""
         session = self.session
         with under_way(session):
-            await until_cancelled(self._patience(), passes_time=session.pace is None)
+            await until_cancelled(self._patience(), passes_time=self._passes_time())
 
     def wait_to_be_given_up(self, after: int | None = None) -> None:
         """Wait until the work of this thread is given up, if the recorded one was during the call.
@@ -124,15 +124,19 @@ class ServedCrossing(AnsweredCrossing):
         """
         if self._was_given_up(after):
             with under_way(self.session):
-                if not until_given_up(self._patience(), passes_time=self.session.pace is None):
+                if not until_given_up(self._patience(), passes_time=self._passes_time()):
                     raise self._not_given_up()
 
     async def await_to_be_given_up(self, after: int | None = None) -> None:
         """Like `wait_to_be_given_up`, in an event loop that runs in the thread."""
         if self._was_given_up(after):
             with under_way(self.session):
-                if not await auntil_given_up(self._patience(), passes_time=self.session.pace is None):
+                if not await auntil_given_up(self._patience(), passes_time=self._passes_time()):
                     raise self._not_given_up()
+
+    def _passes_time(self) -> bool:
+        """Return True if time passes in event loops for those who wait for it, and for nobody else."""
+        return self.session.pace is None and not self.session.schedule.is_virtual
 
     def _was_given_up(self, after: int | None) -> bool:
         when = self.outcome().given_up

@@ -63,7 +63,7 @@ class Session(RunSession):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        is_virtual = setup.pace is not None and setup.pace.is_virtual
+        is_virtual = setup.choices is not None or (setup.pace is not None and setup.pace.is_virtual)
         kept = setup.sink is not None and setup.is_current
         self.schedule = Schedule(setup.scheduled, self, is_kept=kept, choices=setup.choices, is_virtual=is_virtual)
         """The order of what event loops wait for."""
