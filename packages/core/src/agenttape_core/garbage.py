@@ -15,6 +15,9 @@ _LATE = 1_000_000
 """The objects that may come before the collector looks: more than large frameworks make. It is not switched off, so
 that modules which make garbage all the time cannot fill the memory."""
 
+_FREEZING = 2_000
+"""The objects that are frozen where a program has frozen what it had; Python 3.12 puts those there that never end."""
+
 
 @contextmanager
 def collecting_late() -> Iterator[None]:
@@ -26,14 +29,14 @@ def collecting_late() -> Iterator[None]:
     if not 0 < usual[0] < _LATE:  # switched off, or within such a block
         yield
         return
-    late = (_LATE, *usual[1:])
+    late, frozen = (_LATE, *usual[1:]), gc.get_freeze_count()
     gc.set_threshold(*late)
     try:
         yield
     finally:
         if gc.get_threshold() == late:
             gc.set_threshold(*usual)
-            if not gc.get_freeze_count():
+            if gc.get_freeze_count() == frozen < _FREEZING:
                 gc.freeze()
                 gc.unfreeze()  # what was frozen comes to the old objects, without a look at any of it
 
