@@ -18,6 +18,7 @@ from agenttape_core import (
     replay_source,
     use_cassette,
 )
+from agenttape_core.storage import leftover_journals, recover
 
 REACHED: list[str] = []
 
@@ -79,6 +80,20 @@ def test_the_first_input_is_kept_redacted(tmp_path: Path) -> None:
     assert header.volatile.run_id == cassette.report.run_id
     again = replay_source(tmp_path / "run.yaml", weather, redact=[Rule("customer", literal="Ms Smith")])
     assert len(again.report.served) == 1, "a pseudonym asks for what the secret asked for"
+
+
+def test_what_is_recovered_has_its_input(tmp_path: Path) -> None:
+    """A recording whose run failed holds the input of the run when it is got back, redacted."""
+    rules = [Rule("customer", literal="Ms Smith")]
+    path = tmp_path / "run.yaml"
+    with pytest.raises(ZeroDivisionError), use_cassette(path, mode="all", redact=rules) as cassette:
+        cassette.note_input({"city": "Ms Smith"})
+        weather("Ms Smith")
+        raise ZeroDivisionError
+    (journal,) = leftover_journals(path)
+    assert b"Ms Smith" not in journal.read_bytes()
+    assert open_cassette(recover(journal)).header.input["city"].startswith("[REDACTED:customer:")
+    assert replay_source(path, weather, redact=rules).report.executed == ()
 
 
 def test_a_replay_notes_nothing(tmp_path: Path) -> None:

@@ -68,7 +68,11 @@ def read_journal(path: Path, content: bytes) -> tuple[Header, list[Line]]:
                 if number == len(rows):
                     break  # a machine that lost power may leave a whole but garbled last line
                 raise
-            lines.append(_line(as_dict(value, "a line"), requests))
+            fields = as_dict(value, "a line")
+            if "header" in fields:
+                header = header_from_dict(as_dict(fields["header"], "`header`"))
+            else:
+                lines.append(_line(fields, requests))
     except Malformed as error:
         remedy = "cut the journal off before this line to get back what is before it"
         raise CassetteFormatError(path, error.problem, remedy=remedy, line=number) from None

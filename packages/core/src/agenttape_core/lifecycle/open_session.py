@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
@@ -20,7 +21,7 @@ from agenttape_core.errors import (
 from agenttape_core.freeze import Environment, Frozen
 from agenttape_core.interventions import Placed
 from agenttape_core.lifecycle.changed import changes_of
-from agenttape_core.lifecycle.header import new_header, redactor_for
+from agenttape_core.lifecycle.header import new_header, redactor_for, with_beginning
 from agenttape_core.lifecycle.http import TapedHosts
 from agenttape_core.lifecycle.ordering import choices_of
 from agenttape_core.lifecycle.pace import tempo_of
@@ -36,6 +37,7 @@ from agenttape_core.redaction import Redactor
 from agenttape_core.schema import PURE_KINDS, Header, Timing
 from agenttape_core.session import (
     EMPTY,
+    Begun,
     Candidates,
     Edited,
     Events,
@@ -219,6 +221,8 @@ def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None)
         journal = Journal(target, prepared.header)
     try:
         opened = Opened(prepared, _session(prepared, journal, run_id, events), journal)
+        if journal is not None:
+            opened.session.first_input.tell(partial(_note_beginning, prepared, opened.session, journal))
     except BaseException:
         if journal is not None:
             journal.abandon(keep=False)
@@ -226,6 +230,11 @@ def start(prepared: Prepared, *, run_id: str = "", events: Events | None = None)
     if opened.session.events is not None and events is None:
         opened.session.events.tell("session.started", mode=policy.mode.value)
     return opened
+
+
+def _note_beginning(prepared: Prepared, session: Session, journal: Journal, begun: Begun) -> None:
+    run_id, anew = session.report.run_id, session.policy.updates
+    journal.note_header(with_beginning(prepared.header, run_id, begun, prepared.redactor, anew=anew))
 
 
 def _settings(project: Project, request: SessionRequest) -> Settings:

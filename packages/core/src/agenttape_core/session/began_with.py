@@ -34,8 +34,17 @@ class FirstInput:
         self._is_kept = is_kept
         self._begun: Begun | None = None
         self._read: Callable[[], Plain] | None = None
+        self._tell: Callable[[Begun], None] | None = None
         self._inside = False
         self._lock = Lock()
+
+    def tell(self, tell: Callable[[Begun], None]) -> None:
+        """Tell the beginning of the run when it is known, so that it outlives the process.
+
+        Args:
+            tell: Is told once.
+        """
+        self._tell = tell
 
     def entered(self) -> None:
         """Note that the session is entered here: in an event loop, or outside of one."""
@@ -54,7 +63,11 @@ class FirstInput:
         plain = {str(key): plain_value(item) for key, item in (configurable or {}).items()}
         begun = Begun(value, Entry(method=method, awaited=_in_loop(), inside=self._inside, configurable=plain))
         with self._lock:
-            self._begun = self._begun or begun
+            if self._begun is not None:
+                return
+            self._begun = begun
+        if self._tell is not None:
+            self._tell(begun)
 
     def note_later(self, read: Callable[[], Plain]) -> None:
         """Keep an input that is known when the run has ended, such as the body of a request.

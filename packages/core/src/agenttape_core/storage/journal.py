@@ -72,6 +72,7 @@ class Journal:
         self._mutex = threading.Lock()
         self._compactor = Compactor()
         self._size = 0
+        self._known = b""
         stored = header_to_dict(header, version=version_of(header, ()))
         check_plain(stored)
         prepare_beside(self.target)
@@ -145,12 +146,19 @@ class Journal:
             self._refuse_closed()
             self._append(_line({"order": list(order), "timing": times, "step": stored_step(step)}), is_numbered=False)
 
+    def note_header(self, header: Header) -> None:
+        """Keep what has become known of the header, with the next record: without any there is nothing to recover."""
+        line = _line({"header": header_to_dict(header, version=version_of(header, ()))})
+        with self._mutex:
+            self._known = line
+
     @property
     def size(self) -> int:
         """The number of bytes that were appended."""
         return self._size
 
     def _append(self, line: bytes, *, is_numbered: bool) -> None:
+        line, self._known = self._known + line, b""
         self._size += len(line)
         try:
             self._file.append(line, is_numbered=is_numbered)

@@ -219,8 +219,8 @@ class Comparison:
     def _facts(self, ids: Counterparts) -> Iterator[Compared]:
         for name, read in _FACTS:
             facts = read(self.first), read(self.other)
-            if self._is_half_observed and None in facts:
-                continue
+            if None in facts:
+                continue  # not every recording knows its input
             found = tuple(plain_differences(name, *facts, ids, self._ignored))
             if any(fact not in (None, [], {}) for fact in facts):
                 yield Compared("header", "changed" if found else "same", "header", name, "", differences=found)
