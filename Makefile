@@ -98,8 +98,9 @@ $(IMPORTS)/.ready: pyproject.toml packages/core/pyproject.toml
 	$(IMPORTS)/bin/python -m pip install --quiet --disable-pip-version-check -e packages/core --group imports
 	@touch $@
 
-servers: $(SERVERS)/.ready ## Record `langgraph dev` as it stands, and replay it, in an environment of its own.
+servers: $(SERVERS)/.ready ## Record `langgraph dev` and an A2A server as they stand, and replay them, in an environment of their own.
 	$(SERVERS)/bin/python tests/servers/run.py
+	$(SERVERS)/bin/python -m pytest -q -n0 -p no:cacheprovider tests/servers
 
 $(SERVERS)/.ready: pyproject.toml $(wildcard packages/*/pyproject.toml)
 	$(PYTHON) -m venv $(SERVERS)
