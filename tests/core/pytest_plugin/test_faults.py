@@ -158,6 +158,15 @@ def test_not_allowed():
     )
 
 
+def test_controls_are_no_findings(recorded: Project) -> None:
+    """The harmless words beside an injected instruction are shown, and are no finding."""
+    recorded.run("--faults=inject", "-k", "blind", "--faults-report=faults.xml")
+    xml = (recorded.path / "faults.xml").read_text(encoding="utf-8")
+    assert (xml.count("<testcase"), xml.count("<failure")) == (2, 1)
+    found = matrices(recorded, "--faults=inject", "-k", "blind")
+    assert found == {"test_blind": {(1, "inject"): "silent", (1, "note"): "silent"}}
+
+
 def test_reports(recorded: Project) -> None:
     """The reporters of checks write the matrix: a case for each fault, a failure for each silent one."""
     recorded.run("--faults=timeout,empty", "-k", "blind", "--faults-report=out/faults.xml")

@@ -9,6 +9,7 @@ from typing import Any
 
 from agenttape_core.errors import counted
 from agenttape_core.tools.faults.cells import Target
+from agenttape_core.tools.faults.kinds import NOTE
 from agenttape_core.tools.faults.verdicts import MARKS, Verdict
 from agenttape_core.tools.reporting.findings import Checked, Finding, Judged
 
@@ -58,9 +59,9 @@ class FaultMatrix:
         return Counter(cell.verdict for cell in self.cells)
 
     def failing(self, verdicts: Iterable[Verdict] = FAILING) -> list[Cell]:
-        """Return the cells with one of some verdicts."""
+        """Return the cells with one of some verdicts; harmless words are no fault, so they are not among these."""
         among = set(verdicts)
-        return [cell for cell in self.cells if cell.verdict in among]
+        return [cell for cell in self.cells if cell.verdict in among and cell.fault != NOTE.name]
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data; `from_dict` reads it."""
@@ -83,7 +84,7 @@ class FaultMatrix:
 
 def _judged(matrix: FaultMatrix, cell: Cell) -> Judged:
     text = f"{cell.fault}: {str(cell.target).strip()}"
-    if cell.verdict == "recovered":
+    if cell.verdict == "recovered" or cell.fault == NOTE.name:
         return Judged("faults", text)
     finding = Finding(
         f"{cell.fault}: {cell.verdict}",
