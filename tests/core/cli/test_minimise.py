@@ -234,3 +234,11 @@ def test_triage(desk: Path, command: Callable[..., Ended], name: list[str]) -> N
     assert [lane["failed"] for lane in ended.json["lanes"]] == [2]
     assert "code: 2 of 2 failed" in command("triage", "incident.yaml", *name, "--samples", "2").out
     assert command("triage", "incident.yaml", *name, "--judge", "jury").code == 2
+
+
+def test_triage_of_a_test_alone(desk: Path, command: Callable[..., Ended]) -> None:
+    """A test is replayed from its own cassette where none is named; one that has none is refused."""
+    ended = command("triage", "tests/test_of_minimise.py::test_total", "--samples", "1", "--json")
+    assert (ended.code, ended.json["cassette"]) == (1, "incident.yaml")
+    ended = command("triage", "tests/test_of_minimise.py::test_apart")
+    assert (ended.code, "has no cassette of its own" in ended.err) == (2, True)

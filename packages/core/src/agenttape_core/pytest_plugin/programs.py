@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
 from agenttape_core.errors import AgentTapeError, ConfigurationError
 from agenttape_core.pytest_plugin.again import run_again, tear_down_for
+from agenttape_core.pytest_plugin.cassette_options import chosen_by
 from agenttape_core.pytest_plugin.replayed import REPLAYED
 from agenttape_core.tools.programs import Ending, Opening, Source
 
@@ -43,6 +46,14 @@ class TestProgram:
     def name(self) -> str:
         """The id of the test."""
         return str(self.item.nodeid)
+
+    @property
+    def cassette(self) -> Path | None:
+        """The file of the cassette that the test has by itself; `None` if it has none."""
+        if self.item.get_closest_marker("cassette") is None:
+            return None
+        path = chosen_by(self.item, {}).path
+        return Path(os.path.normpath(path)) if isinstance(path, Path) else None
 
     @property
     def function(self) -> None:

@@ -14,8 +14,8 @@ from agenttape_core.tools.triage import triage as run_triage
 from agenttape_core.tools.triage.running import SAMPLES, SEED, SURROUNDINGS
 
 
-@verb("agenttape triage cassettes/desk.yaml --test tests/test_desk.py::test_answer --samples 10 --max-usd 1")
-@click.argument("cassette", type=click.Path())
+@verb("agenttape triage tests/test_desk.py::test_answer --samples 10 --max-usd 1")
+@click.argument("cassette", required=False, type=click.Path())
 @program_argument
 @click.option("--samples", default=SAMPLES, show_default=True, help="The samples of each lane.")
 @click.option(
@@ -26,7 +26,7 @@ from agenttape_core.tools.triage.running import SAMPLES, SEED, SURROUNDINGS
 @click.option("--surroundings", default=SURROUNDINGS, show_default=True, help="Replays in other processes; 0 for none.")
 @click.option("--seed", default=SEED, show_default=True, help="Of the orders that are chosen by chance.")
 def triage(
-    cassette: str,
+    cassette: str | None,
     function: str | None,
     test: str | None,
     *,
@@ -40,16 +40,22 @@ def triage(
 ) -> int:
     """Find the part of a flaky program that makes it so: code, order, a tool, the model, or the judge.
 
-    FUNCTION is module:function or path/to/file.py:function; or name a test with --test. Each part varies alone, while
+    FUNCTION is module:function or path/to/file.py:function; or name a test with --test, or alone: then it is replayed
+    from its own cassette. Each part varies alone, while
     all others are served from CASSETTE: first what costs nothing, and models only with --max-usd. Exits with 1 if
     something has failed.
     """
-    path = found_one(cassette).path or cassette
+    if cassette is not None and "::" in cassette and function is None and test is None:
+        cassette, test = None, cassette
+    path = found_one(cassette).path or cassette if cassette is not None else None
     with progress_bar(None, "sampling") as advance:
 
         def work(program: Program) -> Triage:
+            recording = path or program.cassette
+            if recording is None:
+                raise click.UsageError(f"{program.name} has no cassette of its own; name one before it")
             return run_triage(
-                path,
+                recording,
                 program,
                 samples=samples,
                 max_usd=max_usd,

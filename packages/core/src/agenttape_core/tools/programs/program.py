@@ -71,6 +71,10 @@ class Program(Protocol):
         """The place of it in the source; `None` if nobody else could import it."""
 
     @property
+    def cassette(self) -> Path | None:
+        """The file of the cassette that it has by itself; `None` if it has none."""
+
+    @property
     def function(self) -> Callable[[], Any] | None:
         """The function; `None` for a test, which pytest calls."""
 
@@ -117,6 +121,8 @@ class FunctionProgram:
         options: Mapping[str, Any],
     ) -> None:
         self.function = function
+        self.cassette: Path | None = None
+        """None, as one is opened around it."""
         self._main = main
         self._inside: bool | None = None
         self._options = options
