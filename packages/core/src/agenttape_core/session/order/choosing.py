@@ -100,7 +100,7 @@ class ChoosingLine(Line):
     def _threads_come_first(self) -> bool:
         """Return True if threads work for the loop: they may be about to be served what could be chosen."""
         held = {key for key, _ in self._held}
-        return any(made not in held for made in self._threads.quick())
+        return any(made not in held for made in self._threads.in_time())
 
 
 def _served_by(handle: Any) -> int | None:

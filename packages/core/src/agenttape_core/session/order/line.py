@@ -388,7 +388,7 @@ class Line:
         script = self._script
         if script is None:
             is_timer = delivery[0] == "timer"
-            if self._log is not None:
+            if self._takes_time():
                 return is_timer and bool(self._waiting)
             return (is_timer and bool(self._waiting or self._threads.is_quick)) or not self._has_no_steps()
         if delivery[0] in {"answer", "post"} and not script.knows(delivery[0]):
@@ -542,8 +542,8 @@ class Line:
         That is when the program has nothing else to do: threads come first, as they hardly take any time, then calls,
         as they take none, then timers.
         """
-        if self._log is not None:
-            self._advance_recording(is_idle=is_idle)
+        if self._takes_time():
+            self._advance_in_time(is_idle=is_idle)
             return
         if not (is_idle or self._spins() or (self._held and self._has_no_steps())):
             return
@@ -559,8 +559,13 @@ class Line:
         if handle is not None or self._held:
             let_through(handle or self._held.take_first())
 
-    def _advance_recording(self, *, is_idle: bool) -> None:
-        """Deliver what waits in a session that records, too."""
+    def _takes_time(self) -> bool:
+        """Return True if calls take their time: in a session that records, or has a pace."""
+        session = self._session()
+        return self._log is not None or (session is not None and session.pace is not None)
+
+    def _advance_in_time(self, *, is_idle: bool) -> None:
+        """Deliver what waits where calls take their time: threads and timers come when they do."""
         if self._waiting:
             if is_idle or self._spins():
                 self._release(self._waiting.first())

@@ -74,6 +74,10 @@ class ThreadWork:
         """True if something is under way that is worth waiting for."""
         return bool(self._open) and any(True for _ in self.quick())
 
+    def in_time(self) -> tuple[Key, ...]:
+        """Return what is under way and does not take too long, whether or not it waits itself."""
+        return tuple(made for made in tuple(self._open) if made not in self._slow)
+
     def quick(self) -> Iterator[Key]:
         """Yield what is under way that is worth waiting for: not what waits itself, nor what takes too long."""
         for made, work in tuple(self._open.items()):
