@@ -381,6 +381,13 @@ def test_no_answer_to_edit(tmp_path: Path) -> None:
     assert what_if(path, run, {1: returns("works")}).result == "works"
 
 
+def test_with_a_candidate(path: Path) -> None:
+    """Another model and a changed answer are two questions: both at once are refused, before anything runs."""
+    changed = {"mail": returns("lost")}
+    with pytest.raises(ConfigurationError, match="two questions"), use_cassette(path, candidate="x:y", changes=changed):
+        agent()
+
+
 def test_without_a_cassette(tmp_path: Path) -> None:
     """There is nothing to change without a recording."""
     with pytest.raises(CassetteError, match="there is no such cassette to replay"):

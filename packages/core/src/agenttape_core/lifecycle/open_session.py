@@ -166,6 +166,11 @@ def prepare(request: SessionRequest) -> Prepared:
     mode = request.mode or _unforced(project, request, path) or parse_mode(settings.mode)
     cassette, is_broken = _recorded(request, path, mode)
     candidates = None
+    if request.candidate is not None and request.changes:
+        raise ConfigurationError(
+            "candidate= and changes= are two questions: another model, and the recorded one after a change\n"
+            "  give one of them; fakes= and live= say what a candidate may reach"
+        )
     given = request.candidate if request.candidate is not None else settings.candidate
     if given is not None and request.is_current and request.derivation is None and request.changes is None:
         from agenttape_core.lifecycle.candidates import candidates_of, with_candidate
