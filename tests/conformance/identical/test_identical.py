@@ -30,7 +30,9 @@ ROOT = Path(__file__).parents[3]
 
 def marked(name: str, driver: str) -> object:
     """Return a cell of the table as a parameter of a test."""
-    return pytest.param(name, driver, id=f"{name}-{driver.replace(' ', '-')}")
+    reason = TOLD.get(f"{name}/{driver}")
+    marks = [pytest.mark.xfail(reason=reason, strict=False)] if reason else []  # one of them is not always told yet
+    return pytest.param(name, driver, id=f"{name}-{driver.replace(' ', '-')}", marks=marks)
 
 
 def replays_of(row: Row, driver: str, most: int) -> int:
