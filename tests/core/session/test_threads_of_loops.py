@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agenttape_core import boundary, use_cassette
+from agenttape_core import boundary, open_cassette, use_cassette
 
 LIMIT = 30
 """Seconds after which a wait that another thread ends is an error."""
@@ -265,3 +265,32 @@ def test_a_thread_of_before_the_session_is_told(tmp_path: Path) -> None:
     assert any(
         "a thread in no recorded order put something into the event loop" in line for line in session.report.disorder
     )
+
+
+@pytest.mark.parametrize("way", ["executor", "thread"])
+def test_threads_inside_of_a_call_deliver_nothing(tmp_path: Path, way: str) -> None:
+    """What a client does in threads while it is asked, as to find a host, is no part of the order of the program."""
+
+    def put(future: asyncio.Future[str], answer: str) -> None:
+        future.get_loop().call_soon_threadsafe(future.set_result, answer)
+
+    @boundary("chat")
+    async def ask(question: str) -> str:
+        loop = asyncio.get_running_loop()
+        if way == "executor":
+            return await loop.run_in_executor(None, str, question)
+        future: asyncio.Future[str] = loop.create_future()
+        threading.Thread(target=put, args=(future, question)).start()
+        return await future
+
+    async def program() -> list[str]:
+        answers = await asyncio.gather(ask("a"), ask("b"))
+        return [*answers, await ask("c")]
+
+    path = tmp_path / "tape.yaml"
+    with use_cassette(path, mode="all"):
+        asyncio.run(program())
+    assert not any("p" in group.order for group in open_cassette(path).header.volatile.schedule)
+    with use_cassette(path) as cassette:
+        assert asyncio.run(program()) == ["a", "b", "c"]
+    assert cassette.report.disorder == ()

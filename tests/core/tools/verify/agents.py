@@ -46,7 +46,7 @@ async def parallel() -> list[str]:
     """Call tools in tasks whose order of completion is not that of their start."""
 
     async def one(number: int) -> str:
-        await asyncio.sleep(0.02 * (3 - number))  # far enough apart for a busy machine
+        await asyncio.sleep(0.1 * (3 - number))  # far enough apart for a busy machine
         return ask("search", number=number)
 
     return await asyncio.gather(*map(one, range(3)))

@@ -22,8 +22,8 @@ from agenttape_core.session.boundary import BaseCrossing, Boundary
 from agenttape_core.session.candidates import Candidate
 from agenttape_core.session.codecs import plain_metadata, plain_tags
 from agenttape_core.session.order import cancellation
+from agenttape_core.session.order.executing import EXECUTING
 from agenttape_core.session.order.giving_up import Work, current_work
-from agenttape_core.session.order.handles import EXECUTING
 from agenttape_core.session.order.schedule import NO_TURN, Turn
 from agenttape_core.session.recorded_errors import record_error
 

@@ -17,6 +17,7 @@ from typing import Any
 from weakref import ref
 
 from agenttape_core.session.order.cancellation import Patience, passing_time, real_timer
+from agenttape_core.session.order.executing import runs_outside_program
 from agenttape_core.session.order.strands import OVER, Strand, begun_here
 
 
@@ -42,6 +43,8 @@ class Work:
         self.number: int = self.line.makes_work(self, _awaiting.owner) if self.line is not None else 0
         """Its number among those that the loop waits for."""
         self.strand = begun_here(code, self._pool, scope) if is_strand else None
+        self.is_inside: bool = runs_outside_program() or (self._outer is not None and self._outer.is_inside)
+        """True if it was submitted by the code of a call that is executed for real, and no part of the program."""
         self.served: int | None = None
         """The number of the recording that it was served last, where somebody chooses the order of calls."""
         self._is_given_up = False

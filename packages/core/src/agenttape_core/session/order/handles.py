@@ -15,11 +15,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from agenttape_core.session.order.executing import EXECUTING
 from agenttape_core.session.order.strands import current_strand
 from agenttape_core.session.scopes import SCOPES
 
-EXECUTING: ContextVar[Any] = ContextVar("agenttape_executing", default=None)
-"""The innermost boundary that is executed in a context."""
 ANSWERING: ContextVar[bool] = ContextVar("agenttape_answering", default=False)
 """True in a context whose call waits to be answered from its recording."""
 
@@ -42,12 +41,14 @@ class Posted:
         is_result: Whether it hands over the result of the work.
     """
 
-    __slots__ = ("callback", "is_let_through", "is_result", "strand", "work")
+    __slots__ = ("callback", "is_inside", "is_let_through", "is_result", "strand", "work")
 
     def __init__(self, callback: Callable[..., Any], work: Any, *, is_result: bool) -> None:
         self.is_result = is_result
         self.strand = current_strand()
         """The strand that has put it there; `None` for a thread that is none."""
+        self.is_inside = bool((self.strand and self.strand.is_inside) or (work and work.is_inside))
+        """True if the code of a call that is executed for real has begun what puts it there."""
         self.callback = callback
         self.work = work
         self.is_let_through = False

@@ -409,9 +409,9 @@ class Line:
             return None
         if callback.work is not None and callback.work.line is self:
             return callback.work.sort, callback.work.number
-        session = self._session()
-        if callback.strand is not None and session is not None and callback.strand.strands is session.strands:
-            return "post", thread_number(callback.strand.labels[0])
+        session, strand = self._session(), callback.strand
+        if strand is not None and session is not None and strand.strands is session.strands and not callback.is_inside:
+            return "post", thread_number(strand.labels[0])
         return None
 
     def owner_of(self, handle: Any) -> Any:

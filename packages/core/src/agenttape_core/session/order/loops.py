@@ -16,9 +16,10 @@ from typing import Any
 
 from agenttape_core.freeze.backoff import register_turns
 from agenttape_core.session.order import futures_in_order
+from agenttape_core.session.order.executing import EXECUTING, is_outside_program
 from agenttape_core.session.order.futures_in_order import number
 from agenttape_core.session.order.giving_up import awaited_by_loop, current_work
-from agenttape_core.session.order.handles import ACTIVE, EXECUTING, TIMED, Posted, are_timers_ours
+from agenttape_core.session.order.handles import ACTIVE, TIMED, Posted, are_timers_ours
 from agenttape_core.session.order.line import Line
 from agenttape_core.session.order.virtual_time import VIRTUAL
 from agenttape_core.session.scopes import SCOPES
@@ -75,7 +76,7 @@ def _is_early(timer: Any) -> bool:
 def _is_put_loosely(post: Any) -> None:
     """Note it if a thread has put something into a loop that awaited nothing, beside what goes on there."""
     strand, loop = post._callback.strand, post._loop  # noqa: SLF001 - no public name tells it
-    for handle in tuple(loop._ready) if strand is not None else ():  # noqa: SLF001
+    for handle in tuple(loop._ready) if strand is not None and not post._callback.is_inside else ():  # noqa: SLF001
         line, _ = line_of_program(handle._context, loop)  # noqa: SLF001
         if line is not None and line.is_recorded_beside(strand):
             strand.strands.is_loose(strand)
@@ -93,7 +94,7 @@ def line_of_program(context: Any, loop: Any) -> tuple[Line | None, Any]:
         return None, None
     crossing = EXECUTING.get() if context is None else context.get(EXECUTING)
     owner = crossing if crossing is not None and crossing.session is session else None
-    if owner is not None and not (owner.is_run_now or (session.schedule.is_kept and owner.may_be_run_again)):
+    if owner is not None and is_outside_program(owner):
         return None, None
     return session.schedule.line(loop), owner
 
@@ -114,7 +115,7 @@ def _post(self: Any, callback: Callable[..., Any], *args: Any, context: Any = No
     if result_of is not None or is_of_thread:
         work = result_of or current_work()
         callback = Posted(callback, work, is_result=result_of is not None)
-        if work is None or work.line is None:
+        if not callback.is_inside and (work is None or work.line is None):
             _posts_beside(self, work, is_strand=callback.strand is not None)
     return _real_post(self, callback, *args, context=context)
 

@@ -29,6 +29,7 @@ class QueuedFuture:
     __slots__ = ("line", "number")
 
     sort = "answer"
+    is_inside = False
 
     def __init__(self, line: Any, owner: Any) -> None:
         self.line = line

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from agenttape_core.acts import function_of
 from agenttape_core.guard.caller import is_library
+from agenttape_core.session.order.executing import runs_outside_program
 
 
 class TakingTurns(Protocol):
@@ -65,6 +66,7 @@ class Strand:
         "began_calls",
         "began_strands",
         "is_held",
+        "is_inside",
         "is_loose",
         "is_out",
         "is_own",
@@ -112,6 +114,8 @@ class Strand:
         """True if it comes to what others can see in no fixed order."""
         self.is_real = False
         """True while it executes a call for real."""
+        self.is_inside = False
+        """True if it was begun by the code of a call that is executed for real, and no part of the program."""
         self.is_out = False
         """True while the code of such a call runs that is nothing of the program, or has acted outside."""
 
@@ -162,6 +166,7 @@ def begun_here(code: Any, pool: Any = None, scope: str = "") -> Strand | None:
     if above is None or above.strands.has_ended:
         return None
     strand = above.strands.fork(above, pool, scope, is_own=is_of_program(code))
+    strand.is_inside = above.is_inside or runs_outside_program()
     strand.is_loose = pool is None and is_of_thread_pool(code)
     above.strands.gate(is_call=False)
     return strand
