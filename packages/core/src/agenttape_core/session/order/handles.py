@@ -47,10 +47,10 @@ class Posted:
         self.is_result = is_result
         self.strand = current_strand()
         """The strand that has put it there; `None` for a thread that is none."""
-        self.is_inside = bool((self.strand and self.strand.is_inside) or (work and work.is_inside))
-        """True if the code of a call that is executed for real has begun what puts it there."""
         self.callback = callback
         self.work = work
+        self.is_inside: bool = work is not None and work.is_inside
+        """True if the code of a call that is executed for real has submitted the work: nothing of the program."""
         self.is_let_through = False
 
     def __call__(self, *args: Any) -> Any:

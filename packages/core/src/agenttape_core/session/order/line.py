@@ -409,8 +409,8 @@ class Line:
             return None
         if callback.work is not None and callback.work.line is self:
             return callback.work.sort, callback.work.number
-        session, strand = self._session(), callback.strand
-        if strand is not None and session is not None and strand.strands is session.strands and not callback.is_inside:
+        session, strand = self._session(), None if callback.is_inside else callback.strand
+        if strand is not None and session is not None and strand.strands is session.strands:
             return "post", thread_number(strand.labels[0])
         return None
 

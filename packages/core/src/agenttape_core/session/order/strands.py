@@ -66,7 +66,6 @@ class Strand:
         "began_calls",
         "began_strands",
         "is_held",
-        "is_inside",
         "is_loose",
         "is_out",
         "is_own",
@@ -114,8 +113,6 @@ class Strand:
         """True if it comes to what others can see in no fixed order."""
         self.is_real = False
         """True while it executes a call for real."""
-        self.is_inside = False
-        """True if it was begun by the code of a call that is executed for real, and no part of the program."""
         self.is_out = False
         """True while the code of such a call runs that is nothing of the program, or has acted outside."""
 
@@ -157,16 +154,17 @@ def current_strand() -> Strand | None:
 def begun_here(code: Any, pool: Any = None, scope: str = "") -> Strand | None:
     """Return a strand for what the caller begins: a thread, or work for a pool; `None` outside of strands.
 
+    What the client of a model does in threads is none: in a replay there is no such thread.
+
     Args:
         code: The function that it runs.
         pool: The pool, as a weak reference.
         scope: The sequential part of the run that begins it, where an event loop runs several in this thread.
     """
     above = HERE.strand
-    if above is None or above.strands.has_ended:
+    if above is None or above.strands.has_ended or runs_outside_program():
         return None
     strand = above.strands.fork(above, pool, scope, is_own=is_of_program(code))
-    strand.is_inside = above.is_inside or runs_outside_program()
     strand.is_loose = pool is None and is_of_thread_pool(code)
     above.strands.gate(is_call=False)
     return strand
